@@ -35,7 +35,7 @@ PACKABLE = (*OF_LINES, "xml")
 BLOCK = 1 << 20
 
 
-class Bounds(NamedTuple):
+class SizeLimits(NamedTuple):
     """Size limits of a definition.
 
     Attributes:
@@ -53,8 +53,8 @@ class Bounds(NamedTuple):
     separator: str = ""
 
     @classmethod
-    def of(cls, table: BronzeTable) -> Bounds:
-        """Return the limits of a table's definition."""
+    def of(cls, table: BronzeTable) -> SizeLimits:
+        """Limits of a table's definition."""
         options = {name.lower(): value for name, value in table.options.items()}
         several, text = (options.get(name, "").lower() == "true" for name in ("multiline", "wholetext"))
         whole = table.format == "binaryFile" or text or (table.format == "json" and several)
@@ -94,7 +94,7 @@ def too_large(
     """
     if table.format not in (*PACKABLE, "binaryFile"):
         return {}
-    bounds = Bounds.of(table)
+    bounds = SizeLimits.of(table)
     too_large_files: dict[str, str] = {}
     unsure: list[str] = []
     for path in paths:
@@ -124,9 +124,10 @@ def _size(path: str) -> int:
 def measure(path: str, *limits: Any) -> str | None:
     """Return why a file is too large, read block by block up to the first exceeded limit; None if it is not.
 
-    A file that cannot be unpacked is left to the reader: its error names what is broken. ``limits`` are the ``Bounds``.
+    A file that cannot be unpacked is left to the reader: its error names what is broken. ``limits`` are those of
+    ``SizeLimits``.
     """
-    bounds = Bounds(*limits)
+    bounds = SizeLimits(*limits)
     size = line = 0
     try:
         with _opened(path) as file:

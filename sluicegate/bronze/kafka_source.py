@@ -59,7 +59,7 @@ def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake, there: T
         SchemaMismatch: a column's type differs from the definition, or a new column is not allowed.
         ExpectationFailed: records of a ledger batch break a rule that fails the run; that batch and later ones wait.
     """
-    newest, places = newest_redone(batch), reread_rows.Places(at, name)
+    newest, places = newest_redone(batch), reread_rows.ArchivedLocations(at, name)
     pending = list(chunks(batch))
     for count, (number, entries) in enumerate(pending, 1):
         started = time.monotonic()

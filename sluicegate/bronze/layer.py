@@ -83,7 +83,7 @@ def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake) -> None:
     newest = newest_redone(batch)
     pending = _without_files_reread_later(list(chunks(batch)))
     copies = of_chunks(batch.opened[batch.flow.source].delta, [number for number, _ in pending])
-    places = reread_rows.Places(at, name, folders.home(at, name, table.path, batch.opened).folder)
+    places = reread_rows.ArchivedLocations(at, name, folders.home(at, name, table.path, batch.opened).folder)
     if pending and (remark := former_dialect.remark(at.pipeline, name, table, batch.opened[batch.flow.target])):
         batch.report.warnings.append(remark)
     pace = Pace(name, [entries for _, entries in pending])
@@ -148,7 +148,7 @@ class Chunk:
     number: int
     entries: list[Entry]
     rewrites: bool
-    places: reread_rows.Places
+    places: reread_rows.ArchivedLocations
     copy: CopyOptions = AS_DEFINED
     newer: Sequence[str] = ()
     decoded: DecodedFiles | None = None

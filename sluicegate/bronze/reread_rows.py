@@ -32,7 +32,7 @@ CANONICAL = "regexp_replace(coalesce(try_url_decode(replace(source_file, '+', '%
 
 
 @dataclass
-class Places:
+class ArchivedLocations:
     """Locations of the files that ``cleanSource`` took away, for when they are to be read again.
 
     Attributes:

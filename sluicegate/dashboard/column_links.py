@@ -14,7 +14,7 @@ from sluicegate.monitor.lineage import QUARANTINE, TableLineage, lineage
 from sluicegate.schema import history as schema_history
 from sluicegate.schema.columns import ENGINE_COLUMNS, PROVENANCE
 from sluicegate.spark_sql.lineage.model import EVERY, IDENTITY, Origins, Use
-from sluicegate.spark_sql.lineage.model import Source as Origin
+from sluicegate.spark_sql.lineage.model import SourceColumn as Origin
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -17,7 +17,7 @@ from sluicegate.errors import SluicegateError
 from sluicegate.monitor.lineage import QUARANTINE, TableLineage
 from sluicegate.schema.columns import CORRUPT, RECORD, RESCUED
 from sluicegate.spark_sql.lineage.model import EVERY, Origins
-from sluicegate.spark_sql.lineage.model import Source as Column
+from sluicegate.spark_sql.lineage.model import SourceColumn as Column
 
 if TYPE_CHECKING:
     from sluicegate.dashboard.source import Source

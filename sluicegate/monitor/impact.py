@@ -10,7 +10,7 @@ from sluicegate.definition.fields import nearest
 from sluicegate.errors import ColumnMissing, PipelineMissing, UserError, Where
 from sluicegate.monitor.lineage import QUARANTINE, TableLineage, lineage
 from sluicegate.spark_sql.lineage import queries
-from sluicegate.spark_sql.lineage.model import EVERY, IDENTITY, Columns, Origins, Source, Use
+from sluicegate.spark_sql.lineage.model import EVERY, IDENTITY, Columns, Origins, SourceColumn, Use
 
 if TYPE_CHECKING:
     from sluicegate.definition import Layer, Pipeline
@@ -79,14 +79,14 @@ def impact(pipeline: Pipeline, lake: Lake, name: str) -> Impact:
     tables = lineage(pipeline, lake)
     start = _demanded(pipeline, tables, table.lower(), column)
     affected = tuple(_affected(tables, start))
-    direct = {start, *(Source(use.table, use.column.lower()) for use in affected if use.direct)}
+    direct = {start, *(SourceColumn(use.table, use.column.lower()) for use in affected if use.direct)}
     named_by = (*_named_by(pipeline, direct), *_rules_that_read(pipeline, tables, direct))
     unsure = {use: tables[use].unsure for use in dict.fromkeys(use.table for use in affected) if tables[use].unsure}
     spelled = tables[start.table].spelled(column)
     return Impact(start.table, spelled, affected, named_by, unsure)
 
 
-def _demanded(pipeline: Pipeline, tables: Mapping[str, TableLineage], table: str, column: str) -> Source:
+def _demanded(pipeline: Pipeline, tables: Mapping[str, TableLineage], table: str, column: str) -> SourceColumn:
     if table not in tables:
         hint = nearest(table, tables) or f"its tables: {', '.join(tables)}"
         raise PipelineMissing(f"unknown table {table} of the pipeline {pipeline.name}", hint=hint)
@@ -97,17 +97,17 @@ def _demanded(pipeline: Pipeline, tables: Mapping[str, TableLineage], table: str
     if not exists and (tables[table].complete or near):
         hint = near or f"its columns: {', '.join(columns)}"
         raise ColumnMissing(f"unknown column {column} of {table}", where=Where(table=table), hint=hint)
-    return Source(table, column.lower())
+    return SourceColumn(table, column.lower())
 
 
-def _of(table: TableLineage) -> Iterator[Source]:
+def _of(table: TableLineage) -> Iterator[SourceColumn]:
     for origins in (*table.columns.values(), table.rows):
         yield from (source for source, _ in origins)
 
 
-def _affected(tables: Mapping[str, TableLineage], start: Source) -> Iterator[Affected]:
+def _affected(tables: Mapping[str, TableLineage], start: SourceColumn) -> Iterator[Affected]:
     """Columns and rows that depend on a column; tables come after those that they read."""
-    touched: dict[Source, bool] = {start: True}
+    touched: dict[SourceColumn, bool] = {start: True}
     for name, table in tables.items():
         passed = {source: upstream for source, upstream in touched.items() if source.table in table.rest}
         brought = {source.column: frozenset({(source, IDENTITY)}) for source in passed if source.column != ROWS}
@@ -116,11 +116,11 @@ def _affected(tables: Mapping[str, TableLineage], start: Source) -> Iterator[Aff
         for column, origins in {**table.columns, **brought}.items():
             step = _step(origins, touched)
             if step is not None:
-                touched[Source(name, column.lower())] = step.direct
+                touched[SourceColumn(name, column.lower())] = step.direct
                 yield Affected(table.layer, name, column, step.direct, step.subtypes, step.of)
         step = _step(table.rows, touched)
         if step is not None or (step := _rows_of(table, touched)) is not None:
-            touched[Source(name, ROWS)] = False
+            touched[SourceColumn(name, ROWS)] = False
             yield Affected(table.layer, name, ROWS, False, step.subtypes, step.of)
 
 
@@ -131,10 +131,10 @@ class _Step:
     of: tuple[str, ...]
 
 
-def _step(origins: Origins, touched: Mapping[Source, bool]) -> _Step | None:
+def _step(origins: Origins, touched: Mapping[SourceColumn, bool]) -> _Step | None:
     """How something depends on what is touched already; None if it does not."""
     uses: set[Use] = set()
-    of: set[Source] = set()
+    of: set[SourceColumn] = set()
     direct = False
     for source, use in origins:
         for read in touched if source.column == EVERY else [source]:
@@ -148,7 +148,7 @@ def _step(origins: Origins, touched: Mapping[Source, bool]) -> _Step | None:
     return _Step(direct, tuple(words_of_uses), tuple(f"{read.table}.{read.column}" for read in sorted(of)))
 
 
-def _rows_of(table: TableLineage, touched: Mapping[Source, bool]) -> _Step | None:
+def _rows_of(table: TableLineage, touched: Mapping[SourceColumn, bool]) -> _Step | None:
     """A table whose rows are made of the rows of one that is affected."""
     of = sorted(source.table for source in touched if source.column == ROWS and source.table in table.reads)
     if of:
@@ -156,7 +156,7 @@ def _rows_of(table: TableLineage, touched: Mapping[Source, bool]) -> _Step | Non
     return None
 
 
-def _named_by(pipeline: Pipeline, touched: set[Source]) -> Iterator[str]:
+def _named_by(pipeline: Pipeline, touched: set[SourceColumn]) -> Iterator[str]:
     """Fields of a definition that name one of the columns."""
     for source in sorted(touched):
         if source.table.endswith(QUARANTINE) or source.table in pipeline.deidentified_tables:
@@ -167,12 +167,14 @@ def _named_by(pipeline: Pipeline, touched: set[Source]) -> Iterator[str]:
                 yield f"{source.table}: {field}"
 
 
-def _rules_that_read(pipeline: Pipeline, tables: Mapping[str, TableLineage], touched: set[Source]) -> Iterator[str]:
+def _rules_that_read(
+    pipeline: Pipeline, tables: Mapping[str, TableLineage], touched: set[SourceColumn]
+) -> Iterator[str]:
     """Rules about whole tables that read one of the columns of another table."""
     for name in pipeline.ruled:
         for rule_name, rule in pipeline.table(name)[1].expect_table.items():
             table, columns = rule.referenced
-            read = {Source(table, column.lower()) for column in columns}
+            read = {SourceColumn(table, column.lower()) for column in columns}
             if rule.sql is not None:
                 columns_of_tables = {
                     table_name: Columns(tuple(tables[table_name].columns), complete=tables[table_name].complete)
@@ -186,7 +188,7 @@ def _rules_that_read(pipeline: Pipeline, tables: Mapping[str, TableLineage], tou
                 yield f"{name}: rule {rule_name}"
 
 
-def _has(touched: set[Source], table: str) -> bool:
+def _has(touched: set[SourceColumn], table: str) -> bool:
     return any(source.table == table for source in touched)
 
 

@@ -23,7 +23,7 @@ from sluicegate.spark_sql.lineage.model import (
     Columns,
     Lineage,
     Origins,
-    Source,
+    SourceColumn,
     Use,
     through,
     together,
@@ -106,7 +106,7 @@ class _Pipeline:
                 of_table = self._of_python(table, table.reads)
             dropped = [rule for rule in table.expectations.values() if rule.action == "drop"]
             rows = together(_named(of_table, rule.columns, _FILTER) for rule in dropped)
-            rows |= frozenset((Source(table.reads[0], column.lower()), _FILTER) for column in table.withWatermark)
+            rows |= frozenset((SourceColumn(table.reads[0], column.lower()), _FILTER) for column in table.withWatermark)
             self._add(self._table("gold", name, replace(of_table, rows=of_table.rows | rows)))
         return self.found
 
@@ -160,7 +160,7 @@ class _Pipeline:
             return self._of_python(table, [maker.stream, *table.lookups])
         of_source = self.known.get(maker.stream, Columns())
         names = data_columns(of_source.names)
-        columns = {name: frozenset({(Source(maker.stream, name.lower()), IDENTITY)}) for name in names}
+        columns = {name: frozenset({(SourceColumn(maker.stream, name.lower()), IDENTITY)}) for name in names}
         return Lineage(columns, rest=frozenset() if of_source.complete else frozenset({maker.stream}))
 
     def _of_query(self, text: str, reads: Sequence[str]) -> Lineage:
@@ -180,7 +180,7 @@ class _Pipeline:
         of_every = computed.columns.get(EVERY, NONE)
         for column in _distinct([*declared, *stored]):
             if column.lower() not in {name.lower() for name in columns}:
-                same_name = ((Source(table, column.lower()), IDENTITY) for table in computed.rest)
+                same_name = ((SourceColumn(table, column.lower()), IDENTITY) for table in computed.rest)
                 columns[column] = of_every | frozenset(same_name)
         complete = not (computed.rest or computed.unsure) or bool(stored)
         if stored:
@@ -192,16 +192,16 @@ class _Pipeline:
 
     def _quarantine(self, name: str, table: SilverTable, table_lineage: TableLineage, rules: Origins) -> TableLineage:
         """Lineage of a quarantine: the rows as evaluated, the record as it came, and the rules that it broke."""
-        record = frozenset((Source(stream, EVERY), TRANSFORMATION) for stream in table.streams)
+        record = frozenset((SourceColumn(stream, EVERY), TRANSFORMATION) for stream in table.streams)
         broken = frozenset((source, _CONDITIONAL) for source, _ in rules)
         columns = {**table_lineage.columns, "_failed_expectations": broken, "_record": record}
         columns |= {column: NONE for column in ("_quarantined_at", "source_file") if column not in columns}
         return replace(table_lineage, table=f"{name}{QUARANTINE}", columns=columns, rows=table_lineage.rows | rules)
 
 
-def _declared(text: str) -> tuple[Source, Use]:
+def _declared(text: str) -> tuple[SourceColumn, Use]:
     table, _, column = text.lower().partition(".")
-    return Source(table, column), TRANSFORMATION
+    return SourceColumn(table, column), TRANSFORMATION
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
@@ -244,7 +244,7 @@ def _named(of_table: Lineage | TableLineage, names: Sequence[str], use: Use, str
     by_name = {name.lower(): origins for name, origins in of_table.columns.items()}
     parts = [NONE]
     for name in names:
-        of_record = frozenset((Source(stream, name.lower()), IDENTITY) for stream in streams)
+        of_record = frozenset((SourceColumn(stream, name.lower()), IDENTITY) for stream in streams)
         parts.append(through(use, by_name.get(name.lower(), by_name.get(EVERY, of_record))))
     return together(parts)
 
@@ -291,6 +291,6 @@ def _deidentified(name: str, table: SilverTable, of: TableLineage) -> TableLinea
         treatment = treated.get(column.lower())
         if treatment != "drop":
             use = IDENTITY if treatment is None else _MASKED
-            columns[column] = frozenset({(Source(of.table, column.lower()), use)})
+            columns[column] = frozenset({(SourceColumn(of.table, column.lower()), use)})
     unknown = frozenset() if of.complete else frozenset({of.table})
     return replace(of, table=name, columns=columns, rows=NONE, reads=(of.table,), rest=unknown, unsure="")

@@ -47,8 +47,8 @@ _END = f"_sluicegate_end_{secrets.token_hex(8)}"
 
 
 @dataclass(frozen=True)
-class Landed:
-    """JSON text to be converted to a nested type.
+class LandedJson:
+    """A JSON text that is to have a nested type.
 
     Attributes:
         raw: the text.
@@ -92,7 +92,7 @@ def shape(target: DataType, shown: DataType) -> DataType:
     return StringType()
 
 
-def fit(text: Landed) -> Expression:
+def fit(text: LandedJson) -> Expression:
     """Fit a JSON text to its type leaf by leaf: STRUCT<value, lost BOOLEAN>, for ``of_fit``."""
     from pyspark.sql import functions as F
 
@@ -102,8 +102,8 @@ def fit(text: Landed) -> Expression:
     return fits[0]
 
 
-def with_fits(frame: DataFrame, texts: Mapping[str, Landed]) -> DataFrame:
-    """Add columns with the fits of JSON texts (``fit``), and the columns that these need.
+def with_fits(frame: DataFrame, texts: Mapping[str, LandedJson]) -> DataFrame:
+    """Add columns with the fits of JSON texts, as ``fit`` gives them, and columns that these are made from.
 
     Few texts are taken apart by leaf: most are parsed as a whole to a value whose JSON is the text. Each step is a
     projection of its own, as Spark computes no expression twice that is a column of the one before.

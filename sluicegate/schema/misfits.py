@@ -33,8 +33,8 @@ _ENTRIES = "ARRAY<STRUCT<value: STRING>>"
 
 
 @dataclass(frozen=True)
-class Stored:
-    """Column of bronze.
+class StoredColumn:
+    """A column of bronze.
 
     Attributes:
         type: its type.
@@ -47,8 +47,8 @@ class Stored:
     landed: str
 
 
-def misfits(columns: Mapping[str, Stored], rescued: Expression, *, any_case: bool) -> Expression:
-    """Return the landed texts that their columns lack, in the order of the rescued fields.
+def misfits(columns: Mapping[str, StoredColumn], rescued: Expression, *, any_case: bool) -> Expression:
+    """Array of the texts whose columns lack their landed value, in the order of the rescued fields.
 
     It is NULL, and nothing else is evaluated, for a row without rescued data.
 
@@ -65,9 +65,9 @@ def misfits(columns: Mapping[str, Stored], rescued: Expression, *, any_case: boo
     return F.when(rescued.isNotNull(), F.array_distinct(F.filter(of_each, lambda text: text.isNotNull())))
 
 
-def _misfit(columns: Mapping[str, Stored], name: Expression, text: Expression, *, any_case: bool) -> Expression:
-    """Return the text of the column that a rescued value belongs to and does not fit; NULL if none."""
-    by_type: dict[str, dict[str, Stored]] = {}
+def _misfit(columns: Mapping[str, StoredColumn], name: Expression, text: Expression, *, any_case: bool) -> Expression:
+    """Text of the column that a rescued member belongs to and whose value does not fit; NULL if there is none."""
+    by_type: dict[str, dict[str, StoredColumn]] = {}
     for of_column, column in columns.items():
         by_type.setdefault(column.type.json(), {})[of_column] = column
     # One CASE over maps of the columns of a type: expressions for each column of a wide table would take seconds.
@@ -97,8 +97,8 @@ def _map(texts: Mapping[str, str]) -> Expression:
     return F.expr(f"map({', '.join(f'{literal(key)}, {literal(text)}' for key, text in texts.items())})")
 
 
-def _values(columns: Mapping[str, Stored], *, lower: bool) -> Expression:
-    """Return the stored values of columns of one type as a map by field name."""
+def _values(columns: Mapping[str, StoredColumn], *, lower: bool) -> Expression:
+    """Map of the stored values of columns of one type, by the names of their fields."""
     values = {column.landed.lower() if lower else column.landed: column.value for column in columns.values()}
     return F.expr(f"map({', '.join(f'{literal(field)}, {value}' for field, value in values.items())})")
 

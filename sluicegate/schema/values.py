@@ -58,9 +58,9 @@ class Value:
         return self.raw.isNotNull()
 
     @property
-    def json(self) -> json_values.Landed:
+    def json(self) -> json_values.LandedJson:
         """A nested value's JSON text, with the type that it is to have."""
-        return json_values.Landed(self.raw, self.column.type, self.column.shape or self.column.read, self.options)
+        return json_values.LandedJson(self.raw, self.column.type, self.column.shape or self.column.read, self.options)
 
     @cached_property
     def _fitted(self) -> Fitted:
@@ -101,7 +101,7 @@ def with_fits(frame: DataFrame, values: Sequence[Value]) -> tuple[DataFrame, lis
     """
     from pyspark.sql import functions as F
 
-    texts: dict[str, json_values.Landed] = {}
+    texts: dict[str, json_values.LandedJson] = {}
     prepared: list[Value] = []
     for value in values:
         if value.column.name is None or value.column.conversion != "json":

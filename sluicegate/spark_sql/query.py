@@ -74,7 +74,7 @@ class Query:
     _tree: exp.Query = field(repr=False, compare=False)
     _read: list[_Table] = field(repr=False, compare=False)
     _casts: list[sql_casts.Watched] = field(repr=False, compare=False)
-    _where: list[where_casts.Part] = field(repr=False, compare=False)
+    _where: list[where_casts.Conjunct] = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, text: str) -> Query:
@@ -90,7 +90,7 @@ class Query:
         stream = _stream(tree, read, tokens)
         casts = sql_casts.find_all(tokens, query_shape.GENERATORS)
         watched: list[sql_casts.Watched] = []
-        where: list[where_casts.Part] = []
+        where: list[where_casts.Conjunct] = []
         select = query_shape.first_select(tree)
         if stream:
             watched = sql_casts.watched(tokens, casts, *select_list(tokens))

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 
 @dataclass(frozen=True)
-class Source:
+class FromTable:
     """A table of a FROM.
 
     Attributes:
@@ -36,7 +36,7 @@ class Scope:
         tree: the query, whose qualified names are evidence where columns are not known.
     """
 
-    def __init__(self, sources: Sequence[Source], tree: exp.Expr) -> None:
+    def __init__(self, sources: Sequence[FromTable], tree: exp.Expr) -> None:
         self.sources = sources
         self.known = all(source.columns is not None for source in sources)
         self._seen = {(c.parts[0].name.lower(), c.parts[1].name.lower())

@@ -14,8 +14,8 @@ from sluicegate.errors import SluicegateError, StoreRefused, StoreUnreachable, W
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """Kind of refusal by a store.
+class StoreRefusal:
+    """One thing that a store says no by.
 
     Attributes:
         signs: words of Arrow, delta-rs, Hadoop and Amazon's SDK, any of which means it.
@@ -32,13 +32,13 @@ class Refusal:
 
 # In the order in which they are looked for: an error may have signs of several.
 REFUSALS = (
-    Refusal(
+    StoreRefusal(
         ("NO_SUCH_BUCKET", "NoSuchBucket", "UnknownStoreException"),
         StoreRefused,
         "the bucket does not exist",
         "check --landing and --lake, or create the bucket",
     ),
-    Refusal(
+    StoreRefusal(
         ("ACCESS_DENIED", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken",
          "NoAuthWithAWSException", "lacked the necessary privileges", "INVALID_ACCESS_KEY_ID",
          "SIGNATURE_DOES_NOT_MATCH", "Status Code: 403", "instance metadata service", "//169.254.169.254/"),
@@ -46,13 +46,13 @@ REFUSALS = (
         "the object store denied access",
         "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the connection, and their permissions",
     ),
-    Refusal(
+    StoreRefusal(
         ("RemoteFileChangedException",),
         SluicegateError,
         "another run committed first, so this one stopped",
         "nothing is lost: a new run continues after the last commit",
     ),
-    Refusal(
+    StoreRefusal(
         ("NETWORK_CONNECTION", "INTERNAL_FAILURE", "SLOW_DOWN", "SERVICE_UNAVAILABLE", "AWSStatus500Exception",
          "AWSServiceThrottledException", "AWSServiceIOException", "AWSClientIOException", "max_retries",
          "ConnectException", "SdkClientException", "ApiCallTimeout", "error sending request", "response body error",

@@ -14,7 +14,7 @@ from sluicegate.lake import layout
 from sluicegate.witness.difference import Difference
 from sluicegate.witness.json_text import pairs, parsed
 from sluicegate.witness.records import Record, has_bytes_that_are_no_text, has_twins
-from sluicegate.witness.table_columns import CORRUPT, QUICK, RESCUED, Columns, Row, from_path
+from sluicegate.witness.table_columns import CORRUPT, QUICK, RESCUED, BronzeColumns, Row, from_path
 from sluicegate.witness.values import Comparer, alike, cell, is_nothing, same_text
 
 # Rows that a record is looked for in, where one is missing or too many before it.
@@ -39,7 +39,7 @@ UNMATCHED = 1_000
 class Comparison:
     """Comparison of one file."""
 
-    def __init__(self, columns: Columns, path: str, *, csv: bool) -> None:
+    def __init__(self, columns: BronzeColumns, path: str, *, csv: bool) -> None:
         self.columns, self.csv = columns, csv
         self.path = path
         self.found = Difference()

@@ -36,9 +36,9 @@ from sluicegate.storage import filesystems
 from sluicegate.witness.comparison import Comparison
 from sluicegate.witness.difference import Difference
 from sluicegate.witness.proved_files import Entry, Key, ProvedFiles
-from sluicegate.witness.records import READERS, Files, Unreadable, obstacle
+from sluicegate.witness.records import READERS, FileReader, Unreadable, obstacle
 from sluicegate.witness.rows_of_files import by_file, rows_of_files
-from sluicegate.witness.table_columns import CORRUPT, RESCUED, Columns
+from sluicegate.witness.table_columns import CORRUPT, RESCUED, BronzeColumns
 
 if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable, Pipeline
@@ -218,13 +218,13 @@ class _Table:
             yield (chunk, layout.canonical(path or "")), (batch for _, batch in group)
 
     @cached_property
-    def _columns(self) -> Columns:
+    def _columns(self) -> BronzeColumns:
         schema = tables.dataset(self.bronze).schema
         landed = {one.name: str(one.metadata[LANDED]) for one in self.bronze.schema().fields if LANDED in one.metadata}
         parts = json.loads(self.bronze.schema().to_json())["fields"]
         variants = {one["name"] for one in parts if '"variant"' in json.dumps(one["type"])}
         types = {one.name: pa.null() if one.name in variants else one.type for one in schema if one.name not in OURS}
-        return Columns(
+        return BronzeColumns(
             types,
             landed,
             frozenset(self.table.partitionColumns),
@@ -246,7 +246,7 @@ class _Table:
         if why := obstructed or gone:
             self._leave(entry, why, batches, result)
             return
-        path, reader = entry["path"], Files(table)
+        path, reader = entry["path"], FileReader(table)
         times: list[str] = []
         comparison = Comparison(self._columns, path, csv=table.format == "csv")
         try:
@@ -293,7 +293,7 @@ class _Table:
                 Finding("wrong", self.name, f"{path}: its rows have another {times[0]} than the ledger")
             )
 
-    def _settle(self, entry: Entry, found: Difference, reader: Files, result: _Result) -> None:
+    def _settle(self, entry: Entry, found: Difference, reader: FileReader, result: _Result) -> None:
         path = entry["path"]
         if not found.any:
             result.files += 1

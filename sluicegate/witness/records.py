@@ -90,7 +90,7 @@ def _is_misread(pattern: str) -> bool:
     return len(third) - len(third.lstrip("yu")) in (1, 2)
 
 
-class Files:
+class FileReader:
     """Reads the files of one bronze table.
 
     Attributes:

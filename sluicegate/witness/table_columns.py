@@ -16,11 +16,11 @@ from sluicegate.witness.values import PRINTED_DIGITS, SKIPS_FROM, Comparer, comp
 RESCUED, CORRUPT = "_rescued_data", "_corrupt_record"
 
 Row = Sequence[Any]
-"""Values of a stored row, in the order of ``Columns.names``."""
+"""Values of a stored row, in the order of ``BronzeColumns.names``."""
 
 
 @dataclass(frozen=True)
-class Columns:
+class BronzeColumns:
     """Columns of a bronze table.
 
     Attributes:

@@ -10,7 +10,7 @@ from openlineage.client.facet_v2 import column_lineage_dataset as facets
 
 from sluicegate.monitor.lineage import QUARANTINE, TableLineage, lineage
 from sluicegate.schema.columns import ENGINE_COLUMNS, PROVENANCE
-from sluicegate.spark_sql.lineage.model import EVERY, IDENTITY, Origins, Source, Use
+from sluicegate.spark_sql.lineage.model import EVERY, IDENTITY, Origins, SourceColumn, Use
 
 if TYPE_CHECKING:
     from openlineage.client.facet_v2 import DatasetFacet
@@ -63,7 +63,7 @@ class ColumnFacets:
         return self._inputs(self._tables[name].columns[column])
 
     def _inputs(self, origins: Origins) -> list[facets.InputField]:
-        uses: dict[Source, set[Use]] = {}
+        uses: dict[SourceColumn, set[Use]] = {}
         for source, use in origins:
             for column in self._spelled(source):
                 uses.setdefault(column, set()).add(use)
@@ -83,13 +83,13 @@ class ColumnFacets:
             uri = self.at.table(layer, name)
         return self.dataset(uri)
 
-    def _spelled(self, source: Source) -> Iterator[Source]:
+    def _spelled(self, source: SourceColumn) -> Iterator[SourceColumn]:
         """A column as its table spells it; all of the table's for ``*``."""
         table = self._tables[source.table]
         if source.column == EVERY:
-            yield from (Source(source.table, column) for column in table.columns)
+            yield from (SourceColumn(source.table, column) for column in table.columns)
         else:
-            yield Source(source.table, table.spelled(source.column))
+            yield SourceColumn(source.table, table.spelled(source.column))
 
 
 def _transformation(use: Use) -> facets.Transformation:

@@ -16,14 +16,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicegate.bronze.parquet import texts
-from sluicegate.bronze.parquet.footer_schema import REPEATED, Node
+from sluicegate.bronze.parquet.footer_schema import REPEATED, SchemaNode
 from sluicegate.bronze.parquet.stored import (
     Elements,
     Entries,
     Float16,
-    Group,
     Nanoseconds,
     Stored,
+    StoredGroup,
     Text,
     WideDecimal,
     has_wide_decimal,
@@ -50,12 +50,12 @@ _ANNOTATED = {("INT32", "DATE"): "date",
 VOID = "UNKNOWN"
 
 
-class Unreadable(Exception):
-    """Field that neither Spark nor this module can read; the text says why."""
+class UnreadableField(Exception):
+    """A field that neither Spark nor this module can read; its text says why."""
 
 
-def of_field(node: Node) -> Stored:
-    """Return how a field is stored, by Spark's rules for Parquet (``ParquetSchemaConverter``).
+def of_field(node: SchemaNode) -> Stored:
+    """How a field of a file is stored, by the rules by which Spark reads Parquet files (``ParquetSchemaConverter``).
 
     Raises:
         Unreadable: it cannot be read.
@@ -67,8 +67,8 @@ def of_field(node: Node) -> Stored:
     return _elements(stored)
 
 
-def is_void(node: Node) -> bool:
-    """Return whether a field has no type yet, as it is NULL in all records; also each part of a group of these."""
+def is_void(node: SchemaNode) -> bool:
+    """Whether a field has no type yet: it is NULL in all records, as each part of a group of such fields is."""
     if node.repetition == REPEATED:
         return False
     if node.physical:
@@ -76,7 +76,7 @@ def is_void(node: Node) -> bool:
     return not node.logical and bool(node.children) and all(map(is_void, node.children))
 
 
-def _of(node: Node) -> Stored:
+def _of(node: SchemaNode) -> Stored:
     if node.physical:
         return _leaf(node)
     match node.logical:
@@ -88,30 +88,30 @@ def _of(node: Node) -> Stored:
             return _plain("variant")
         case "":
             return _group(node)
-    raise Unreadable(f"{node} is not a type that Spark can read")
+    raise UnreadableField(f"{node} is no type that Spark can read")
 
 
-def _group(node: Node) -> Stored:
+def _group(node: SchemaNode) -> Stored:
     from pyspark.sql.types import StructField, StructType
 
     children = [child for child in node.children if not is_void(child)]
     fields = {child.name: of_field(child) for child in children}
     if len(fields) < len(children) or not fields:
-        raise Unreadable("a group with " + ("duplicate field names" if fields else "no fields"))
+        raise UnreadableField("a group with " + ("two fields of one name" if fields else "no fields"))
     read, made = (
         StructType([StructField(name, kind) for name, kind in kinds.items()])
         for kinds in ({n: f.read for n, f in fields.items()}, {n: f.type for n, f in fields.items()})
     )
-    return Group(read, made, fields)
+    return StoredGroup(read, made, fields)
 
 
-def _list(node: Node) -> Stored:
-    """Read an array; the second of three levels is skipped, or is the element in files of old writers."""
+def _list(node: SchemaNode) -> Stored:
+    """An array; the second of three levels is left out, or is itself the element in files of old writers."""
     if len(node.children) != 1 or node.children[0].repetition != REPEATED:
-        raise Unreadable(f"{node} without one repeated field")
+        raise UnreadableField(f"{node} without one repeated field")
     [repeated] = node.children
     if not (repeated.physical or repeated.children):
-        raise Unreadable(f"{node} of groups with no fields")
+        raise UnreadableField(f"{node} of groups with no fields")
     old = repeated.physical or len(repeated.children) > 1 or repeated.name in ("array", f"{node.name}_tuple")
     if old:
         element = _of(repeated)
@@ -127,7 +127,7 @@ def _elements(element: Stored) -> Stored:
     return Elements(ArrayType(element.read), ArrayType(element.type), element)
 
 
-def _map(node: Node) -> Stored:
+def _map(node: SchemaNode) -> Stored:
     from pyspark.sql.types import MapType
 
     if len(node.children) == 1:
@@ -135,7 +135,7 @@ def _map(node: Node) -> Stored:
     else:
         [pairs] = [None]
     if pairs is None or pairs.repetition != REPEATED or len(pairs.children) != 2:
-        raise Unreadable(f"{node} without keys and values")
+        raise UnreadableField(f"{node} without keys and values")
     key, item = map(of_field, pairs.children)
     _demand_no_wide_decimal(node, key, item)
     return Entries(MapType(key.read, item.read), MapType(key.type, item.type), key, item)
@@ -148,18 +148,18 @@ def _plain(ddl: str) -> Stored:
     return Stored(kind, kind)
 
 
-def _leaf(node: Node) -> Stored:
+def _leaf(node: SchemaNode) -> Stored:
     if node.logical == "DECIMAL":
         return _decimal(node)
     if ddl := _known(node):
         return _plain(ddl)
     if stored := _unknown(node):
         return stored
-    raise Unreadable(f"{node} is not a type that Spark can read")
+    raise UnreadableField(f"{node} is no type that Spark can read")
 
 
-def _known(node: Node) -> str:
-    """Return the Spark type of a field; empty if it has none."""
+def _known(node: SchemaNode) -> str:
+    """The type of Spark that a field has; empty if there is none."""
     says = node.details
     match node.physical, node.logical:
         case physical, "" | "UNKNOWN":  # the latter are all NULL: elements of arrays and maps
@@ -173,8 +173,8 @@ def _known(node: Node) -> str:
     return _ANNOTATED.get((node.physical, node.logical), "")
 
 
-def _unknown(node: Node) -> Stored | None:
-    """Return how a field of a type that Spark does not have is stored."""
+def _unknown(node: SchemaNode) -> Stored | None:
+    """How a field of a type that Spark does not have is stored."""
     from pyspark.sql.types import BinaryType, FloatType, IntegerType, LongType, StringType
 
     says, text = node.details, StringType()
@@ -196,7 +196,7 @@ def _unknown(node: Node) -> Stored | None:
     return None
 
 
-def _time(node: Node) -> DataType:
+def _time(node: SchemaNode) -> DataType:
     from pyspark.sql.types import TimestampNTZType, TimestampType
 
     if node.details["utc"]:
@@ -204,19 +204,19 @@ def _time(node: Node) -> DataType:
     return TimestampNTZType()
 
 
-def _decimal(node: Node) -> Stored:
+def _decimal(node: SchemaNode) -> Stored:
     from pyspark.sql.types import BinaryType, StringType
 
     precision, scale = node.details["precision"], node.details["scale"]
     if not 0 <= scale <= precision > 0 or node.physical not in (*OF_INTEGERS, "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"):
-        raise Unreadable(f"{node} is not a valid decimal")
+        raise UnreadableField(f"{node} is no number")
     if precision > OF_INTEGERS.get(node.physical, precision):
-        raise Unreadable(f"{node} has a precision that {node.physical} cannot hold")
+        raise UnreadableField(f"{node} has more digits than its values")
     if precision <= MOST_DIGITS:
         return _plain(f"decimal({precision},{scale})")
     return WideDecimal(BinaryType(), StringType(), lambda stored: texts.decimal(stored, scale))
 
 
-def _demand_no_wide_decimal(node: Node, *parts: Stored) -> None:
+def _demand_no_wide_decimal(node: SchemaNode, *parts: Stored) -> None:
     if any(map(has_wide_decimal, parts)):
-        raise Unreadable(f"{node} of numbers with more than {MOST_DIGITS} digits")
+        raise UnreadableField(f"{node} of numbers with more than {MOST_DIGITS} digits")

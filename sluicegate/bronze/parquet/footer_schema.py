@@ -45,7 +45,7 @@ UNHEARD_OF = "an unknown type"
 
 
 @dataclass(frozen=True)
-class Node:
+class SchemaNode:
     """Field of a Parquet schema, or its root.
 
     Attributes:
@@ -65,7 +65,7 @@ class Node:
     length: int = 0
     logical: str = ""
     details: Mapping[str, Any] = field(default_factory=dict)
-    children: tuple[Node, ...] = ()
+    children: tuple[SchemaNode, ...] = ()
 
     def __str__(self) -> str:
         """The type as Spark's messages write it, such as ``INT64 (TIMESTAMP(NANOS))``."""
@@ -75,8 +75,8 @@ class Node:
         return f"{self.physical or 'group'} ({self.logical}{'(' + ','.join(says) + ')' if says else ''})"
 
 
-def read(path: str) -> Node:
-    """Read the root of a file's schema.
+def read(path: str) -> SchemaNode:
+    """Root of a file's schema.
 
     Raises:
         OSError: the file cannot be read.
@@ -102,8 +102,8 @@ def footer(file: IO[bytes]) -> bytes:
     return file.read(length)
 
 
-def of_footer(data: bytes) -> Node:
-    """Parse the root of the schema from the bytes of a footer.
+def of_footer(data: bytes) -> SchemaNode:
+    """Root of the schema in the bytes of a footer.
 
     Raises:
         ValueError: the bytes are not a footer.
@@ -115,11 +115,11 @@ def of_footer(data: bytes) -> Node:
         raise ValueError(f"its footer is damaged ({type(error).__name__})") from None
 
 
-def _node(element: Mapping[int, Any], rest: Any) -> Node:
-    """Build the field of a schema element; its children are the elements that follow."""
+def _node(element: Mapping[int, Any], rest: Any) -> SchemaNode:
+    """Field of an element of the schema; its children are the elements that follow."""
     logical, details = _meaning(element)
     children = tuple(_node(next(rest), rest) for _ in range(element.get(5, 0)))
-    return Node(
+    return SchemaNode(
         element[4].decode(),
         element.get(3, REQUIRED),
         PHYSICAL[element[1]] if 1 in element else "",

@@ -6,8 +6,8 @@ from collections import Counter
 
 from sluicegate.bronze.file_groups import Group
 from sluicegate.bronze.parquet import fields, footer_schema
-from sluicegate.bronze.parquet.fields import Unreadable
-from sluicegate.bronze.parquet.footer_schema import Node
+from sluicegate.bronze.parquet.fields import UnreadableField
+from sluicegate.bronze.parquet.footer_schema import SchemaNode
 from sluicegate.bronze.parquet.stored import Stored
 
 
@@ -35,7 +35,7 @@ def unforeseen(paths: list[str]) -> Group | None:
     return group
 
 
-def _group(nodes: tuple[Node, ...], paths: list[str]) -> Group:
+def _group(nodes: tuple[SchemaNode, ...], paths: list[str]) -> Group:
     from pyspark.sql.types import StructField
 
     kinds: dict[str, Stored] = {}
@@ -46,9 +46,9 @@ def _group(nodes: tuple[Node, ...], paths: list[str]) -> Group:
             continue
         try:
             if times[node.name] > 1:
-                raise Unreadable(f"there are {times[node.name]} columns of this name")
+                raise UnreadableField(f"there are {times[node.name]} columns of this name")
             kinds[node.name] = fields.of_field(node)
-        except Unreadable as error:
+        except UnreadableField as error:
             unreadable[node.name] = f"not read: {error}"
     readable = [StructField(name, kind.type) for name, kind in kinds.items()]
     meant = {name: kind for name, kind in kinds.items() if not kind.plain}

@@ -107,14 +107,14 @@ class Nanoseconds(Stored):
 
 
 def has_wide_decimal(stored: Stored) -> bool:
-    """Return whether a value contains a decimal with more digits than Spark supports."""
-    if isinstance(stored, Group):
+    """Whether a value has a number of more digits than Spark's in it."""
+    if isinstance(stored, StoredGroup):
         return any(map(has_wide_decimal, stored.fields.values()))
     return isinstance(stored, WideDecimal)
 
 
 @dataclass(frozen=True)
-class Group(Stored):
+class StoredGroup(Stored):
     """A struct.
 
     Attributes:

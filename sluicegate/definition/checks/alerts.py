@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sluicegate.definition.checks.known_tables import Finding, Tables
+from sluicegate.definition.checks.known_tables import DefinedTables, LocatedMistake
 from sluicegate.definition.fields import nearest
 from sluicegate.definition.pipeline.alerts import KINDS, Alerts
 
 
-def findings(tables: Tables, alerts: Alerts) -> Iterator[Finding]:
+def findings(tables: DefinedTables, alerts: Alerts) -> Iterator[LocatedMistake]:
     """All mistakes in alerts across tables."""
     for kind in KINDS:
         for name in getattr(alerts, kind):
             if name not in tables.layers:
                 hint = nearest(name, tables.layers) or f"tables: {', '.join(tables.layers)}"
-                yield Finding("unknown-table", ("alerts", kind, name), f"unknown table {name}", hint)
+                yield LocatedMistake("unknown-table", ("alerts", kind, name), f"unknown table {name}", hint)
     yield from _of_files(tables, alerts)
     yield from _of_rules(tables, alerts)
 
 
-def _of_files(tables: Tables, alerts: Alerts) -> Iterator[Finding]:
+def _of_files(tables: DefinedTables, alerts: Alerts) -> Iterator[LocatedMistake]:
     for name, volume in alerts.volume.items():
         bronze = tables.bronze.get(name)
         if volume.of == "files" and name in tables.layers and (bronze is None or not bronze.of_files):
@@ -28,10 +28,10 @@ def _of_files(tables: Tables, alerts: Alerts) -> Iterator[Finding]:
             if layer == "bronze" and bronze is None:
                 continue  # it has a mistake of its own
             message = f"{name} does not read files: `of: files` requires a bronze table that reads files"
-            yield Finding("alert", ("alerts", "volume", name, "of"), message, "of: rows")
+            yield LocatedMistake("alert", ("alerts", "volume", name, "of"), message, "of: rows")
 
 
-def _of_rules(tables: Tables, alerts: Alerts) -> Iterator[Finding]:
+def _of_rules(tables: DefinedTables, alerts: Alerts) -> Iterator[LocatedMistake]:
     for name, rules in alerts.rule_rate.items():
         table = tables.bronze.get(name) or tables.silver.get(name) or tables.gold.get(name)
         if table is None:
@@ -42,4 +42,4 @@ def _of_rules(tables: Tables, alerts: Alerts) -> Iterator[Finding]:
             if expectations is not None and rule not in expectations:
                 hint = nearest(rule, expectations) or f"its expectations: {', '.join(expectations) or 'none'}"
                 message = f"unknown expectation {rule} of {name}"
-                yield Finding("unknown-rule", ("alerts", "rule_rate", name, rule), message, hint)
+                yield LocatedMistake("unknown-rule", ("alerts", "rule_rate", name, rule), message, hint)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from sluicegate.definition.checks import reads as read_checks
 from sluicegate.definition.checks import streaming_query
 from sluicegate.definition.checks.flows import flow_findings
-from sluicegate.definition.checks.known_tables import Finding, Tables
+from sluicegate.definition.checks.known_tables import DefinedTables, LocatedMistake
 from sluicegate.definition.checks.sequences import sequence_findings
 from sluicegate.definition.fields import nearest
 from sluicegate.definition.pipeline.model import BronzeTable
@@ -38,7 +38,7 @@ _BY_COLUMN = ("deidentified", "column_comments")
 _HIDDEN = ("_chunk", "_pos", "_sequence", "_record_row", "_record_flow")
 
 
-def findings(tables: Tables) -> Iterator[Finding]:
+def findings(tables: DefinedTables) -> Iterator[LocatedMistake]:
     """All mistakes across the tables."""
     for name, bronze in tables.bronze.items():
         yield from _options(("bronze", name, "options"), bronze)
@@ -56,18 +56,20 @@ def findings(tables: Tables) -> Iterator[Finding]:
     yield from read_checks.cycles(tables.views, "gold", tables.gold)
 
 
-def _options(path: Path, table: BronzeTable) -> Iterator[Finding]:
+def _options(path: Path, table: BronzeTable) -> Iterator[LocatedMistake]:
     first: dict[str, str] = {}
     for name, value in table.options.items():
         if problem := reader_options.problem(table.format, name, value):
-            yield Finding(problem.code, (*path, name), problem.message, problem.hint)
+            yield LocatedMistake(problem.code, (*path, name), problem.message, problem.hint)
         elif name.lower() in first:
             # To Spark they are one option, and which value wins is undefined.
-            yield Finding("duplicate-key", (*path, name), f"{name} and {first[name.lower()]} are the same option")
+            yield LocatedMistake(
+                "duplicate-key", (*path, name), f"{name} and {first[name.lower()]} are the same option"
+            )
         first.setdefault(name.lower(), name)
 
 
-def _cleaning(name: str, table: BronzeTable, tables: Mapping[str, BronzeTable]) -> Iterator[Finding]:
+def _cleaning(name: str, table: BronzeTable, tables: Mapping[str, BronzeTable]) -> Iterator[LocatedMistake]:
     """Files that one table moves or deletes must not be read by another, before or after."""
     if table.cleanSource == "OFF":
         return
@@ -75,10 +77,12 @@ def _cleaning(name: str, table: BronzeTable, tables: Mapping[str, BronzeTable]) 
         to = table.cleanSourceMoveDestination
         if to is not None and (_within(to, other_table.path) or _within(other_table.path, to)):
             place = ("bronze", name, "cleanSourceMoveDestination")
-            yield Finding("clean-source", place, f"{to} and the folder that {other} reads, {other_table.path}, overlap")
+            yield LocatedMistake(
+                "clean-source", place, f"{to} and the folder that {other} reads, {other_table.path}, overlap"
+            )
         if other != name and (_within(table.path, other_table.path) or _within(other_table.path, table.path)):
             place = ("bronze", name, "cleanSource")
-            yield Finding("clean-source", place, f"{other} also reads the folder {other_table.path}")
+            yield LocatedMistake("clean-source", place, f"{other} also reads the folder {other_table.path}")
 
 
 def _within(path: str, folder: str) -> bool:
@@ -93,7 +97,7 @@ def _resolved(address: str) -> str:
     return address.replace("s3://", "s3a://", 1)
 
 
-def _silver(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
+def _silver(tables: DefinedTables, name: str, table: SilverTable) -> Iterator[LocatedMistake]:
     path: Path = ("silver", name)
     for flow, maker in table.makers.items():
         yield from _maker(tables, (*path, *(("flows", flow) if table.flows else ())), maker, many=table.many)
@@ -106,7 +110,9 @@ def _silver(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
     yield from _rows(tables, path, table)
 
 
-def _maker(tables: Tables, path: Path, maker: SilverTable | SilverFlow, *, many: bool) -> Iterator[Finding]:
+def _maker(
+    tables: DefinedTables, path: Path, maker: SilverTable | SilverFlow, *, many: bool
+) -> Iterator[LocatedMistake]:
     if maker.query is not None:
         by_place = isinstance(maker, SilverFlow) and maker.named_as is not None
         yield from _objections((*path, "sql"), maker.query.stream_objections(many=many, by_place=by_place))
@@ -117,28 +123,30 @@ def _maker(tables: Tables, path: Path, maker: SilverTable | SilverFlow, *, many:
         yield from read_checks.of_field(tables, (*path, "from"), maker.from_, None)
 
 
-def _lookups(tables: Tables, path: Path, table: SilverTable) -> Iterator[Finding]:
+def _lookups(tables: DefinedTables, path: Path, table: SilverTable) -> Iterator[LocatedMistake]:
     """Tables under ``lookups`` must be read, but not streamed; a Python transform reads exactly these."""
     joined = table.joined
     for lookup in table.lookups:
         place = (*path, "lookups", lookup)
         if lookup in table.streams and (not table.several or lookup not in joined):
-            yield Finding("not-a-lookup", place, f"{lookup} is read as a stream, so it cannot be a lookup", "remove it")
+            yield LocatedMistake(
+                "not-a-lookup", place, f"{lookup} is read as a stream, so it cannot be a lookup", "remove it"
+            )
         elif any(maker.is_python for maker in table.makers.values()):
             yield from read_checks.of_field(tables, place, lookup, None)
         elif lookup not in joined:
             hint = nearest(lookup, joined) or (f"its lookups: {', '.join(joined)}" if joined else "it joins no lookup")
-            yield Finding("not-a-lookup", place, f"{path[-1]} does not join {lookup}", hint)
+            yield LocatedMistake("not-a-lookup", place, f"{path[-1]} does not join {lookup}", hint)
 
 
-def _declared(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
+def _declared(tables: DefinedTables, name: str, table: SilverTable) -> Iterator[LocatedMistake]:
     """The transform must give each declared column, and with ``failOnNewColumns`` no other."""
     outputs, declared = tables.made(table, (name,)), table.declared
     if outputs is None or declared is None:
         return
     for column in _not_among(declared, outputs):
         message = f"{name} declares {column}, but its query does not return it"
-        yield Finding("unknown-column", ("silver", name, "schema"), message, instead(column, outputs))
+        yield LocatedMistake("unknown-column", ("silver", name, "schema"), message, instead(column, outputs))
     if table.schemaEvolutionMode != "failOnNewColumns" or table.changes is not None:
         return
     for flow, maker in table.makers.items():
@@ -148,7 +156,9 @@ def _declared(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding
         for column in _not_among(tables.of_maker(maker) or (), declared):
             message = f"{column} is not in the schema of {name}, whose schemaEvolutionMode fails on new columns"
             line = maker.query.line_of_output(column)
-            yield Finding("new-column", place, message, "add it to the schema, or remove it from the query", line)
+            yield LocatedMistake(
+                "new-column", place, message, "add it to the schema, or remove it from the query", line
+            )
 
 
 def _not_among(columns: Iterable[str], names_of_others: Iterable[str]) -> list[str]:
@@ -157,45 +167,49 @@ def _not_among(columns: Iterable[str], names_of_others: Iterable[str]) -> list[s
     return [column for column in columns if column.lower() not in names]
 
 
-def _rule_names(path: Path, table: SilverTable) -> Iterator[Finding]:
+def _rule_names(path: Path, table: SilverTable) -> Iterator[LocatedMistake]:
     first: dict[str, str] = {}
     for place, rule, expectation in table.rules:
         if expectation.unique and table.changes is not None:
             message = (
                 "unique cannot be combined with apply_changes, which checks records before they are merged into rows"
             )
-            yield Finding(
+            yield LocatedMistake(
                 "unique", (*path, place, rule), message, "move the rule to a silver table that reads this one"
             )
         if rule in first:
-            yield Finding("duplicate-name", (*path, place, rule), f"duplicate rule {rule} (also in {first[rule]})")
+            yield LocatedMistake(
+                "duplicate-name", (*path, place, rule), f"duplicate rule {rule} (also in {first[rule]})"
+            )
         first.setdefault(rule, place)
 
 
-def _rows(tables: Tables, path: Path, table: SilverTable) -> Iterator[Finding]:
+def _rows(tables: DefinedTables, path: Path, table: SilverTable) -> Iterator[LocatedMistake]:
     """``rows: many`` and ``quarantine: record`` must have a meaning for the table."""
     if table.many and table.changes is not None:
         message = "rows: many requires sql or python: apply_changes returns at most one row for each record"
-        yield Finding("rows", (*path, "rows"), message, "split the records in a silver table that this one reads")
+        yield LocatedMistake(
+            "rows", (*path, "rows"), message, "split the records in a silver table that this one reads"
+        )
     for before in filter(None, (_of_many(tables, stream) for stream in table.streams if table.many)):
         message = f"rows: many twice: {before} already returns many rows for each record, and {path[-1]} reads {before}"
-        yield Finding(
+        yield LocatedMistake(
             "rows", (*path, "rows"), message, f"return all rows in the query of {before}, or move this step to gold"
         )
     if table.quarantine == "row":
         return
     if not table.many:
         message = "quarantine: record requires rows: many"
-        yield Finding("quarantine", (*path, "quarantine"), message, "remove it, or set rows: many")
+        yield LocatedMistake("quarantine", (*path, "quarantine"), message, "remove it, or set rows: many")
     for place, rule, expectation in table.rules:
         if expectation.unique:
             message = "unique is evaluated for each row and cannot be combined with quarantine: record"
-            yield Finding(
+            yield LocatedMistake(
                 "unique", (*path, place, rule), message, "move the rule to a silver table that reads this one"
             )
 
 
-def _of_many(tables: Tables, name: str) -> str:
+def _of_many(tables: DefinedTables, name: str) -> str:
     """The silver table with ``rows: many`` that a table is or is made of, row by row; empty if there is none."""
     visited: set[str] = set()
     pending = [name]
@@ -210,7 +224,7 @@ def _of_many(tables: Tables, name: str) -> str:
     return ""
 
 
-def _gold(tables: Tables, name: str, table: GoldTable) -> Iterator[Finding]:
+def _gold(tables: DefinedTables, name: str, table: GoldTable) -> Iterator[LocatedMistake]:
     if table.is_python:
         for number, read in enumerate(table.reads):
             yield from read_checks.of_field(tables, ("gold", name, "reads", number), read, None)
@@ -218,54 +232,54 @@ def _gold(tables: Tables, name: str, table: GoldTable) -> Iterator[Finding]:
         yield from _gold_query(tables, name, table)
     if table.refresh == "incremental" and (strategy := table.refresh_strategy()).kind == "whole":
         message = f"{name} cannot be refreshed incrementally: {strategy.why}"
-        yield Finding("refresh", ("gold", name, "refresh"), message, strategy.cheaper or "refresh: auto")
+        yield LocatedMistake("refresh", ("gold", name, "refresh"), message, strategy.cheaper or "refresh: auto")
 
 
-def _gold_query(tables: Tables, name: str, table: GoldTable) -> Iterator[Finding]:
+def _gold_query(tables: DefinedTables, name: str, table: GoldTable) -> Iterator[LocatedMistake]:
     path: Path = ("gold", name, "sql")
     yield from _objections(path, table.query.table_objections())
     if not table.query.tables:
-        yield Finding("reads-nothing", path, "the query does not read any table", sql_line=1)
+        yield LocatedMistake("reads-nothing", path, "the query does not read any table", sql_line=1)
     yield from read_checks.of_query(tables, path, table.written or table.query)
     yield from _delta_names(path, table.query)
     yield from _names_for_readers(tables, name, table.query)
     for objection in streaming_query.objections(table) if table.mode else ():
-        yield Finding("mode", ("gold", name, "mode"), objection.message, objection.hint)
+        yield LocatedMistake("mode", ("gold", name, "mode"), objection.message, objection.hint)
 
 
-def _objections(path: Path, objections: list[QuerySyntax]) -> Iterator[Finding]:
+def _objections(path: Path, objections: list[QuerySyntax]) -> Iterator[LocatedMistake]:
     for objection in objections:
-        yield Finding("sql", path, objection.message, sql_line=objection.line)
+        yield LocatedMistake("sql", path, objection.message, sql_line=objection.line)
 
 
-def _delta_names(path: Path, query: Query) -> Iterator[Finding]:
+def _delta_names(path: Path, query: Query) -> Iterator[LocatedMistake]:
     for output in query.outputs or []:
         if REFUSED & set(output):
             message = f"invalid column name {output}: Delta does not allow {REFUSED_IN_WORDS}"
-            yield Finding("name", path, message, "rename it with AS", query.line_of_output(output))
+            yield LocatedMistake("name", path, message, "rename it with AS", query.line_of_output(output))
 
 
-def _names_for_readers(tables: Tables, name: str, query: Query) -> Iterator[Finding]:
+def _names_for_readers(tables: DefinedTables, name: str, query: Query) -> Iterator[LocatedMistake]:
     """Columns of a gold table that others of gold read must not have names that no reader is given."""
     readers = [reader for reader, table in tables.gold.items() if reader != name and name in table.reads]
     for output in query.outputs or []:
         if engine_columns.is_working(output) or (readers and output.lower() in _HIDDEN):
             message = f"{output} is a reserved name, so {readers[0] if readers else name} cannot read it"
             line = query.line_of_output(output)
-            yield Finding("reserved-name", ("gold", name, "sql"), message, "rename it with AS", line)
+            yield LocatedMistake("reserved-name", ("gold", name, "sql"), message, "rename it with AS", line)
 
 
-def _output_names(path: Path, query: Query) -> Iterator[Finding]:
+def _output_names(path: Path, query: Query) -> Iterator[LocatedMistake]:
     yield from _delta_names(path, query)
     for output in query.outputs or []:
         # Provenance may be passed through, but not computed: the quarantine has it, too.
         provenance = output in ("receipt_time", "source_file") and query.hands_on(output)
         if output.startswith("_") or (output.lower() in RESERVED and not provenance):
             message = f"{output} is reserved, as all names that start with _: rename it with AS"
-            yield Finding("reserved-name", path, message, sql_line=query.line_of_output(output))
+            yield LocatedMistake("reserved-name", path, message, sql_line=query.line_of_output(output))
 
 
-def _columns(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
+def _columns(tables: DefinedTables, name: str, table: SilverTable) -> Iterator[LocatedMistake]:
     """Columns named by a table's fields must exist, as far as its columns are known."""
     path: Path = ("silver", name)
     columns = tables.columns(name)
@@ -301,12 +315,12 @@ def _columns(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]
         yield from _expected(path, of, table, source)
 
 
-def _commented(layer: Layer, name: str, table: Described, columns: list[str] | None) -> Iterator[Finding]:
+def _commented(layer: Layer, name: str, table: Described, columns: list[str] | None) -> Iterator[LocatedMistake]:
     if columns is not None:
         yield from _unknown(name, (layer, name), {("column_comments",): list(table.column_comments)}, columns)
 
 
-def _unknown(name: str, path: Path, fields: Mapping[Path, list[str]], columns: list[str]) -> Iterator[Finding]:
+def _unknown(name: str, path: Path, fields: Mapping[Path, list[str]], columns: list[str]) -> Iterator[LocatedMistake]:
     """Names in ``fields``, by their paths below ``path``, that are not columns of table ``name``."""
     for field_path, names in fields.items():
         for number, column in enumerate(names):
@@ -317,10 +331,12 @@ def _unknown(name: str, path: Path, fields: Mapping[Path, list[str]], columns: l
                     place = (*path, *field_path)
                 if field_path[-1] in _BY_COLUMN:
                     place = (*place, column)
-                yield Finding("unknown-column", place, f"unknown column {column} of {name}", instead(column, columns))
+                yield LocatedMistake(
+                    "unknown-column", place, f"unknown column {column} of {name}", instead(column, columns)
+                )
 
 
-def _changes(name: str, of: str, table: SilverTable, changes: Changes, source: list[str]) -> Iterator[Finding]:
+def _changes(name: str, of: str, table: SilverTable, changes: Changes, source: list[str]) -> Iterator[LocatedMistake]:
     """Source columns of ``apply_changes`` that do not exist, or that the table adds itself."""
     path: Path = ("silver", name, "apply_changes" if table.apply_changes else "apply_changes_from_snapshot")
     fields: dict[Path, list[str]] = {
@@ -337,21 +353,23 @@ def _changes(name: str, of: str, table: SilverTable, changes: Changes, source: l
     for column in table.apply_changes.delete_columns if table.apply_changes else []:
         if column.lower() not in lower:
             message = f"unknown column {column} of {of}"
-            yield Finding("unknown-column", (*path, "apply_as_deletes"), message, instead(column, source))
+            yield LocatedMistake("unknown-column", (*path, "apply_as_deletes"), message, instead(column, source))
     for column in (START_AT, END_AT) if changes.history else ():
         if column in changes.selected(source):
             message = f"{of} already has a column {column}, which {name} adds"
-            yield Finding("reserved-name", (*path, "stored_as_scd_type"), message, "exclude it with except_column_list")
+            yield LocatedMistake(
+                "reserved-name", (*path, "stored_as_scd_type"), message, "exclude it with except_column_list"
+            )
 
 
-def _expected(path: Path, of: str, table: SilverTable, columns: list[str]) -> Iterator[Finding]:
+def _expected(path: Path, of: str, table: SilverTable, columns: list[str]) -> Iterator[LocatedMistake]:
     """Columns of expectations must exist in the table that they are evaluated on."""
     lower = {column.lower() for column in columns}
     for place, rule, expectation in table.rules:
         for column in expectation.columns:
             if column.lower() not in lower:
                 message = f"unknown column {column} of {of}"
-                yield Finding("unknown-column", (*path, place, rule), message, instead(column, columns))
+                yield LocatedMistake("unknown-column", (*path, place, rule), message, instead(column, columns))
 
 
 def instead(column: str, columns: list[str]) -> str:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sluicegate.definition.checks.known_tables import Finding, Tables
+from sluicegate.definition.checks.known_tables import DefinedTables, LocatedMistake
 from sluicegate.definition.fields import nearest
 from sluicegate.definition.tables.silver import SilverTable
 from sluicegate.definition.tables.silver_flow import SilverFlow
 from sluicegate.definition.yaml import Path
 
 
-def flow_findings(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
+def flow_findings(tables: DefinedTables, name: str, table: SilverTable) -> Iterator[LocatedMistake]:
     """Mistakes of a table that only one with several flows can have."""
     if table.several and table.apply_changes_from_snapshot is not None:  # flows are refused by the model itself
-        yield Finding("one-of", ("silver", name, "sql"), "apply_changes_from_snapshot reads one table")
+        yield LocatedMistake("one-of", ("silver", name, "sql"), "apply_changes_from_snapshot reads one table")
     for flow, maker in table.several.items():
         if not table.flows:
             yield from _branch(("silver", name, "sql"), maker)
@@ -27,10 +27,10 @@ def flow_findings(tables: Tables, name: str, table: SilverTable) -> Iterator[Fin
             if column.lower() not in lower and not in_record:
                 message = f"the flow {flow} does not return {column}, which every record of {name} needs"
                 hint = nearest(column, columns) or f"its columns are {', '.join(columns)}"
-                yield Finding("unknown-column", ("silver", name, *field_name), message, hint)
+                yield LocatedMistake("unknown-column", ("silver", name, *field_name), message, hint)
 
 
-def _branch(place: Path, maker: SilverFlow) -> Iterator[Finding]:
+def _branch(place: Path, maker: SilverFlow) -> Iterator[LocatedMistake]:
     """UNION ALL puts columns together by their places, so each branch has as many as the first."""
     if maker.query is None:
         return
@@ -38,11 +38,11 @@ def _branch(place: Path, maker: SilverFlow) -> Iterator[Finding]:
     if outputs is None:
         message = "UNION ALL matches columns by position, which * does not fix"
         hint = "list the columns, or use `flows`, which match columns by name"
-        yield Finding("union", place, message, hint, maker.query.first_line)
+        yield LocatedMistake("union", place, message, hint, maker.query.first_line)
     if outputs is not None and first is not None and len(outputs) != len(first):
         message = f"this branch of UNION ALL returns {len(outputs)} columns, but the first returns {len(first)}"
         hint = "add NULL for the missing columns, or use `flows`, which match columns by name"
-        yield Finding("union", place, message, hint, maker.query.first_line)
+        yield LocatedMistake("union", place, message, hint, maker.query.first_line)
 
 
 def _needed(table: SilverTable) -> Iterator[tuple[Path, str]]:
@@ -54,7 +54,7 @@ def _needed(table: SilverTable) -> Iterator[tuple[Path, str]]:
         yield (*(("apply_changes",) if changes else ()), "sequence_by"), sequence
 
 
-def _in_record(tables: Tables, maker: SilverFlow, column: str) -> bool:
+def _in_record(tables: DefinedTables, maker: SilverFlow, column: str) -> bool:
     """Whether a column may be one of the record, which the query does not select."""
     record = tables.columns(maker.stream)
     return record is None or column in record

@@ -20,7 +20,7 @@ _BRONZE_COLUMNS = ("_file_modification_time", "receipt_time", "source_file", "_r
 
 
 @dataclass(frozen=True)
-class Finding:
+class LocatedMistake:
     """A mistake at a path of the document, or at a line of the query there (``sql_line``, from 1)."""
 
     code: str
@@ -31,7 +31,7 @@ class Finding:
 
 
 @dataclass
-class Tables:
+class DefinedTables:
     """Valid tables of a definition, and the names of all.
 
     Attributes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from sluicegate.definition import graph
-from sluicegate.definition.checks.known_tables import Finding, Tables
+from sluicegate.definition.checks.known_tables import DefinedTables, LocatedMistake
 from sluicegate.definition.fields import nearest
 from sluicegate.definition.pipeline.views import Views
 from sluicegate.definition.tables.gold import GoldTable
@@ -15,36 +15,36 @@ from sluicegate.definition.yaml import Path
 from sluicegate.spark_sql.query import Query
 
 
-def of_view(tables: Tables, path: Path, query: Query) -> Iterator[Finding]:
+def of_view(tables: DefinedTables, path: Path, query: Query) -> Iterator[LocatedMistake]:
     """A view reads whole tables, of any layer, and its columns have names."""
     if query.stream is not None:
         message = f"a view cannot be read as a stream: write {query.stream} without STREAM(…)"
-        yield Finding("sql", path, message, sql_line=query.line_of(query.stream))
+        yield LocatedMistake("sql", path, message, sql_line=query.line_of(query.stream))
     else:
         for objection in query.table_objections():
-            yield Finding("sql", path, objection.message, sql_line=objection.line)
+            yield LocatedMistake("sql", path, objection.message, sql_line=objection.line)
     if fault := tables.views.faults.get(str(path[1])):
-        yield Finding("sql", path, fault.message, sql_line=fault.line)
+        yield LocatedMistake("sql", path, fault.message, sql_line=fault.line)
     yield from of_query(tables, path, query)
 
 
-def of_query(tables: Tables, path: Path, query: Query) -> Iterator[Finding]:
+def of_query(tables: DefinedTables, path: Path, query: Query) -> Iterator[LocatedMistake]:
     """What a query reads, as it is written: tables of this pipeline, or views."""
     for read in query.tables:
         if read not in tables.views.names or read == query.stream:
             yield from of_field(tables, path, read, query.line_of(read))
         elif path[0] == "silver" and (gold := [of for of in tables.views.tables(read) if of in tables.gold]):
             message = f"{read} is a view of the gold table {gold[0]}, which is built after silver"
-            yield Finding("wrong-layer", path, message, f"move {path[1]} to gold", query.line_of(read))
+            yield LocatedMistake("wrong-layer", path, message, f"move {path[1]} to gold", query.line_of(read))
 
 
-def of_field(tables: Tables, path: Path, read: str, line: int | None) -> Iterator[Finding]:
+def of_field(tables: DefinedTables, path: Path, read: str, line: int | None) -> Iterator[LocatedMistake]:
     """A table that is read must be one of this pipeline; silver reads bronze and silver, gold any."""
     reader, name = str(path[0]), path[1]
     layer = tables.layers.get(read)
     if read in tables.views.names:
         message = f"{read} is a view, which only a query can read"
-        yield Finding("not-a-table", path, message, "read a table of the view", line)
+        yield LocatedMistake("not-a-table", path, message, "read a table of the view", line)
     elif layer is None:
         readable = [
             table for table, of in tables.layers.items() if table != name and (reader != "silver" or of != "gold")
@@ -54,15 +54,15 @@ def of_field(tables: Tables, path: Path, read: str, line: int | None) -> Iterato
         hint = nearest(read.rsplit(".", 1)[-1], readable) or (
             f"known tables: {', '.join(readable)}" if readable else ""
         )
-        yield Finding("unknown-table", path, f"unknown table {read} in this pipeline", hint, line)
+        yield LocatedMistake("unknown-table", path, f"unknown table {read} in this pipeline", hint, line)
     elif layer == "gold" and reader == "silver":
         message = f"{read} is a gold table, which is built after silver: only bronze and silver tables can be read here"
-        yield Finding("wrong-layer", path, message, f"move {name} to gold, where it can read {read}", line)
+        yield LocatedMistake("wrong-layer", path, message, f"move {name} to gold, where it can read {read}", line)
 
 
 def cycles(
     views: Views, layer: Layer, tables: Mapping[str, SilverTable] | Mapping[str, GoldTable]
-) -> Iterator[Finding]:
+) -> Iterator[LocatedMistake]:
     """Cycles of the tables of a layer, also by views, each reported once, where its first table reads the next."""
     reads = {name: table.named for name, table in tables.items()}
     for cycle in graph.cycles({**reads, **views.reads}):
@@ -71,7 +71,7 @@ def cycles(
             yield _cycle(cycle, *_place_of_reading(layer, name, tables[name], read), layer)
 
 
-def cycles_of_views(views: Views) -> Iterator[Finding]:
+def cycles_of_views(views: Views) -> Iterator[LocatedMistake]:
     """Cycles of views alone."""
     for cycle in graph.cycles(views.reads):
         if len(cycle) > 1:
@@ -81,17 +81,17 @@ def cycles_of_views(views: Views) -> Iterator[Finding]:
         yield _cycle(cycle, ("views", cycle[0]), views.written[cycle[0]].line_of(read), "view")
 
 
-def _cycle(cycle: Sequence[str], path: Path, line: int | None, kind: str) -> Finding:
+def _cycle(cycle: Sequence[str], path: Path, line: int | None, kind: str) -> LocatedMistake:
     name, read = cycle[0], cycle[1] if len(cycle) > 1 else cycle[0]
     if name == read:
         hints = {"silver": "stream its source instead", "view": "read the tables of the view here"}
         hint = hints.get(kind, "read its source tables here")
-        return Finding("cycle", path, f"{name} reads itself", hint, line)
+        return LocatedMistake("cycle", path, f"{name} reads itself", hint, line)
     verb = "tables wait for"
     if kind == "view":
         verb = "views depend on"
     message = f"{verb} each other: {' reads '.join([*cycle, name])}"
-    return Finding(
+    return LocatedMistake(
         "cycle", path, message, f"break the cycle: let {name} read the sources of {read}, or the reverse", line
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sluicegate.definition import graph
 from sluicegate.definition.checks.columns import instead
-from sluicegate.definition.checks.known_tables import Finding, Tables
+from sluicegate.definition.checks.known_tables import DefinedTables, LocatedMistake
 from sluicegate.definition.fields import nearest
 from sluicegate.definition.tables.bronze import BronzeTable
 from sluicegate.definition.tables.column_names import normalized
@@ -36,7 +36,7 @@ _ACTIONS: dict[Layer, tuple[set[Action], str, str]] = {
 _Made = Mapping[str, BronzeTable] | Mapping[str, SilverTable] | Mapping[str, GoldTable]
 
 
-def findings(tables: Tables) -> Iterator[Finding]:
+def findings(tables: DefinedTables) -> Iterator[LocatedMistake]:
     """All mistakes in rules, but for the expectations of silver, which are among the checks of its fields."""
     layers: tuple[tuple[Layer, _Made], ...] = (
         ("bronze", tables.bronze), ("silver", tables.silver), ("gold", tables.gold),
@@ -50,7 +50,7 @@ def findings(tables: Tables) -> Iterator[Finding]:
         yield from _cycles(layer, tables_of_layer)
 
 
-def _columns(tables: Tables, name: str) -> list[str] | None:
+def _columns(tables: DefinedTables, name: str) -> list[str] | None:
     """Columns of a table, if they are known without its data."""
     if name not in tables.gold:
         return tables.columns(name)
@@ -63,74 +63,74 @@ def _columns(tables: Tables, name: str) -> list[str] | None:
 # --- expectations ----------------------------------------------------------------------------------------------------
 
 
-def _expectations(path: Path, table: Ruled, layer: Layer, columns: Sequence[str] | None) -> Iterator[Finding]:
+def _expectations(path: Path, table: Ruled, layer: Layer, columns: Sequence[str] | None) -> Iterator[LocatedMistake]:
     first: dict[str, str] = {}
     for place, rule, expectation in table.rules:
         rule_path = (*path, place, rule)
         yield from _of_layer(rule_path, expectation, layer)
         if rule in first:
-            yield Finding("duplicate-name", rule_path, f"duplicate rule {rule} (also in {first[rule]})")
+            yield LocatedMistake("duplicate-name", rule_path, f"duplicate rule {rule} (also in {first[rule]})")
         first.setdefault(rule, place)
         if not expectation.unique:
             yield from _unknown(rule_path, str(path[-1]), expectation.columns, columns)
             yield from _not_normalized(rule_path, table, expectation.columns, columns)
 
 
-def _of_layer(path: Path, expectation: Expectation, layer: Layer) -> Iterator[Finding]:
+def _of_layer(path: Path, expectation: Expectation, layer: Layer) -> Iterator[LocatedMistake]:
     allowed, message, hint = _ACTIONS[layer]
     if expectation.action not in allowed:
-        yield Finding("not-allowed", path, message, hint)
+        yield LocatedMistake("not-allowed", path, message, hint)
     elif layer == "gold" and expectation.action == "drop" and (expectation.warn_above or expectation.fail_above):
         message = "a threshold needs all rows of a gold table, but rows that former runs dropped are not stored"
-        yield Finding("threshold", path, message, "use expect, or drop rows in silver")
+        yield LocatedMistake("threshold", path, message, "use expect, or drop rows in silver")
     elif expectation.unique:
         message = f"an expectation of a {layer} table evaluates single rows, but unique needs the whole table"
         hint = f"write expect_table: {{{path[-1]}: {{unique: [{', '.join(expectation.unique)}]}}}}"
-        yield Finding("unique", path, message, hint)
+        yield LocatedMistake("unique", path, message, hint)
 
 
-def _unknown(path: Path, name: str, columns: Sequence[str], schema: Sequence[str] | None) -> Iterator[Finding]:
+def _unknown(path: Path, name: str, columns: Sequence[str], schema: Sequence[str] | None) -> Iterator[LocatedMistake]:
     lower = {column.lower() for column in schema or ()}
     for column in columns if schema is not None else ():
         if column.lower() not in lower:
-            yield Finding(
+            yield LocatedMistake(
                 "unknown-column", path, f"unknown column {column} of {name}", instead(column, [*(schema or ())])
             )
 
 
 def _not_normalized(
     path: Path, table: Ruled, columns: Sequence[str], schema: Sequence[str] | None
-) -> Iterator[Finding]:
+) -> Iterator[LocatedMistake]:
     """Names that no column of a bronze table with ``columnNames: normalized`` can have: they would be NULL for ever."""
     if schema is not None or not isinstance(table, BronzeTable) or not table.normalizes:
         return
     for column in columns:
         if column.lower() not in RESERVED and (name := normalized(column)) != column.lower():
             message = f"no column is named {column}, because columnNames is normalized"
-            yield Finding("name", path, message, f"write {name}" if name else "rename it with letters")
+            yield LocatedMistake("name", path, message, f"write {name}" if name else "rename it with letters")
 
 
 # --- rules about the whole table -------------------------------------------------------------------------------------
 
 
-def _table_rules(tables: Tables, path: Path, table: Ruled) -> Iterator[Finding]:
+def _table_rules(tables: DefinedTables, path: Path, table: Ruled) -> Iterator[LocatedMistake]:
     name, columns = str(path[1]), _columns(tables, str(path[1]))
     record_rules = {rule: place for place, rule, _ in table.rules}
     for rule_name, rule in table.expect_table.items():
         rule_path = (*path, "expect_table", rule_name)
         if rule_name in record_rules:
-            yield Finding(
+            yield LocatedMistake(
                 "duplicate-name", rule_path, f"duplicate rule {rule_name} (also in {record_rules[rule_name]})"
             )
         yield from _unknown(rule_path, name, rule.columns, columns)
         yield from _not_normalized(rule_path, table, rule.columns, columns)
         for objection in rule.query.table_objections() if rule.sql is not None else ():
-            yield Finding("sql", (*rule_path, "sql"), objection.message, sql_line=objection.line)
+            yield LocatedMistake("sql", (*rule_path, "sql"), objection.message, sql_line=objection.line)
         for read in rule.named(name):
             yield from _read(tables, rule_path, rule, read)
 
 
-def _read(tables: Tables, path: Path, rule: TableRule, read: str) -> Iterator[Finding]:
+def _read(tables: DefinedTables, path: Path, rule: TableRule, read: str) -> Iterator[LocatedMistake]:
     """A table that a rule reads must be of its own layer or one before it, and have the columns of a foreign key."""
     layer, place = tables.layers.get(read), (*path, "sql") if rule.sql is not None else (*path, "references")
     line = None
@@ -144,27 +144,29 @@ def _read(tables: Tables, path: Path, rule: TableRule, read: str) -> Iterator[Fi
         if rule.sql is not None:
             readable += tables.views.names
         hint = nearest(read, readable) or f"known tables: {', '.join(readable)}"
-        yield Finding("unknown-table", place, f"unknown table {read} in this pipeline", hint, line)
+        yield LocatedMistake("unknown-table", place, f"unknown table {read} in this pipeline", hint, line)
     elif layer not in before:
         message = f"{read} is a {layer} table, which is built after {path[0]}"
-        yield Finding("wrong-layer", place, message, f"move the rule to a {layer} table", line)
+        yield LocatedMistake("wrong-layer", place, message, f"move the rule to a {layer} table", line)
     elif rule.references is not None:
         table, columns = rule.referenced
         yield from _unknown(place, table, columns, _columns(tables, table))
 
 
-def _read_view(tables: Tables, place: Path, view: str, line: int | None, before: Sequence[Layer]) -> Iterator[Finding]:
+def _read_view(
+    tables: DefinedTables, place: Path, view: str, line: int | None, before: Sequence[Layer]
+) -> Iterator[LocatedMistake]:
     """A view that a rule reads must be made of tables that are there by then; a foreign key refers to none."""
     if line is None:
         message = f"{view} is a view, but a foreign key must reference a table"
-        yield Finding("not-a-table", place, message, "reference a table of the view, or write the rule as sql")
+        yield LocatedMistake("not-a-table", place, message, "reference a table of the view, or write the rule as sql")
     for read in tables.views.tables(view):
         if (layer := tables.layers.get(read)) is not None and layer not in before:
             message = f"{view} is a view of {read}, a {layer} table, which is built after {before[-1]}"
-            yield Finding("wrong-layer", place, message, f"move the rule to a {layer} table", line)
+            yield LocatedMistake("wrong-layer", place, message, f"move the rule to a {layer} table", line)
 
 
-def _cycles(layer: Layer, tables: _Made) -> Iterator[Finding]:
+def _cycles(layer: Layer, tables: _Made) -> Iterator[LocatedMistake]:
     """Tables that wait for each other as a rule reads one of them; cycles of queries are among the other checks."""
     reads = {name: [] if isinstance(table, BronzeTable) else table.reads for name, table in tables.items()}
     if any(graph.cycles(reads)):
@@ -176,4 +178,4 @@ def _cycles(layer: Layer, tables: _Made) -> Iterator[Finding]:
             rule_name for rule_name, table_rule in tables[name].expect_table.items() if read in table_rule.reads(name)
         )
         message = f"tables wait for each other: {' reads '.join([*cycle, cycle[0]])}, with what their rules read"
-        yield Finding("cycle", (layer, name, "expect_table", rule), message, f"remove the rule from {name}")
+        yield LocatedMistake("cycle", (layer, name, "expect_table", rule), message, f"remove the rule from {name}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sluicegate.definition.checks.known_tables import Finding, Tables
+from sluicegate.definition.checks.known_tables import DefinedTables, LocatedMistake
 from sluicegate.definition.tables.bronze import BronzeTable
 from sluicegate.definition.tables.kafka import COLUMNS
 from sluicegate.definition.tables.silver import SilverTable
@@ -21,7 +21,7 @@ from sluicegate.spark_sql.engine_columns import OF_BRONZE
 _TEXT = ("csv", "json", "xml", "text", "kafka")
 
 
-def sequence_findings(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
+def sequence_findings(tables: DefinedTables, name: str, table: SilverTable) -> Iterator[LocatedMistake]:
     """Mistake of a table whose records are ordered by text without a type."""
     column = table.changes.sequence_by if table.changes else table.sequence_by
     if column is None or _is_declared(table, column):
@@ -40,7 +40,7 @@ def sequence_findings(tables: Tables, name: str, table: SilverTable) -> Iterator
             f"declare its type in the {place} of {of}, for example {field} BIGINT or {field} TIMESTAMP, or write "
             f"CAST({field} AS BIGINT) AS {field} in a query; {field} STRING, if its text sorts in the right order"
         )
-        yield Finding("untyped-sequence", (*_place(name, table), "sequence_by"), message, hint)
+        yield LocatedMistake("untyped-sequence", (*_place(name, table), "sequence_by"), message, hint)
         return
 
 
@@ -51,7 +51,7 @@ def _place(name: str, table: SilverTable) -> Path:
 
 
 def _text_of(
-    tables: Tables, maker: SilverTable | SilverFlow, column: str, visited: tuple[str, ...]
+    tables: DefinedTables, maker: SilverTable | SilverFlow, column: str, visited: tuple[str, ...]
 ) -> tuple[str, str] | None:
     """Bronze table and its column of text without a type that a column is, untouched; None if it is none."""
     if maker.is_python:
@@ -60,7 +60,7 @@ def _text_of(
     return None if field is None else _of_table(tables, maker.stream, field, visited)
 
 
-def _of_table(tables: Tables, name: str, column: str, visited: tuple[str, ...]) -> tuple[str, str] | None:
+def _of_table(tables: DefinedTables, name: str, column: str, visited: tuple[str, ...]) -> tuple[str, str] | None:
     bronze, silver = tables.bronze.get(name), tables.silver.get(name)
     if bronze is not None:
         if _is_untyped(bronze, column):

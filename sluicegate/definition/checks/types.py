@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from sluicegate.definition.checks.known_tables import Finding, Tables
+from sluicegate.definition.checks.known_tables import DefinedTables, LocatedMistake
 from sluicegate.definition.tables.silver import SilverTable
 from sluicegate.definition.tables.table_rules import TableRule
 from sluicegate.definition.yaml import Path
 from sluicegate.spark_sql import ddl
 
 
-def findings(tables: Tables) -> Iterator[Finding]:
+def findings(tables: DefinedTables) -> Iterator[LocatedMistake]:
     """Keys, sequences and rules over columns whose values Spark does not compare."""
     for name, bronze in tables.bronze.items():
         yield from _whole_table(("bronze", name), bronze.expect_table, bronze.declared or {})
@@ -32,7 +32,7 @@ def findings(tables: Tables) -> Iterator[Finding]:
         yield from _whole_table(path, table.expect_table, types)
 
 
-def _types(tables: Tables, table: SilverTable) -> dict[str, str]:
+def _types(tables: DefinedTables, table: SilverTable) -> dict[str, str]:
     """Types of the columns of a silver table that its schema declares, or that of the table whose rows it takes."""
     if table.declared is not None:
         return table.declared
@@ -42,16 +42,16 @@ def _types(tables: Tables, table: SilverTable) -> dict[str, str]:
     return {}
 
 
-def _whole_table(path: Path, rules: Mapping[str, TableRule], types: Mapping[str, str]) -> Iterator[Finding]:
+def _whole_table(path: Path, rules: Mapping[str, TableRule], types: Mapping[str, str]) -> Iterator[LocatedMistake]:
     for name, rule in rules.items():
         yield from _compared((*path, "expect_table", name), rule.unique or rule.foreign_key or (), types)
 
 
-def _compared(field_path: Path, columns: Sequence[str], types: Mapping[str, str]) -> Iterator[Finding]:
+def _compared(field_path: Path, columns: Sequence[str], types: Mapping[str, str]) -> Iterator[LocatedMistake]:
     kinds = {name.lower(): kind for name, kind in types.items()}
     for column in columns:
         kind = kinds.get(column.lower())
         if kind is not None and not ddl.is_compared(kind):
             message = f"{column} has type {kind}, which Spark cannot compare"
             hint = "use a column derived from it, for example with to_json or map_entries"
-            yield Finding("not-comparable", field_path, message, hint)
+            yield LocatedMistake("not-comparable", field_path, message, hint)

@@ -17,7 +17,7 @@ from sluicegate.definition.checks import alerts as alert_checks
 from sluicegate.definition.checks import rules as rule_checks
 from sluicegate.definition.checks import types as type_checks
 from sluicegate.definition.checks.columns import findings
-from sluicegate.definition.checks.known_tables import Tables
+from sluicegate.definition.checks.known_tables import DefinedTables
 from sluicegate.definition.dag_ids import OTHERS, dag_id
 from sluicegate.definition.fields import Part, name_fault, nearest
 from sluicegate.definition.pipeline import targets as definition_targets
@@ -227,8 +227,8 @@ class _Loader:
             self.mistakes.add_sql("sql", path, error.message, "", error.line, query[1] if query else None)
             return None
 
-    def _tables(self, data: dict[str, Any]) -> Tables:
-        tables = Tables(views=self.views)
+    def _tables(self, data: dict[str, Any]) -> DefinedTables:
+        tables = DefinedTables(views=self.views)
         for layer in LAYERS:
             section = data.get(layer)
             if section is not None and not isinstance(section, dict):
@@ -240,7 +240,7 @@ class _Loader:
             self.mistakes.add("missing-field", (), "no tables: a pipeline needs at least one bronze table")
         return tables
 
-    def _table(self, tables: Tables, layer: Layer, name: str, fields: Any) -> None:
+    def _table(self, tables: DefinedTables, layer: Layer, name: str, fields: Any) -> None:
         path = (layer, name)
         self._check_name(name, path)
         if name in tables.layers or name in self.views.names:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sluicegate.definition import yaml
-from sluicegate.definition.checks.known_tables import Finding
+from sluicegate.definition.checks.known_tables import LocatedMistake
 from sluicegate.errors import DefinitionError, Mistake
 
 
@@ -46,7 +46,7 @@ class Mistakes:
         """Add a mistake in another file, which the document names at a path."""
         self._found.append(Mistake(code, _dotted(path), message, file, line, hint))
 
-    def add_finding(self, finding: Finding) -> None:
+    def add_finding(self, finding: LocatedMistake) -> None:
         """Add a mistake across tables."""
         if finding.sql_line is None:
             self.add(finding.code, finding.path, finding.message, finding.hint)

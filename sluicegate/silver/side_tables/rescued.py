@@ -119,7 +119,7 @@ class Watched:
         schema = self.source.records.schema
         kinds, landed = {field.name: field.dataType for field in schema}, landed_names(schema)
         stored = {
-            rule(name): misfits.Stored(kinds[name], f"{within}{quoted(name)}", landed.get(name, name))
+            rule(name): misfits.StoredColumn(kinds[name], f"{within}{quoted(name)}", landed.get(name, name))
             for name in self.columns
         }
         return misfits.misfits(stored, F.col(f"{within}{RESCUED}"), any_case=self.source.any_case)

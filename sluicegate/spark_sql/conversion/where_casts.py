@@ -30,7 +30,7 @@ _HIDING = {"COALESCE", "NVL", "NVL2", "IFNULL", "IF", "IFF", "CASE", "ISNULL", "
 
 
 @dataclass(frozen=True)
-class Part:
+class Conjunct:
     """A conjunct of the WHERE: its tokens ``[first, end)``, and the casts in it whose failure is flagged."""
 
     first: int
@@ -38,7 +38,7 @@ class Part:
     casts: tuple[Watched, ...]
 
 
-def parts(tokens: Tokens, casts: Sequence[Watched], where: exp.Where | None) -> list[Part]:
+def parts(tokens: Tokens, casts: Sequence[Watched], where: exp.Where | None) -> list[Conjunct]:
     """Conjuncts of the outermost WHERE that have casts.
 
     Conjuncts with a subquery, which Spark allows in few places only, and casts inside of values are left out.
@@ -58,11 +58,11 @@ def parts(tokens: Tokens, casts: Sequence[Watched], where: exp.Where | None) -> 
         reportable = sql_casts.watched(tokens, casts_of_part, start, stop)
         flagged = [c for c in reportable if not (isinstance(c, Cast) and sql_casts.untold(tokens, [c], start, stop))]
         if flagged:
-            condition_parts.append(Part(start, stop, tuple(flagged)))
+            condition_parts.append(Conjunct(start, stop, tuple(flagged)))
     return condition_parts
 
 
-def casts(condition_parts: Sequence[Part]) -> list[Watched]:
+def casts(condition_parts: Sequence[Conjunct]) -> list[Watched]:
     """Flagged casts of all conjuncts."""
     return [cast for part in condition_parts for cast in part.casts]
 
@@ -73,7 +73,7 @@ def extent(tokens: Tokens) -> tuple[int, int]:
     return first, next((i for i in tokens.top_level(first, len(tokens)) if tokens.is_type(i, *_ENDS)), len(tokens))
 
 
-def rewritten(tokens: Tokens, condition_parts: Sequence[Part], spans: Sequence[Span]) -> list[Span]:
+def rewritten(tokens: Tokens, condition_parts: Sequence[Conjunct], spans: Sequence[Span]) -> list[Span]:
     """Spans of a query with rewritten conjuncts, which keep records whose casts failed.
 
     Args:
@@ -85,13 +85,13 @@ def rewritten(tokens: Tokens, condition_parts: Sequence[Part], spans: Sequence[S
     return outside + [Span(part.first, part.end - 1, _let_through(tokens, part, spans)) for part in condition_parts]
 
 
-def failures(tokens: Tokens, part: Part, spans: Sequence[Span]) -> list[str]:
+def failures(tokens: Tokens, part: Conjunct, spans: Sequence[Span]) -> list[str]:
     """Boolean expression for each cast of a conjunct: it failed, and the conjunct alone would filter out the record."""
     text = tokens.compose(spans, part.first, part.end, compact=True)
     return [f"(({text}) IS NOT TRUE AND {_failure(tokens, part, cast, spans)})" for cast in part.casts]
 
 
-def _let_through(tokens: Tokens, part: Part, spans: Sequence[Span]) -> str:
+def _let_through(tokens: Tokens, part: Conjunct, spans: Sequence[Span]) -> str:
     text = tokens.compose(spans, part.first, part.end, compact=True)
     failures = [_failure(tokens, part, cast, spans) for cast in part.casts]
     hidden = hides(tokens, part.first, part.end)
@@ -101,7 +101,7 @@ def _let_through(tokens: Tokens, part: Part, spans: Sequence[Span]) -> str:
     return f"(({text}) OR (({text}) IS NULL AND ({failed})))"
 
 
-def _failure(tokens: Tokens, part: Part, cast: Watched, spans: Sequence[Span]) -> str:
+def _failure(tokens: Tokens, part: Conjunct, cast: Watched, spans: Sequence[Span]) -> str:
     return sql_casts.failure(tokens, cast, spans, part.first, part.end)
 
 

@@ -26,7 +26,7 @@ _OF_NO_VALUE = (exp.Identifier, exp.Var, exp.DataType, exp.Literal, exp.Grouping
 _AGGREGATION, _CONDITIONAL, _WINDOW = Use("AGGREGATION"), Use("CONDITIONAL"), Use("WINDOW")
 
 
-class Expressions:
+class ExpressionReader:
     """Reader of expressions.
 
     Args:

@@ -53,14 +53,14 @@ IDENTITY, TRANSFORMATION = Use("IDENTITY"), Use("TRANSFORMATION")
 
 
 @dataclass(frozen=True, order=True)
-class Source:
+class SourceColumn:
     """A column of a table that a query reads; the column ``*`` is every one of them."""
 
     table: str
     column: str
 
 
-Origins = frozenset[tuple[Source, Use]]
+Origins = frozenset[tuple[SourceColumn, Use]]
 """Columns that something comes from, each with what is done with it."""
 
 NONE: Origins = frozenset()

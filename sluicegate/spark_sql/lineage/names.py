@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from sluicegate.spark_sql.lineage.model import IDENTITY, NONE, TRANSFORMATION, Origins, Source, through, together
+from sluicegate.spark_sql.lineage.model import IDENTITY, NONE, TRANSFORMATION, Origins, SourceColumn, through, together
 
 
 class Unsure(Exception):
@@ -46,7 +46,7 @@ class Relation:
         """Origins of a column that may be among those that are not known."""
         if not self.rest:
             return None
-        return frozenset((Source(table, name.lower()), IDENTITY) for table in self.rest)
+        return frozenset((SourceColumn(table, name.lower()), IDENTITY) for table in self.rest)
 
     def renamed(self, names: Sequence[str]) -> Relation:
         """The same columns under other names.
@@ -64,7 +64,7 @@ class Relation:
     def every(self) -> Origins:
         """Origins of all of its columns."""
         return together(origins for _, origins in self.columns) | frozenset(
-            (Source(table, "*"), IDENTITY) for table in self.rest
+            (SourceColumn(table, "*"), IDENTITY) for table in self.rest
         )
 
 

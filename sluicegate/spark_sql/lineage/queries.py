@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from sluicegate.spark_sql import query_shape
 from sluicegate.spark_sql.lineage import tables
-from sluicegate.spark_sql.lineage.expressions import Expressions
+from sluicegate.spark_sql.lineage.expressions import ExpressionReader
 from sluicegate.spark_sql.lineage.model import (
     EVERY,
     NONE,
@@ -20,7 +20,7 @@ from sluicegate.spark_sql.lineage.model import (
     Columns,
     Lineage,
     Origins,
-    Source,
+    SourceColumn,
     Use,
     through,
     together,
@@ -48,7 +48,7 @@ def lineage(text: str, schemas: Mapping[str, Columns]) -> Lineage:
         tree = parsed(text)
         if not isinstance(tree, exp.Query):
             raise Unsure("it is not a query")
-        relation = Reader(schemas).query(tree, None, {})
+        relation = QueryReader(schemas).query(tree, None, {})
     except (Unsure, QuerySyntax, RecursionError) as reason:
         return anything(schemas, str(reason) or "it is nested too deeply")
     names = [name for name, _ in relation.columns]
@@ -59,11 +59,11 @@ def lineage(text: str, schemas: Mapping[str, Columns]) -> Lineage:
 
 def anything(tables: Mapping[str, Columns], unsure: str) -> Lineage:
     """Lineage of which only the tables are known: each of them may be in every column, and decide about the rows."""
-    of_all = frozenset((Source(table, EVERY), TRANSFORMATION) for table in tables)
+    of_all = frozenset((SourceColumn(table, EVERY), TRANSFORMATION) for table in tables)
     return Lineage({EVERY: of_all}, through(_FILTER, of_all), unsure=unsure)
 
 
-class Reader:
+class QueryReader:
     """Reader of queries over tables.
 
     Args:
@@ -123,7 +123,9 @@ class Reader:
         if not isinstance(node, exp.Union) or node.args.get("distinct"):
             relation = replace(relation, rows=relation.rows | through(_GROUP_BY, relation.every))
         names = Names(From((), relation), outer)
-        return replace(relation, rows=relation.rows | _sorted(node, Expressions(names, self.within(ctes)), relation))
+        return replace(
+            relation, rows=relation.rows | _sorted(node, ExpressionReader(names, self.within(ctes)), relation)
+        )
 
     def within(self, ctes: Mapping[str, Relation]) -> tables.Subquery:
         """Read a query within an expression, which may use the names around it."""
@@ -133,14 +135,16 @@ class Reader:
 class _Select:
     """One SELECT."""
 
-    def __init__(self, reader: Reader, node: exp.Select, outer: Names | None, ctes: Mapping[str, Relation]) -> None:
+    def __init__(
+        self, reader: QueryReader, node: exp.Select, outer: Names | None, ctes: Mapping[str, Relation]
+    ) -> None:
         tables.demand(node, _CLAUSES, "a SELECT")
         self.node = node
-        from_names = tables.From(reader.schemas, ctes, reader.within(ctes)).of(node, outer)
+        from_names = tables.FromReader(reader.schemas, ctes, reader.within(ctes)).of(node, outer)
         self.rows = from_names.all.rows
         self.names = Names(from_names, outer)
         windows = {window.this.name.lower(): window for window in node.args.get("windows") or []}
-        self.read = Expressions(self.names, reader.within(ctes), windows)
+        self.read = ExpressionReader(self.names, reader.within(ctes), windows)
 
     def relation(self) -> Relation:
         """Its columns and rows."""
@@ -154,7 +158,7 @@ class _Select:
             if (condition := self.node.args.get(clause)) is not None:
                 self.rows |= self._either(condition.this, plain, names, _FILTER)
         ordered = Names(From((), plain), names)  # a column of its own comes before one of the FROM
-        self.rows |= _sorted(self.node, Expressions(ordered, self.read.subquery, self.read.windows), plain)
+        self.rows |= _sorted(self.node, ExpressionReader(ordered, self.read.subquery, self.read.windows), plain)
         if self.node.args.get("distinct") is not None:
             if self.node.args["distinct"].args.get("on") is not None:
                 raise Unsure("DISTINCT ON is not supported")
@@ -229,11 +233,11 @@ class _Select:
         """Origins of a condition whose names may be columns of its own as well as of the FROM: both of them."""
         both = []
         for scope in (names, Names(From((), relation), names)):
-            both.append(Expressions(scope, self.read.subquery, self.read.windows).origins(node, use))
+            both.append(ExpressionReader(scope, self.read.subquery, self.read.windows).origins(node, use))
         return together(both)
 
 
-def _sorted(node: exp.Query, read: Expressions, relation: Relation) -> Origins:
+def _sorted(node: exp.Query, read: ExpressionReader, relation: Relation) -> Origins:
     """Columns that decide about the order of rows."""
     origins = NONE
     for clause in ("order", "sort", "cluster"):

@@ -9,8 +9,17 @@ from sqlglot import exp
 
 from sluicegate.spark_sql import query_shape
 from sluicegate.spark_sql.lineage import names
-from sluicegate.spark_sql.lineage.expressions import Expressions
-from sluicegate.spark_sql.lineage.model import IDENTITY, NONE, TRANSFORMATION, Columns, Origins, Source, Use, through
+from sluicegate.spark_sql.lineage.expressions import ExpressionReader
+from sluicegate.spark_sql.lineage.model import (
+    IDENTITY,
+    NONE,
+    TRANSFORMATION,
+    Columns,
+    Origins,
+    SourceColumn,
+    Use,
+    through,
+)
 from sluicegate.spark_sql.lineage.names import Column, Names, Relation, Unsure
 
 Subquery = Callable[[exp.Query, Names], Relation]
@@ -30,7 +39,7 @@ def demand(node: exp.Expr, supported: set[str], place: str) -> None:
             raise Unsure(f"{place} has {part.strip('_').replace('_', ' ').upper()}")
 
 
-class From:
+class FromReader:
     """Reader of the FROM of a SELECT.
 
     Args:
@@ -126,7 +135,7 @@ class From:
         count = 1
         if isinstance(first, exp.Tuple):
             count = len(first.expressions)
-        origins = Expressions(around, self.subquery).every(iter(node.expressions), TRANSFORMATION)
+        origins = ExpressionReader(around, self.subquery).every(iter(node.expressions), TRANSFORMATION)
         return _aliased(node, Relation(tuple((f"col{number + 1}", origins) for number in range(count))), "")
 
     def _lateral(self, node: exp.Lateral, around: Names) -> names.From:
@@ -145,7 +154,7 @@ class From:
             columns = [column.name for column in alias.columns]
         if not columns:
             raise Unsure("LATERAL VIEW does not name its columns")
-        origins = Expressions(around, self.subquery).origins(node.this, TRANSFORMATION)
+        origins = ExpressionReader(around, self.subquery).origins(node.this, TRANSFORMATION)
         relation = Relation(tuple((column, origins) for column in columns), rows=through(_FILTER, origins))
         return _aliased(node, relation, "")
 
@@ -161,7 +170,7 @@ class From:
             using = [identifier.name for identifier in join.args.get("using") or []]
         rows = NONE
         if (on := join.args.get("on")) is not None:
-            rows = Expressions(Names(both, outer), self.subquery).origins(on, _JOIN)
+            rows = ExpressionReader(Names(both, outer), self.subquery).origins(on, _JOIN)
         keys: list[tuple[str, Origins, Origins]] = []
         for name in using:
             near, theirs = (Names(side).column([name]) for side in (before, right))
@@ -178,7 +187,7 @@ class From:
 
 def _stored(name: str, columns: Columns) -> Relation:
     def of(names: Sequence[str]) -> tuple[Column, ...]:
-        return tuple((column, frozenset({(Source(name, column.lower()), IDENTITY)})) for column in names)
+        return tuple((column, frozenset({(SourceColumn(name, column.lower()), IDENTITY)})) for column in names)
 
     return Relation(of(columns.names), of(columns.hidden), frozenset() if columns.complete else frozenset({name}))
 

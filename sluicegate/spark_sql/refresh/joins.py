@@ -15,7 +15,7 @@ from sqlglot import exp
 from sluicegate.spark_sql.identifiers import quoted
 from sluicegate.spark_sql.join_keys import JoinKey, join_keys
 from sluicegate.spark_sql.query import Query
-from sluicegate.spark_sql.scopes import Scope, Source, columns_of
+from sluicegate.spark_sql.scopes import FromTable, Scope, columns_of
 
 ROWS = "_sluicegate_rows"
 """View of the followed table's rows."""
@@ -30,7 +30,7 @@ class CannotFollow(Exception):
 
 
 @dataclass(frozen=True)
-class From:
+class JoinedTables:
     """Tables of a query.
 
     Attributes:
@@ -53,7 +53,7 @@ def view(table: str) -> str:
     return f"_sluicegate_joined_{table.replace('.', '_')}"
 
 
-def read_from(tree: exp.Select, text: str, schemas: Mapping[str, Sequence[str]] | None = None) -> From:
+def read_from(tree: exp.Select, text: str, schemas: Mapping[str, Sequence[str]] | None = None) -> JoinedTables:
     """Analyse the FROM of a query without subqueries.
 
     Args:
@@ -70,11 +70,11 @@ def read_from(tree: exp.Select, text: str, schemas: Mapping[str, Sequence[str]] 
     _check_tables(tables)
     followed, *joined = [_name(table) for table in tables]
     alias = str(first.alias or first.name)
-    sources = [Source(_alias(first), columns_of(schemas, followed))]
+    sources = [FromTable(_alias(first), columns_of(schemas, followed))]
     sources += [_joined(join, columns_of(schemas, name)) for join, name in zip(joins, joined, strict=True)]
     scope = Scope(sources, tree)
     if not joins:
-        return From(followed, alias, {}, f"{ROWS} AS {quoted(alias)}", scope)
+        return JoinedTables(followed, alias, {}, f"{ROWS} AS {quoted(alias)}", scope)
     _check_kinds(joins)
     keys = join_keys(tree, alias, Counter(joined))
     for name in joined:
@@ -82,7 +82,7 @@ def read_from(tree: exp.Select, text: str, schemas: Mapping[str, Sequence[str]] 
             raise CannotFollow(f"no equality with a column of {followed} says which rows a row of {name} touches")
     views = {followed: ROWS, **{name: view(name) for name in joined}}
     keys_of_tables = {name: tuple(keys_of_table) for name, keys_of_table in keys.items()}
-    return From(followed, alias, keys_of_tables, Query.parse(text).from_clause(views), scope)
+    return JoinedTables(followed, alias, keys_of_tables, Query.parse(text).from_clause(views), scope)
 
 
 def _check_tables(tables: Sequence[exp.Expression]) -> None:
@@ -106,9 +106,9 @@ def _check_kinds(joins: Sequence[exp.Join]) -> None:
         raise CannotFollow("it has a join that is no inner, left, semi or anti join")
 
 
-def _joined(join: exp.Join, columns: frozenset[str] | None) -> Source:
+def _joined(join: exp.Join, columns: frozenset[str] | None) -> FromTable:
     shared = frozenset(column.name.lower() for column in join.args.get("using") or [])
-    return Source(_alias(join.this), columns, shared, hidden=join.kind in ("SEMI", "ANTI"))
+    return FromTable(_alias(join.this), columns, shared, hidden=join.kind in ("SEMI", "ANTI"))
 
 
 def _name(table: exp.Table) -> str:

@@ -135,7 +135,7 @@ def plain(value: Any) -> Any:
 def test_each_leaf_that_its_type_holds_is_in_its_place(spark: SparkSession) -> None:
     landed = list(texts())
     frame = spark.createDataFrame([(n, text) for n, (text, _, _) in enumerate(landed)], "n INT, raw STRING")
-    nested = json_values.Landed(F.col("raw"), TARGET, json_values.shape(TARGET, TARGET))
+    nested = json_values.LandedJson(F.col("raw"), TARGET, json_values.shape(TARGET, TARGET))
     by_leaf = frame.withColumn("by_leaf", json_values.fit(nested))
     rows = json_values.with_fits(by_leaf, {"fit": nested}).select("n", "fit", "by_leaf", "fit_is_whole").collect()
     assert len(rows) == len(landed)
@@ -154,7 +154,7 @@ def test_a_text_that_goes_on_behind_a_value_is_none(spark: SparkSession) -> None
     frame = spark.createDataFrame([(text,) for text in texts], "raw STRING")
     fits = {}
     for name, shown in (("strings", StringType()), ("structs", INNER)):
-        fits[name] = json_values.Landed(F.col("raw"), INNER, json_values.shape(INNER, shown))
+        fits[name] = json_values.LandedJson(F.col("raw"), INNER, json_values.shape(INNER, shown))
     rows = {row["raw"]: row for row in json_values.with_fits(frame, fits).collect()}
     for text in texts:
         for name in fits:

@@ -87,7 +87,7 @@ def test_a_value_that_the_column_lacks_is_a_misfit(spark: SparkSession) -> None:
     rows = spark.sql(f"SELECT {', '.join(kinds)}")
     texts = [json.dumps({f"field {n}": landed, "_file_path": "f"}) for n, (_, _, landed, _) in enumerate(CASES)]
     rescued = spark.createDataFrame([(n, text) for n, text in enumerate([*texts])], "n INT, rescued STRING")
-    stored = {f"c{n}": misfits.Stored(rows.schema[n].dataType, f"c{n}", f"field {n}") for n in range(len(CASES))}
+    stored = {f"c{n}": misfits.StoredColumn(rows.schema[n].dataType, f"c{n}", f"field {n}") for n in range(len(CASES))}
     every = rescued.crossJoin(rows)
     found = every.select("n", misfits.misfits(stored, F.col("rescued"), any_case=False)).collect()
     wrong = [CASES[n] for n, names in found if names != ([f"c{n}"] if CASES[n][3] else [])]
@@ -98,7 +98,7 @@ def test_names_in_another_case_and_rows_without_rescued_data(spark: SparkSession
     texts = [None, '{"Amount": "x"}', '{"Amount": 5}', '{"new": 1}', '{"amount": "x", "day": "y", "new": 1}']
     rows = spark.createDataFrame([(n, text) for n, text in enumerate(texts)], "n INT, rescued STRING")
     rows = rows.selectExpr("*", "CAST(NULL AS INT) AS amount", "CAST(NULL AS DATE) AS day")
-    stored = {c: misfits.Stored(rows.schema[c].dataType, c, c) for c in ("amount", "day")}
+    stored = {c: misfits.StoredColumn(rows.schema[c].dataType, c, c) for c in ("amount", "day")}
     both = [misfits.misfits(stored, F.col("rescued"), any_case=any_case) for any_case in (False, True)]
     found = [tuple(row) for row in rows.orderBy("n").select(*both).collect()]
     assert found == [(None, None), ([], ["amount"]), ([], ["amount"]), ([], []), (["amount", "day"], ["amount", "day"])]
@@ -108,6 +108,6 @@ def test_the_path_of_the_file_is_no_field_of_that_name(spark: SparkSession) -> N
     texts = ['{"new": 1, "_file_path": "f"}', '{"_file_path": "x", "_file_path": "f"}']
     rows = spark.createDataFrame([(n, text) for n, text in enumerate(texts)], "n INT, rescued STRING")
     rows = rows.selectExpr("*", "CAST(NULL AS INT) AS _file_path")
-    stored = {"path": misfits.Stored(rows.schema["_file_path"].dataType, "_file_path", "_file_path")}
+    stored = {"path": misfits.StoredColumn(rows.schema["_file_path"].dataType, "_file_path", "_file_path")}
     found = rows.orderBy("n").select(misfits.misfits(stored, F.col("rescued"), any_case=False)).collect()
     assert [names for (names,) in found] == [[], ["path"]]

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from sluicegate.bronze.file_sizes import BLOCK, GROWTH, Bounds, measure, too_large
+from sluicegate.bronze.file_sizes import BLOCK, GROWTH, SizeLimits, measure, too_large
 from sluicegate.definition.tables.bronze import LARGEST_RECORD, BronzeTable
 
 pytestmark = pytest.mark.unit
 
-LINES = Bounds(record=10, file=100, whole=False, lines=True)
-WHOLE = Bounds(record=10, file=100, whole=True, lines=False)
+LINES = SizeLimits(record=10, file=100, whole=False, lines=True)
+WHOLE = SizeLimits(record=10, file=100, whole=True, lines=False)
 
 
 def zstd(data: bytes) -> bytes:
@@ -62,7 +62,7 @@ def test_a_file_that_is_read_as_one_is_a_record(tmp_path: Path, length: int, fit
 
 
 def test_a_line_goes_on_from_block_to_block(tmp_path: Path) -> None:
-    bounds = Bounds(record=2 * BLOCK, file=100 * BLOCK, whole=False, lines=True)
+    bounds = SizeLimits(record=2 * BLOCK, file=100 * BLOCK, whole=False, lines=True)
     for begun in (1, BLOCK - 1, BLOCK, BLOCK + 1):
         for length, fits in ((2 * BLOCK - 1, True), (2 * BLOCK, True), (2 * BLOCK + 1, False)):
             data = b"y" * (begun - 1) + b"\n" + b"x" * length + b"\nz"
@@ -96,7 +96,7 @@ def test_what_cannot_be_unpacked_is_for_the_reader_to_tell(tmp_path: Path) -> No
 
 def test_most_sizes_in_a_listing_say_enough() -> None:
     """What no packing can blow up beyond the bounds is not read to know."""
-    bounds = Bounds(record=1032 * 50, file=1 << 40, whole=False, lines=True)
+    bounds = SizeLimits(record=1032 * 50, file=1 << 40, whole=False, lines=True)
     assert GROWTH[".gz"] == 1032
     assert [bounds.fits("a.json.gz", size) for size in (49, 50, 51)] == [True, True, None]
     assert [bounds.fits("a.json", size) for size in (51599, 51600, 51601)] == [True, True, None]

@@ -11,12 +11,12 @@ import pytest
 from pyarrow import parquet
 
 from sluicegate.bronze.parquet import footer_schema
-from sluicegate.bronze.parquet.footer_schema import OPTIONAL, REPEATED, REQUIRED, Node
+from sluicegate.bronze.parquet.footer_schema import OPTIONAL, REPEATED, REQUIRED, SchemaNode
 
 pytestmark = pytest.mark.unit
 
 
-def schema_of(tmp_path: Path, table: pa.Table, **options: Any) -> Node:
+def schema_of(tmp_path: Path, table: pa.Table, **options: Any) -> SchemaNode:
     parquet.write_table(table, tmp_path / "a.parquet", **options)
     return footer_schema.read(str(tmp_path / "a.parquet"))
 

@@ -40,7 +40,7 @@ def test_of_files_taken_away_those_are_found_that_are_there(workspace: Workspace
             files[name].unlink()
     (away / "lost.json").unlink()
     archive.note(at, "things", told)
-    places = reread_rows.Places(at, "things")
+    places = reread_rows.ArchivedLocations(at, "things")
     lost = places.find(entries.values())
     assert {Path(path).stem: retry for path, (_, retry) in lost.items()} == {"lost": True, "deleted": True}
     assert "it was deleted by cleanSource" in lost[str(files["deleted"])][0]

@@ -442,7 +442,7 @@ def test_a_reset_after_a_move_reads_each_file_once(place: Place, tmp_path: Path)
 def test_a_file_that_became_a_link_out_of_landing_is_not_opened(place: Place, tmp_path: Path) -> None:
     """Between the look at landing and the reading."""
     entries = tables.dataset(place.ledger()).to_table().to_pylist()
-    places = reread_rows.Places(place.at, NAME, str(place.folder))
+    places = reread_rows.ArchivedLocations(place.at, NAME, str(place.folder))
     assert places.find(entries) == {}
     (tmp_path / "secret").write_text("{}")
     (place.folder / "a.json").unlink()
@@ -454,7 +454,7 @@ def test_a_file_that_became_a_link_out_of_landing_is_not_opened(place: Place, tm
     (place.folder / "sub").unlink()
     shutil.move(tmp_path / "sub", place.folder / "sub")
     by_it = [{**entry, "path": f"{tmp_path}/mounted/sub/b.json"} for entry in entries[:1]]
-    assert reread_rows.Places(place.at, NAME, str(tmp_path / "mounted")).find(by_it) == {}
+    assert reread_rows.ArchivedLocations(place.at, NAME, str(tmp_path / "mounted")).find(by_it) == {}
 
 
 def land_at(place: Place, name: str, data: str, microseconds: int = 250_001) -> None:

@@ -55,7 +55,7 @@ def test_a_run_that_waits_on_has_lost_its_file_to_another(state: str, taken: boo
 
 
 def test_the_task_that_waits_is_named_as_in_the_dag() -> None:
-    assert 'task_id="wait_for_files"' in (ROOT / "sluicegate" / "airflow" / "pipeline_dags.py").read_text()
+    assert 'task_id="wait_for_files"' in (ROOT / "sluicegate" / "airflow" / "dags" / "pipeline_dags.py").read_text()
 
 
 def test_scratch_is_looked_at_where_jobs_are_at_work() -> None:

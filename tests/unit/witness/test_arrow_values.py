@@ -14,7 +14,7 @@ from sluicegate.definition import BronzeTable
 from sluicegate.witness import records
 from sluicegate.witness.comparison import Comparison
 from sluicegate.witness.difference import Difference
-from sluicegate.witness.table_columns import Columns
+from sluicegate.witness.table_columns import BronzeColumns
 
 pytestmark = pytest.mark.unit
 
@@ -29,8 +29,8 @@ def compared(
     write(
         pa.table({"x": landed}).replace_schema_metadata({f"org.apache.spark.{n}": v for n, v in notes.items()}), place
     )
-    files = records.Files(BronzeTable.model_validate({"path": str(tmp_path), "format": form}))
-    return Comparison(Columns({"x": kind}), place, csv=False).run(files.records(place), [[(stored, None, None)]])
+    files = records.FileReader(BronzeTable.model_validate({"path": str(tmp_path), "format": form}))
+    return Comparison(BronzeColumns({"x": kind}), place, csv=False).run(files.records(place), [[(stored, None, None)]])
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from sluicegate.witness import comparison, difference, landed_files, records, va
 from sluicegate.witness.comparison import Comparison
 from sluicegate.witness.json_text import Number, parsed
 from sluicegate.witness.records import Record
-from sluicegate.witness.table_columns import Columns
+from sluicegate.witness.table_columns import BronzeColumns
 from tests.conftest import Workspace
 from tests.support.bronze_by_hand import TIME, ingested, rewritten
 
@@ -315,7 +315,7 @@ def test_up_to_AHEAD_missing_records_are_told_apart_from_changed_ones(monkeypatc
     """And where more rows than HELD are read behind the last one, none is left out."""
     monkeypatch.setattr(comparison, "AHEAD", 4)
     monkeypatch.setattr(comparison, "HELD", 2)
-    columns = Columns({"value": TEXT})
+    columns = BronzeColumns({"value": TEXT})
 
     def compared(landed: range, stored: list[int]) -> tuple[int, int, int]:
         records = iter([Record({"value": str(number)}) for number in landed])
@@ -341,7 +341,7 @@ def test_a_record_that_cannot_be_decoded_may_have_its_row_anywhere(monkeypatch: 
     def compared(broken: bool, rows: list[str | None], surplus: int = 0) -> tuple[int, int]:
         landed = [*lines[:place], Record({"value": "\udcfc"}, "\udcfc", broken), *lines[place:]]
         stored = [*((name, None, None) for name in rows), *[(None, None, "\\xfc")] * (1 + surplus)]
-        found = Comparison(Columns({"value": TEXT}), "a.txt", csv=False).run(iter(landed), [stored])
+        found = Comparison(BronzeColumns({"value": TEXT}), "a.txt", csv=False).run(iter(landed), [stored])
         return found.missing, found.added
 
     assert compared(True, [*"abc"]) == (0, 0)
@@ -366,9 +366,9 @@ def test_rows_of_records_that_cannot_be_decoded_may_follow_those_of_all_others(
     corrupt = [(None, None, line.decode(errors="replace")) for _ in range(count) for line in bad]
 
     def told(rows: list[tuple[str | None, ...]]) -> tuple[int, int, int]:
-        files = records.Files(BronzeTable.model_validate({"path": str(tmp_path), "format": "json"}))
+        files = records.FileReader(BronzeTable.model_validate({"path": str(tmp_path), "format": "json"}))
         blocks = [rows[place : place + 5] for place in range(0, len(rows), 5)]
-        found = Comparison(Columns({"x": TEXT}), "/a.json", csv=False).run(
+        found = Comparison(BronzeColumns({"x": TEXT}), "/a.json", csv=False).run(
             files.records(str(tmp_path / "a.json")), blocks
         )
         return found.missing, found.added, found.changed
@@ -383,7 +383,7 @@ def test_rows_of_records_that_cannot_be_decoded_may_follow_those_of_all_others(
 def test_of_a_field_that_a_record_has_twice_nothing_is_said() -> None:
     twice = '{"id": 1, "id": 2}'
     record = Record(parsed(twice), twice)
-    found = Comparison(Columns({"id": pa.int64()}), "a.json", csv=False).run(iter([record]), [[(1, None, None)]])
+    found = Comparison(BronzeColumns({"id": pa.int64()}), "a.json", csv=False).run(iter([record]), [[(1, None, None)]])
     assert (found.any, sum(found.unsaid.values()) > 0) == (False, True)
 
 
@@ -416,7 +416,7 @@ def test_values_of_pipelines_with_personal_data_are_not_shown(lake: Workspace) -
     assert not any(name in str(told(lake)) for name in ("Grace", "Ada"))
 
 
-def compared(columns: Columns, fields: dict[str, Any], *row: Any) -> difference.Difference:
+def compared(columns: BronzeColumns, fields: dict[str, Any], *row: Any) -> difference.Difference:
     """What the comparison of a file of one record comes to."""
     return Comparison(columns, "/a.json", csv=False).run(iter([Record(fields)]), [[row]])
 
@@ -425,8 +425,8 @@ def test_a_FLOAT_that_was_rescued_is_shown_with_its_own_digits() -> None:
     landed = struct.unpack("f", struct.pack("f", 0.1))[0]  # 0.10000000149011612, as pyarrow has it
     for shown, differs in (("0.1", False), ("0.2", True)):
         rescued = f'{{"x": {shown}, "_file_path": "file:///a.json"}}'
-        assert compared(Columns({"x": INT}), {"x": landed}, None, rescued, None).any is differs
-        assert compared(Columns({"x": TEXT}), {"x": landed}, shown, None, None).any is differs
+        assert compared(BronzeColumns({"x": INT}), {"x": landed}, None, rescued, None).any is differs
+        assert compared(BronzeColumns({"x": TEXT}), {"x": landed}, shown, None, None).any is differs
 
 
 @pytest.mark.parametrize(
@@ -442,14 +442,14 @@ def test_a_FLOAT_that_was_rescued_is_shown_with_its_own_digits() -> None:
 )  # fmt: skip
 def test_a_DOUBLE_is_the_number_that_landed_and_not_the_nearest_one(landed: Any, stored: float, differs: bool) -> None:
     """Numbers from SKIPS_FROM on, and of more than PRINTED_DIGITS digits, may be rounded: these are to be rescued."""
-    column = Columns({"x": pa.float64()})
+    column = BronzeColumns({"x": pa.float64()})
     assert compared(column, {"x": landed}, stored, None, None).any is differs
     if isinstance(landed, str):
         assert compared(column, {"x": Number(landed)}, stored, None, None).any is differs
 
 
 def test_a_day_that_no_month_has_is_no_day_of_the_next_month() -> None:
-    column = Columns({"x": pa.int32()})
+    column = BronzeColumns({"x": pa.int32()})
     column.compared["x"] = values.comparer(pa.date32())
     for day, number, told_apart in (("2024-02-29", 19782, True), ("2024-02-30", 19783, False)):
         found = compared(column, {"x": day}, number, None, None)
@@ -459,7 +459,7 @@ def test_a_day_that_no_month_has_is_no_day_of_the_next_month() -> None:
 @pytest.mark.parametrize("empty", [[], [[]], [None]])
 def test_an_array_that_became_NULL_differs(empty: list[Any]) -> None:
     """The engine has an empty array in its column, or as text in the rescued data."""
-    column = Columns({"x": pa.list_(pa.list_(pa.int32()))})
+    column = BronzeColumns({"x": pa.list_(pa.list_(pa.int32()))})
     assert compared(column, {"x": empty}, empty, None, None).any is False
     assert compared(column, {"x": empty}, None, None, None).any is True
     rescued = json.dumps({"x": json.dumps(empty), "_file_path": "file:/a.json"})
@@ -468,7 +468,7 @@ def test_an_array_that_became_NULL_differs(empty: list[Any]) -> None:
 
 def test_of_a_VARIANT_nothing_is_said() -> None:
     """JSON's null is a value of it, and an absent field is NULL."""
-    column = Columns({"x": pa.null()})
+    column = BronzeColumns({"x": pa.null()})
     for landed, stored in ((None, {"value": b"\0"}), ([], {"value": b"\3\0\0"})):
         found = compared(column, {"x": landed}, stored, None, None)
         assert (found.any, found.unsaid["x"]) == (False, 1)
@@ -483,7 +483,7 @@ def test_text_is_read_in_the_byte_order_that_it_has(tmp_path: Path, codec: str, 
     (tmp_path / "a.json").write_bytes(f"{mark}{text}".encode(codec))
     for options in ({}, {"encoding": codec[:6]}) if codec != "utf-8" else ({},):
         table = BronzeTable.model_validate({"path": str(tmp_path), "format": "json", "options": options})
-        found = list(records.Files(table).records(str(tmp_path / "a.json")))
+        found = list(records.FileReader(table).records(str(tmp_path / "a.json")))
         assert [one.fields for one in found] == [{"a": "é漢😀"}, {"a": "x"}]
         assert not any(one.broken for one in found)
 
@@ -492,16 +492,16 @@ def test_a_byte_order_that_nothing_tells_is_not_guessed(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes("漢表".encode("utf-16-le"))
     table = BronzeTable.model_validate({"path": "/a", "format": "csv", "options": {"encoding": "UTF-16"}})
     with pytest.raises(records.Unreadable, match="byte order"):
-        list(records.Files(table).records(str(tmp_path / "a.csv")))
+        list(records.FileReader(table).records(str(tmp_path / "a.csv")))
 
 
 def test_an_empty_text_is_neither_rescued_data_nor_a_corrupt_record() -> None:
     for sides in (("", None), (None, "")):
-        assert compared(Columns({"x": TEXT}), {"x": "a"}, "a", *sides).any
+        assert compared(BronzeColumns({"x": TEXT}), {"x": "a"}, "a", *sides).any
 
 
 def test_a_value_that_is_not_there_is_not_proved_where_nothing_is_rescued() -> None:
-    found = compared(Columns({"x": INT}, rescues=False), {"x": Number("7")}, None, None, None)
+    found = compared(BronzeColumns({"x": INT}, rescues=False), {"x": Number("7")}, None, None, None)
     assert (found.any, found.unsaid["x"]) == (False, 1)
 
 
@@ -517,10 +517,10 @@ def test_times_that_would_be_taken_for_others_are_not_looked_at(pattern: str, re
     assert (records.obstacle(table) == "") is reads
 
 
-def _csv(tmp_path: Path, text: str, **options: Any) -> tuple[records.Files, list[Record]]:
+def _csv(tmp_path: Path, text: str, **options: Any) -> tuple[records.FileReader, list[Record]]:
     (tmp_path / "a.csv").write_text(text)
     facts = {"path": str(tmp_path), "format": "csv", "options": {"header": True, "sep": "\t", **options}}
-    files = records.Files(BronzeTable.model_validate(facts))
+    files = records.FileReader(BronzeTable.model_validate(facts))
     return files, list(files.records(str(tmp_path / "a.csv")))
 
 
@@ -543,13 +543,13 @@ def test_an_array_with_elements_that_are_no_objects_is_not_looked_at(tmp_path: P
     (tmp_path / "a.json").write_text(f"{text}\n")
     table = BronzeTable.model_validate({"path": "/a", "format": "json", "options": {"multiLine": several}})
     with pytest.raises(records.Unreadable, match="elements that are no objects"):
-        list(records.Files(table).records(str(tmp_path / "a.json")))
+        list(records.FileReader(table).records(str(tmp_path / "a.json")))
 
 
 def test_a_line_with_an_escaped_half_of_a_surrogate_pair_is_broken(tmp_path: Path) -> None:
     lines = [r'{"x": "\ud83d\ude00"}', r'{"x": "\ud83d"}', r'{"x": "\\ud83d"}', '{"x": "é"}']
     (tmp_path / "a.json").write_text("\n".join(lines))
-    landed = records.Files(BronzeTable.model_validate({"path": "/a", "format": "json"})).records(
+    landed = records.FileReader(BronzeTable.model_validate({"path": "/a", "format": "json"})).records(
         str(tmp_path / "a.json")
     )
     assert [record.broken for record in landed] == [False, True, False, False]
@@ -583,17 +583,17 @@ def test_times_are_compared_of_files_that_are_gone_too(lake: Workspace) -> None:
 
 def test_of_a_time_in_a_zone_that_Java_alone_knows_nothing_is_said() -> None:
     for zone, unsaid in (("PST", 1), ("Europe", 1), ("UTC", 0)):
-        found = compared(Columns({"at": TIME}), {"at": f"1970-01-01 00:00:00 {zone}"}, 0, None, None)
+        found = compared(BronzeColumns({"at": TIME}), {"at": f"1970-01-01 00:00:00 {zone}"}, 0, None, None)
         assert (found.any, found.unsaid["at"]) == (False, unsaid)
 
 
 @pytest.mark.parametrize("levels", [100, 400, 900])
 def test_of_records_of_too_many_levels_nothing_is_said(levels: int) -> None:
     text = "[" * levels + "1" + "]" * levels
-    found = compared(Columns({"x": TEXT}), {"x": parsed(text)}, text, None, None)
+    found = compared(BronzeColumns({"x": TEXT}), {"x": parsed(text)}, text, None, None)
     assert (found.any, sum(found.unsaid.values())) == (False, int(levels > 100))
     rescued = json.dumps({"y": text, "_file_path": "file:///a.json"})
-    found = compared(Columns({"x": TEXT}), {"y": parsed(text)}, None, rescued, None)
+    found = compared(BronzeColumns({"x": TEXT}), {"y": parsed(text)}, None, rescued, None)
     assert (found.any, sum(found.unsaid.values())) == (False, int(levels > 100))
 
 
@@ -601,7 +601,7 @@ def test_of_records_of_too_many_levels_nothing_is_said(levels: int) -> None:
 def test_a_field_may_be_called_as_the_path_in_the_rescued_data(landed: Any) -> None:
     path, own = json.dumps("file:///a.json"), json.dumps(landed)
     fields = parsed(f'{{"_file_path": {own}, "b": 1}}')
-    columns = Columns({"_file_path": pa.date32(), "b": INT})
+    columns = BronzeColumns({"_file_path": pa.date32(), "b": INT})
     for shown, differs in ((own, False), ('"another"', True)):
         rescued = f'{{"_file_path": {shown}, "_file_path": {path}}}'
         assert compared(columns, fields, None, 1, rescued, None).any is differs

@@ -37,7 +37,7 @@ def ranges(place: Place, number: int) -> dict[str, list[tuple[int, int]]]:
     """Ledger batches whose rows the entries of a ledger batch replace, by name."""
     entries = [e for e in place.ledger().to_pyarrow_table().to_pylist() if e["chunk"] == number]
     paths = {entry["path"]: entry for entry in entries}
-    places = reread_rows.Places(place.at, NAME, str(place.folder))
+    places = reread_rows.ArchivedLocations(place.at, NAME, str(place.folder))
     former = reread_rows.Former.of(place.ledger(), {*paths}, number, paths, places.landed_at(paths))
     return {} if former is None else {p.rsplit("/", 1)[-1]: [*those] for p, those in former.ranges.items()}
 
@@ -80,14 +80,14 @@ def test_rows_of_every_arrival_give_way_to_those_that_are_read_again(daily: Land
     entered(place, reread.Reset().discover)
     entries = [e for e in place.ledger().to_pyarrow_table().to_pylist() if e["chunk"] == 4]
     paths = {entry["path"]: entry for entry in entries}
-    landed_at = reread_rows.Places(place.at, NAME, str(place.folder)).landed_at(paths)
+    landed_at = reread_rows.ArchivedLocations(place.at, NAME, str(place.folder)).landed_at(paths)
     former = reread_rows.Former.of(place.ledger(), {*paths}, 4, paths, landed_at)
     assert former is not None
     assert sorted(former.ranges[f"{place.folder}/export.csv"]) == [(1, 1), (2, 2), (3, 3)]
     # Without the first of them, its rows stay.
     first = f"{place.folder.parent}/out/export.csv"
     others = {path: entry for path, entry in paths.items() if path != first}
-    landed_at = reread_rows.Places(place.at, NAME, str(place.folder)).landed_at(others)
+    landed_at = reread_rows.ArchivedLocations(place.at, NAME, str(place.folder)).landed_at(others)
     former = reread_rows.Former.of(place.ledger(), {*others}, 4, others, landed_at)
     assert former is not None
     assert sorted(former.ranges[f"{place.folder}/export.csv"]) == [(2, 2), (3, 3)]
