@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.definition import load
-from sluicegate.flow.refresh_cost import RATES, Choice, RefreshCost, Technique, Work
+from sluicegate.flow.refresh_cost import RATES, RefreshCost, Technique, TechniqueChoice, Work
 from sluicegate.jobs.layer import Job
 from sluicegate.lake import layout
 from sluicegate.lake import tables as lake_tables
@@ -54,9 +54,9 @@ def add(spark: SparkSession, at: layout.Lake, many: int, groups: int) -> None:
 def seconds(spark: SparkSession, where: Settings, technique: Technique) -> tuple[Work, float]:
     """Rows and seconds of one refresh by a technique, as the cost model counts them."""
 
-    def choose(_: RefreshCost, permitted: Collection[Technique], work: Work) -> Choice:
+    def choose(_: RefreshCost, permitted: Collection[Technique], work: Work) -> TechniqueChoice:
         found = technique if len(permitted) > 1 else next(iter(permitted))
-        return Choice(found, dict.fromkeys(RATES, 0.0), work)
+        return TechniqueChoice(found, dict.fromkeys(RATES, 0.0), work)
 
     setattr(RefreshCost, "choose", choose)  # noqa: B010
     at = layout.Lake(where.lake, "gold")

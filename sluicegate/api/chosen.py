@@ -20,8 +20,8 @@ from sluicegate.storage.store_errors import translated
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
     from sluicegate.flow.report import RunReport
-    from sluicegate.landing.chosen.reread import Preview
-    from sluicegate.landing.chosen.skip import Preview as SkipPreview
+    from sluicegate.landing.chosen.reread import ResetPreview
+    from sluicegate.landing.chosen.skip import SkipPreview
     from sluicegate.launch.discard import Chosen
 
 
@@ -170,7 +170,7 @@ def reset(
     table: str,
     *,
     drop_missing: bool = False,
-    confirm: Callable[[Preview], bool] | None = None,
+    confirm: Callable[[ResetPreview], bool] | None = None,
     tell: Callable[[str], None] = silent,
 ) -> list[RunReport]:
     """Rebuild a bronze table with its columns from all its files, in one commit, as ``sluicegate reset --yes``.

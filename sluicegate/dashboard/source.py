@@ -82,9 +82,9 @@ class _Handle(Table):
         return self._source.table(self.uri)
 
     @cached_property
-    def restores(self) -> offsets.Lineage | None:
+    def restores(self) -> offsets.RestoreHistory | None:
         """See ``Table.restores``."""
-        return self._once("restores", offsets.lineage)
+        return self._once("restores", offsets.restore_history)
 
     @cached_property
     def last_commit_of_ours(self) -> log.Commit | None:

@@ -189,7 +189,7 @@ class Batch:
         target = tables.delta_table(self.flow.target)
         if target is None:
             return -1
-        if offsets.lineage(target).facts() != list(self.progress.restores):
+        if offsets.restore_history(target).facts() != list(self.progress.restores):
             raise SluicegateError(
                 f"{self.flow.table} was restored while it was being filled",
                 where=Where(table=self.flow.table, file=self.flow.target),

@@ -50,12 +50,12 @@ class SourceState:
     identity: Identity
 
 
-def why_restored(past: offsets.Lineage) -> str:
+def why_restored(past: offsets.RestoreHistory) -> str:
     """Describe the last RESTORE of a table."""
     return f"it was restored in version {past.restores[-1].at}"
 
 
-def why_whole(flow: Flow, past: offsets.Lineage | None, state: SourceState) -> str:
+def why_whole(flow: Flow, past: offsets.RestoreHistory | None, state: SourceState) -> str:
     """Return why an existing target needs a full refresh; empty if the changes since the offset are enough."""
     if past is None:
         return ""

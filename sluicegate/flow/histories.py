@@ -76,7 +76,7 @@ def is_other(table: Table, version: int, recorded: str | None) -> bool:
     return identity is not None and identity != recorded
 
 
-def comparable(flow: Flow, past: offsets.Lineage | None, opened: Tables) -> offsets.Lineage | None:
+def comparable(flow: Flow, past: offsets.RestoreHistory | None, opened: Tables) -> offsets.RestoreHistory | None:
     """Return the history of a target with input stamps in the present form.
 
     Where the history of an input is another one now its stamp is without the table's id, as if it were another table:

@@ -61,7 +61,7 @@ def progress(flow: Flow, opened: Tables | None = None) -> Progress:
 
 
 def _of_source(
-    flow: Flow, unread: Progress, source: DeltaTable, past: offsets.Lineage | None, opened: Tables
+    flow: Flow, unread: Progress, source: DeltaTable, past: offsets.RestoreHistory | None, opened: Tables
 ) -> Progress:
     """Return the progress of a table that follows one other.
 
@@ -104,7 +104,7 @@ def _of_source(
 
 
 def _committed_offset(
-    flow: Flow, source: DeltaTable, target: Table, past: offsets.Lineage | None
+    flow: Flow, source: DeltaTable, target: Table, past: offsets.RestoreHistory | None
 ) -> offsets.CommittedOffset:
     """Return the offset of a flow; restores of a target that can be refreshed in full are ignored."""
     if flow.policy.rebuildable:
@@ -130,7 +130,7 @@ def _identity(flow: Flow, source: DeltaTable) -> Identity:
     return Identity(of_many=ROW in columns, of_flows=FLOW in columns)
 
 
-def _why_replaced(flow: Flow, past: offsets.Lineage | None, opened: Tables) -> str:
+def _why_replaced(flow: Flow, past: offsets.RestoreHistory | None, opened: Tables) -> str:
     """Return the reason if the source has another history than the one that was read.
 
     Raises:
@@ -155,7 +155,7 @@ def _demand_ledger(flow: Flow, reason: str) -> None:
         )
 
 
-def _of_ledger(read: Progress, past: offsets.Lineage | None) -> Progress:
+def _of_ledger(read: Progress, past: offsets.RestoreHistory | None) -> Progress:
     """Return the progress of bronze over its ledger, whose first version has no files."""
     if past is not None and past.news:
         read = replace(read, why=f"{full_refresh.why_restored(past)}: rows that the RESTORE removed are read again")
@@ -201,7 +201,7 @@ def _why_rules(flow: Flow, last: log.Commit, opened: Tables, *, idle: bool) -> s
 # --- a table that several flows fill ---------------------------------------------------------------------------------
 
 
-def _of_streams(flow: Flow, unread: Progress, past: offsets.Lineage | None, opened: Tables) -> Progress:
+def _of_streams(flow: Flow, unread: Progress, past: offsets.RestoreHistory | None, opened: Tables) -> Progress:
     """Return the progress of a table with several flows.
 
     Args:
@@ -235,7 +235,7 @@ def _of_streams(flow: Flow, unread: Progress, past: offsets.Lineage | None, open
     return replace(by_record, revised=any(stream.revised for stream in streams.values()))
 
 
-def _commit_with_facts(past: offsets.Lineage | None) -> log.Commit | None:
+def _commit_with_facts(past: offsets.RestoreHistory | None) -> log.Commit | None:
     """Return our last commit to the target, if it records its inputs."""
     if past is None or past.ours is None or past.ours.ours is None:
         return None
@@ -347,7 +347,7 @@ def _has_left(side_facts: Mapping[str, Any] | None, facts: Mapping[str, Any]) ->
     return side_facts is not None and (side_facts.get("op"), side_facts.get("step")) == (facts.get("op"), "leave")
 
 
-def _inputs(flow: Flow, past: offsets.Lineage | None, opened: Tables) -> dict[str, tuple[DeltaTable, int]]:
+def _inputs(flow: Flow, past: offsets.RestoreHistory | None, opened: Tables) -> dict[str, tuple[DeltaTable, int]]:
     """Return the existing other inputs, with the version to read of each."""
     last = _commit_with_facts(past)
     recorded = {}

@@ -121,7 +121,7 @@ class FormerRun:
 
 
 @dataclass(frozen=True)
-class Choice:
+class TechniqueChoice:
     """Chosen technique of a batch, and why.
 
     Attributes:
@@ -220,7 +220,7 @@ class RefreshCost:
         runs = (_former_run(commit) for commit in log.commits(table, NEWEST))
         return cls([run for run in runs if run is not None])
 
-    def choose(self, permitted: Collection[Technique], work: Work) -> Choice:
+    def choose(self, permitted: Collection[Technique], work: Work) -> TechniqueChoice:
         """Choose the technique with the lowest estimate, with an advantage for the last run's.
 
         Args:
@@ -237,7 +237,7 @@ class RefreshCost:
             # A restart pays by what comes after it, which nobody knows. So it is bought once the batches without state
             # have cost as much more as it does: at worst twice of what was best.
             costs["restart"] -= self.regret + max(min(stateless) - estimates["partial"], 0.0)
-        return Choice(self._stable(costs), estimates, work, self.regret)
+        return TechniqueChoice(self._stable(costs), estimates, work, self.regret)
 
     def _stable(self, costs: Mapping[Technique, float]) -> Technique:
         """Return the cheapest technique, unless the usual one costs nearly the same."""

@@ -13,7 +13,7 @@ from sluicegate.gold.affected.changed_rows import ChangedRows
 from sluicegate.gold.affected.operators import TouchesAll
 from sluicegate.gold.partial_aggregates import groups_of
 from sluicegate.gold.proved_query import ProvedQuery
-from sluicegate.gold.row_deltas import Changes
+from sluicegate.gold.row_deltas import RowDeltas
 from sluicegate.spark_sql.identifiers import quoted
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ class ChangedQuery(ProvedQuery):
         return self._all_rows <= thresholds.SMALL and self.table.refresh != "incremental"
 
     @cached_property
-    def _row_deltas(self) -> Changes:
+    def _row_deltas(self) -> RowDeltas:
         """Row deltas since the last batch."""
-        return Changes(self.batch, self.grouped.joins, self.batch.progress.since, self.batch.progress.changed)
+        return RowDeltas(self.batch, self.grouped.joins, self.batch.progress.since, self.batch.progress.changed)
 
     @property
     def touched_groups(self) -> DataFrame:

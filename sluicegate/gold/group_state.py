@@ -179,9 +179,9 @@ class GroupState:
         writer.option("delta.enableChangeDataFeed", "false").option("maxRecordsPerFile", IN_A_FILE).save(self.uri)
 
     @cached_property
-    def _past(self) -> offsets.Lineage | None:
+    def _past(self) -> offsets.RestoreHistory | None:
         if self._opened is not None:
-            return offsets.lineage(self._opened)
+            return offsets.restore_history(self._opened)
         return None
 
     @cached_property

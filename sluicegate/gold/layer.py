@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from sluicegate import _faults
 from sluicegate.flow import refresh_cost
 from sluicegate.flow.batch import Batch
-from sluicegate.flow.refresh_cost import Choice, RefreshCost, Work
+from sluicegate.flow.refresh_cost import RefreshCost, TechniqueChoice, Work
 from sluicegate.frames import column_types, data_skipping
 from sluicegate.frames.record_ids import materialize
 from sluicegate.gold import clustering, group_state, replacement
@@ -82,7 +82,7 @@ class Refresh(ChangedQuery):
                 self.whole()
 
     @cached_property
-    def choice(self) -> Choice:
+    def choice(self) -> TechniqueChoice:
         """Technique of this batch."""
         permitted = self._permitted()
         cost = RefreshCost.of(self.batch.opened[self.batch.flow.target].delta)

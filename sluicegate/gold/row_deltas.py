@@ -36,7 +36,7 @@ def join(batch: Batch, joins: Mapping[str, tuple[JoinKey, ...]], before: Mapping
 
 
 @dataclass(frozen=True)
-class Changes:
+class RowDeltas:
     """Row deltas of one refresh.
 
     Attributes:

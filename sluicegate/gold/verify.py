@@ -130,7 +130,7 @@ class _Proof:
         target = tables.delta_table(self.flow.target)
         if target is None:
             return
-        history, waiting = offsets.lineage(target), progress(self.flow)
+        history, waiting = offsets.restore_history(target), progress(self.flow)
         if history.ours is None or history.ours.ours is None:
             yield self._found("unproved", "its log no longer records what it was built from", self._full_refresh)
         elif reason := self._other(waiting, history):
@@ -182,7 +182,7 @@ class _Proof:
         sentence = f"{rows} what its query returns over the versions that it was built from, run again by Spark"
         return Finding("proved", self.flow.table, sentence, version=target.version())
 
-    def _other(self, waiting: Progress, history: offsets.Lineage) -> str:
+    def _other(self, waiting: Progress, history: offsets.RestoreHistory) -> str:
         """Return why the table does not have the current definition and sources; empty if it does."""
         facts = {}
         if history.ours:

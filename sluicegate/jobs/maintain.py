@@ -12,7 +12,14 @@ from sluicegate.flow.report import RunReport
 from sluicegate.jobs import base
 from sluicegate.jobs import layer as layer_job
 from sluicegate.lake import layout
-from sluicegate.maintenance.optimize_vacuum import SETTINGS, Table, by_delta_rs, by_spark, line_of, maintainable
+from sluicegate.maintenance.optimize_vacuum import (
+    SETTINGS,
+    MaintainedTable,
+    by_delta_rs,
+    by_spark,
+    line_of,
+    maintainable,
+)
 from sluicegate.spark import session
 
 if TYPE_CHECKING:
@@ -52,7 +59,7 @@ def run(
 
 
 def _maintain_by_spark(
-    tables: Sequence[Table],
+    tables: Sequence[MaintainedTable],
     pipeline: Pipeline,
     lake: layout.Lake,
     facts: Mapping[str, Any],

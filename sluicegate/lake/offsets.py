@@ -36,7 +36,7 @@ class Restore:
 
 
 @dataclass(frozen=True)
-class Lineage:
+class RestoreHistory:
     """RESTORE history of a table.
 
     Attributes:
@@ -69,7 +69,7 @@ class Lineage:
         return next((restore for restore in reversed(self.restores) if restore.at <= version), None)
 
 
-def lineage(table: DeltaTable) -> Lineage:
+def restore_history(table: DeltaTable) -> RestoreHistory:
     """Read the RESTORE history of a table: nearly always from its newest commits alone, in some milliseconds."""
     newest = _newest_commits(table, 5)
     if not newest.are_enough:
@@ -79,7 +79,7 @@ def lineage(table: DeltaTable) -> Lineage:
         # The log no longer shows which restores there were: a new epoch begins here.
         unrecorded.append(Restore(None, table.version()))
     restores = sorted({*recorded, *unrecorded}, key=lambda restore: restore.at)
-    return Lineage(tuple(restores), newest.of_run, bool(unrecorded))
+    return RestoreHistory(tuple(restores), newest.of_run, bool(unrecorded))
 
 
 @dataclass
@@ -172,7 +172,7 @@ def app_id(layer: str, name: str, source: DeltaTable) -> str:
     return f"sluicegate.{layer}.{name}@{tables.table_id(source)}"
 
 
-def committed_offset(table: DeltaTable | None, app: str, line: Lineage | None) -> CommittedOffset:
+def committed_offset(table: DeltaTable | None, app: str, line: RestoreHistory | None) -> CommittedOffset:
     """Return the committed offset of a flow whose target may have been restored.
 
     Args:
@@ -191,7 +191,7 @@ def _of_epoch(app: str, restore: Restore | None) -> str:
     return f"{app}#{restore.at}"
 
 
-def _as_of(table: DeltaTable, app: str, line: Lineage) -> int | None:
+def _as_of(table: DeltaTable, app: str, line: RestoreHistory) -> int | None:
     """Return the offset that matches a table's rows: as of the restored version, if nothing was committed since."""
     while True:
         restore = line.last(table.version())
@@ -232,7 +232,7 @@ def newest_chunk(table: DeltaTable, after: int = -1) -> int | None:
     return newest
 
 
-def standing(rows: list[dict[str, Any]], line: Lineage, offset: int | None) -> Iterator[dict[str, Any]]:
+def standing(rows: list[dict[str, Any]], line: RestoreHistory, offset: int | None) -> Iterator[dict[str, Any]]:
     """Yield rows on ledger batches (``chunk``, and the commit's ``version``) that no RESTORE undid."""
     newest: dict[int, int] = {}
     surviving = [row for row in rows if row["chunk"] <= (offset or 0) and line.stands(row["version"])]

@@ -62,7 +62,9 @@ class ProvedState:
         files_in_folder = {path: facts for path, facts in files.items() if facts is not None}
         if len(files_in_folder) < len(files):  # a clone has files of other tables
             return None
-        return cls(tables.table_id(table), table.version(), identity, offsets.lineage(table).facts(), files_in_folder)
+        return cls(
+            tables.table_id(table), table.version(), identity, offsets.restore_history(table).facts(), files_in_folder
+        )
 
     def is_history_of(self, table: DeltaTable) -> bool:
         """Return whether a table continues this state: the same table and commit, and no restore since.
@@ -74,7 +76,7 @@ class ProvedState:
             return False
         if commit_identity.identity(layout.address(table.table_uri), self.version) != self.identity:
             return False
-        return offsets.lineage(table).facts() == self.restores
+        return offsets.restore_history(table).facts() == self.restores
 
     def new_files(self, later: ProvedState) -> list[str] | None:
         """Return the data files that a later state adds; None if a file was changed in place.

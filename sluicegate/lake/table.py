@@ -50,11 +50,11 @@ class Table:
         return int(self.delta.version())
 
     @cached_property
-    def restores(self) -> offsets.Lineage | None:
+    def restores(self) -> offsets.RestoreHistory | None:
         """RESTORE history of the table, with our newest commit; None without a table."""
         if self.delta is None:
             return None
-        return offsets.lineage(self.delta)
+        return offsets.restore_history(self.delta)
 
     @cached_property
     def last_commit_of_ours(self) -> log.Commit | None:

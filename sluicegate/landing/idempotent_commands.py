@@ -107,7 +107,9 @@ def _taken_in(lake: layout.Lake, table: str, ledger: DeltaTable) -> int:
     bronze = tables.delta_table(lake.table("bronze", table))
     if bronze is None:
         return -1
-    offset = offsets.committed_offset(bronze, offsets.app_id("bronze", table, ledger), offsets.lineage(bronze)).offset
+    offset = offsets.committed_offset(
+        bronze, offsets.app_id("bronze", table, ledger), offsets.restore_history(bronze)
+    ).offset
     if offset is None:
         return -1
     return offset

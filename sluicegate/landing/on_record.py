@@ -148,7 +148,7 @@ def chunk_commits(bronze: DeltaTable, ledger: DeltaTable, name: str, recorded: i
     behind = bronze.version() - recorded
     if behind <= 0:
         return {}
-    past = offsets.lineage(bronze)
+    past = offsets.restore_history(bronze)
     offset = offsets.committed_offset(bronze, offsets.app_id("bronze", name, ledger), past).offset or 0
     commits: dict[int, log.Commit] = {}
     for commit in log.commits(bronze, behind):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Reader:
+class LandingReader:
     """A bronze table that reads files of a landing folder, or a definition of which that is not known.
 
     Attributes:
@@ -94,16 +94,16 @@ class Reader:
         return {*recorded.filter(left_out)["path"].to_pylist(), *ingested["path"].to_pylist()}
 
 
-Readers = Callable[[str], Sequence[Reader]]
+Readers = Callable[[str], Sequence[LandingReader]]
 """Other readers of the landing folder of a bronze table, by its name."""
 
 
-def nobody(_: str) -> Sequence[Reader]:
+def nobody(_: str) -> Sequence[LandingReader]:
     """No other reader."""
     return ()
 
 
-def of(pipeline: Pipeline, name: str) -> list[Reader]:
+def of(pipeline: Pipeline, name: str) -> list[LandingReader]:
     """Other bronze tables, of all definitions of the pipelines' folder, that read the landing folder of a table.
 
     Folders are compared as they are on disk, links resolved. A definition with mistakes may read it, too.
@@ -115,7 +115,7 @@ def of(pipeline: Pipeline, name: str) -> list[Reader]:
     return _reading(pipeline, name, _every(pipeline))
 
 
-def _reading(pipeline: Pipeline, name: str, readers: Iterable[Reader]) -> list[Reader]:
+def _reading(pipeline: Pipeline, name: str, readers: Iterable[LandingReader]) -> list[LandingReader]:
     folder = _resolved(folders.folder_of(pipeline.bronze[name].path)[0])
     return [
         reader
@@ -125,7 +125,7 @@ def _reading(pipeline: Pipeline, name: str, readers: Iterable[Reader]) -> list[R
     ]
 
 
-def sharing_archive(pipeline: Pipeline, name: str) -> list[Reader]:
+def sharing_archive(pipeline: Pipeline, name: str) -> list[LandingReader]:
     """Other bronze tables, of all definitions, that move their files to the archive of a table."""
     destination = pipeline.bronze[name].cleanSourceMoveDestination
     if destination is None:
@@ -155,7 +155,7 @@ def remarks(pipeline: Pipeline) -> list[str]:
     ]
 
 
-def _every(pipeline: Pipeline) -> Iterator[Reader]:
+def _every(pipeline: Pipeline) -> Iterator[LandingReader]:
     settings = pipeline.settings
     if settings.target:  # other pipelines say where their target of that name has its tables
         settings = replace(settings, given=settings.given - {"lake", "landing"})
@@ -165,11 +165,13 @@ def _every(pipeline: Pipeline) -> Iterator[Reader]:
             if other != pipeline.name:
                 definition_of_other = definition.load(other, settings, of_many=True)
         except SluicegateError:
-            yield Reader(other, "", None, layout.Lake(settings.lake, other))
+            yield LandingReader(other, "", None, layout.Lake(settings.lake, other))
             continue
         lake = layout.Lake(definition_of_other.settings.lake, other)
         yield from (
-            Reader(other, name, table, lake) for name, table in definition_of_other.bronze.items() if table.of_files
+            LandingReader(other, name, table, lake)
+            for name, table in definition_of_other.bronze.items()
+            if table.of_files
         )
 
 

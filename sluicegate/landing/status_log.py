@@ -39,7 +39,7 @@ def read(
         return OUTCOME.empty_table().select(columns or OUTCOME.names)
     # After bronze is deleted and re-created, rows of the former table do not count.
     mine = pc.field("table_id") == tables.table_id(bronze)
-    past = offsets.lineage(bronze)
+    past = offsets.restore_history(bronze)
     if not past.restores:
         return tables.where(
             opened[lake.outcome(name)].dataset, mine if where is None else mine & where, columns or OUTCOME.names

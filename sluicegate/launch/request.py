@@ -243,7 +243,7 @@ def _entered(name: str, lake: layout.Lake) -> int:
     app_id = offsets.app_id("bronze", name, ledger)
     offset = None
     if bronze is not None:
-        offset = offsets.committed_offset(bronze, app_id, offsets.lineage(bronze)).offset
+        offset = offsets.committed_offset(bronze, app_id, offsets.restore_history(bronze)).offset
     waits = (pc.field("chunk") > (0 if offset is None else offset)) & ~pc.field("action").isin(
         [landing_ledger.SKIP, moved_files.MOVED]
     )

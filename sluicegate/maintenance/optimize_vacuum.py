@@ -52,7 +52,7 @@ SETTINGS = {
 
 
 @dataclass(frozen=True)
-class Table:
+class MaintainedTable:
     """Files of a table, and the maintenance that is due.
 
     Attributes:
@@ -97,7 +97,7 @@ def retention(pipeline: Pipeline) -> timedelta:
     return pipeline.maintenance.keeps
 
 
-def maintainable(pipeline: Pipeline, lake: layout.Lake, keeps: timedelta | None = None) -> list[Table]:
+def maintainable(pipeline: Pipeline, lake: layout.Lake, keeps: timedelta | None = None) -> list[MaintainedTable]:
     """Return the tables of a pipeline, with the maintenance that is due.
 
     Args:
@@ -173,7 +173,7 @@ def _state(
     of_spark: bool,
     keeps: timedelta,
     behind: tuple[datetime, str] | None,
-) -> Table:
+) -> MaintainedTable:
     sizes = tables.statistics(table, "size_bytes")["size_bytes"].to_pylist()
     small = sum(size < SMALL for size in sizes)
     clustered = "clustering" in (table.protocol().writer_features or ())
@@ -190,7 +190,7 @@ def _state(
     lying = _data_files(uri)
     old = lying.filter(pc.less(lying["modification_time"], horizon))["path"].to_pylist()
     stale = [path for path in old if name_of(path) not in live]
-    return Table(
+    return MaintainedTable(
         name=uri.removeprefix(f"{lake.root.rstrip('/')}/{lake.pipeline}/"),
         uri=uri,
         of_spark=of_spark,
@@ -221,7 +221,7 @@ def _data_files(uri: str) -> pa.Table:
     return files.filter(pc.and_(pc.ends_with(files["path"], ".parquet"), pc.invert(of_log)))
 
 
-def by_delta_rs(table: Table) -> None:
+def by_delta_rs(table: MaintainedTable) -> None:
     if table.scattered:
         # As large as Spark makes them. By default delta-rs leaves files from 100 MB on: they would stay due for ever.
         tables.table_at(table.uri).optimize.compact(target_size=8 * SMALL)
@@ -230,7 +230,7 @@ def by_delta_rs(table: Table) -> None:
         tables.table_at(table.uri).vacuum(_hours(table), dry_run=False, enforce_retention_duration=False, full=True)
 
 
-def by_spark(spark: SparkSession, table: Table) -> None:
+def by_spark(spark: SparkSession, table: MaintainedTable) -> None:
     name = f"delta.{quoted(table.uri)}"
     if table.lengthen:  # Delta 4.4's RETAIN takes no time but 0
         keeps = f"'delta.deletedFileRetentionDuration' = 'interval {_hours(table)} hours'"
@@ -241,16 +241,16 @@ def by_spark(spark: SparkSession, table: Table) -> None:
         spark.sql(f"VACUUM {name}")
 
 
-def _hours(table: Table) -> int:
+def _hours(table: MaintainedTable) -> int:
     return -(-int(table.retention.total_seconds()) // 3600)
 
 
-def line_of(before: Table, after: Table) -> str:
+def line_of(before: MaintainedTable, after: MaintainedTable) -> str:
     former, current = (f"{files(table.files)}, {human_bytes(table.bytes)}" for table in (before, after))
     return f"  {before.name:<44} {former:>22} → {current}"
 
 
-def compared(before: Sequence[Table], after: Sequence[Table]) -> list[dict[str, Any]]:
+def compared(before: Sequence[MaintainedTable], after: Sequence[MaintainedTable]) -> list[dict[str, Any]]:
     """Return the files and bytes of each maintained table before and after."""
     maintained = {table.name: table for table in after}
     return [

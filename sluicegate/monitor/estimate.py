@@ -16,7 +16,7 @@ from sluicegate.errors import SluicegateError, StoreRefused, StoreUnreachable
 from sluicegate.flow import refresh_cost, thresholds
 from sluicegate.flow.flows import all_opened
 from sluicegate.flow.model import Flow, Progress, name_of
-from sluicegate.flow.refresh_cost import Choice, RefreshCost, Work
+from sluicegate.flow.refresh_cost import RefreshCost, TechniqueChoice, Work
 from sluicegate.lake import tables as lake_tables
 from sluicegate.lake.commits import commit_stats
 from sluicegate.lake.layout import Lake
@@ -57,7 +57,7 @@ class Touched:
     why: str = ""
     groups: int | None = None
     exact: bool = False
-    choice: Choice | None = None
+    choice: TechniqueChoice | None = None
 
     def facts(self) -> dict[str, Any]:
         """Estimate as JSON facts."""
@@ -197,8 +197,8 @@ def _read(flow: Flow, flow_progress: Progress) -> list[DeltaTable | None]:
 
 
 def _choice(
-    table: GoldTable, strategy: RefreshStrategy, news: commit_stats.Volume, rows: int, target: DeltaTable | None
-) -> Choice:
+    table: GoldTable, strategy: RefreshStrategy, news: commit_stats.ChangeVolume, rows: int, target: DeltaTable | None
+) -> TechniqueChoice:
     """Technique that a run will take if nothing happens before it; a run counts exactly, and looks at the state."""
     cost, target_rows = RefreshCost.of(target), lake_tables.rows(target)
     changed = news.rows + news.updated
@@ -217,7 +217,7 @@ def _choice(
     return cost.choose(permitted, Work(changed, rows, target_rows, rewritten))
 
 
-def _why_all(choice: Choice, table: GoldTable, rows: int) -> str:
+def _why_all(choice: TechniqueChoice, table: GoldTable, rows: int) -> str:
     """Reason why a run reads the whole source although its changes are known; empty if it does not."""
     if choice.technique == "partial":
         return ""
@@ -229,7 +229,7 @@ def _why_all(choice: Choice, table: GoldTable, rows: int) -> str:
 
 
 def _groups(
-    grouped: Grouped, source: DeltaTable, flow_progress: Progress, news: commit_stats.Volume, target: str
+    grouped: Grouped, source: DeltaTable, flow_progress: Progress, news: commit_stats.ChangeVolume, target: str
 ) -> tuple[int, bool]:
     """Number of groups that the changes touch, and whether it is exact."""
     if not news.rows + news.updated:  # as when the rules are others: nothing is there to be read

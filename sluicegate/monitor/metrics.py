@@ -36,7 +36,7 @@ class Metric:
 
 
 @dataclass(frozen=True)
-class Sample:
+class MetricSample:
     """Value of a metric, with what it is about."""
 
     metric: Metric
@@ -80,7 +80,7 @@ METRICS: tuple[Metric, ...] = (
 """All metrics, in the order in which they are shown."""
 
 
-def of_report(report: RunReport, ended: datetime) -> Iterator[Sample]:
+def of_report(report: RunReport, ended: datetime) -> Iterator[MetricSample]:
     """Samples of a run's report.
 
     Args:
@@ -92,26 +92,26 @@ def of_report(report: RunReport, ended: datetime) -> Iterator[Sample]:
             continue
         labels = (("pipeline", report.pipeline), ("layer", table.layer), ("table", table.table))
         for metric, value in _OF_TABLES.items():
-            yield Sample(metric, value(table), labels)
+            yield MetricSample(metric, value(table), labels)
         for rule, counts in table.expectations.items():
-            yield Sample(_RULE_FAILED, counts["failed"], (*labels, ("rule", rule)))
-            yield Sample(_RULE_PASSED, counts["passed"], (*labels, ("rule", rule)))
-        yield Sample(_ROWS, table.total, labels)
-        yield Sample(_CHANGED, ended.timestamp(), labels)
+            yield MetricSample(_RULE_FAILED, counts["failed"], (*labels, ("rule", rule)))
+            yield MetricSample(_RULE_PASSED, counts["passed"], (*labels, ("rule", rule)))
+        yield MetricSample(_ROWS, table.total, labels)
+        yield MetricSample(_CHANGED, ended.timestamp(), labels)
 
 
-def of_batch(facts: Mapping[str, Any]) -> Iterator[Sample]:
+def of_batch(facts: Mapping[str, Any]) -> Iterator[MetricSample]:
     """Samples of a continuous run's line about a batch (see ``flow.report.BATCH``)."""
     labels = (("pipeline", str(facts["pipeline"])),)
     if "failed" in facts:
-        yield Sample(_FAILURES, 1, labels)
-        yield Sample(_IN_A_ROW, facts["in_a_row"], labels)
+        yield MetricSample(_FAILURES, 1, labels)
+        yield MetricSample(_IN_A_ROW, facts["in_a_row"], labels)
         return
     ended = datetime.fromisoformat(facts["ended"])
-    yield Sample(_BATCHES, 1, labels)
-    yield Sample(_IN_A_ROW, 0, labels)
-    yield Sample(_BATCH_SECONDS, facts["seconds"], labels)
-    yield Sample(_BATCH_ENDED, ended.timestamp(), labels)
+    yield MetricSample(_BATCHES, 1, labels)
+    yield MetricSample(_IN_A_ROW, 0, labels)
+    yield MetricSample(_BATCH_SECONDS, facts["seconds"], labels)
+    yield MetricSample(_BATCH_ENDED, ended.timestamp(), labels)
     for report in facts["layers"]:
         yield from of_report(RunReport.from_dict(report), ended)
 
@@ -123,7 +123,7 @@ class Registry:
         self._values: dict[Metric, dict[Labels, float]] = {metric: {} for metric in METRICS}
         self._lock = Lock()
 
-    def add(self, samples: Iterable[Sample]) -> None:
+    def add(self, samples: Iterable[MetricSample]) -> None:
         """Take samples in."""
         with self._lock:
             for sample in samples:

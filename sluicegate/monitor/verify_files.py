@@ -35,7 +35,9 @@ def findings(lake: layout.Lake, name: str, limit: int | None) -> Iterator[Findin
     if bronze is None:
         yield from _of_deleted_table(lake, name)
         return
-    offset = offsets.committed_offset(bronze, offsets.app_id("bronze", name, ledger), offsets.lineage(bronze)).offset
+    offset = offsets.committed_offset(
+        bronze, offsets.app_id("bronze", name, ledger), offsets.restore_history(bronze)
+    ).offset
     entries = [entry for entry in file_status.statuses(lake, name).to_pylist() if entry["chunk"] <= (offset or 0)]
     unrecorded = file_status.untold(lake, name)
     if unrecorded:

@@ -42,7 +42,7 @@ def findings(lake: layout.Lake, name: str) -> Iterator[Finding]:
             sentence = f"the table is gone, into which {ranges:,} ranges of offsets were read; a run reads them again"
             yield Finding("wrong", name, sentence, f"sluicegate run {lake.pipeline}")
         return
-    line = offsets.lineage(bronze)
+    line = offsets.restore_history(bronze)
     offset = offsets.committed_offset(bronze, offsets.app_id("bronze", name, ledger), line).offset or 0
     entries = [entry for entry in file_status.statuses(lake, name).to_pylist() if entry["chunk"] <= offset]
     if untold := file_status.untold(lake, name):

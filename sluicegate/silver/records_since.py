@@ -23,7 +23,7 @@ from sluicegate.frames.record_ids import Identities, materialize
 from sluicegate.lake import layout, tables
 from sluicegate.schema.columns import IDENTITY
 from sluicegate.silver.bound_records import BoundRecords, touched_by
-from sluicegate.silver.sampled_records import Part, are_bound_by_keys
+from sluicegate.silver.sampled_records import SampledPart, are_bound_by_keys
 from sluicegate.spark import table_reader
 from sluicegate.spark_sql.identifiers import quoted
 
@@ -71,7 +71,7 @@ class RecordsSince:
         """Whether nothing was added or changed."""
         return self.proof is not None and self.proof.states == self._states and self.proof.more == self._recorded
 
-    def part(self, keep: Callable[[DataFrame], DataFrame]) -> tuple[Part, int] | None:
+    def part(self, keep: Callable[[DataFrame], DataFrame]) -> tuple[SampledPart, int] | None:
         """Return the changed part with its number of identities; None if all records have to be compared.
 
         Args:
@@ -97,7 +97,7 @@ class RecordsSince:
         which = f"the records that were added or changed since version {self.proof.states[TARGET].version}"
         if self._evaluator.bound:
             which += ", with those that share a key with them"
-        return Part(choose, which, str(self.proof), "proved-before"), count
+        return SampledPart(choose, which, str(self.proof), "proved-before"), count
 
     def keep(self, former: Proof | None) -> None:
         """Record that the table has been proved, unless it was changed meanwhile.

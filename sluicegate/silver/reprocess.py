@@ -32,7 +32,7 @@ from sluicegate.silver.reconcile import Reconciliation
 from sluicegate.silver.selected_records import selected
 from sluicegate.silver.side_tables import quarantine
 from sluicegate.silver.side_tables.left_out import with_left_out
-from sluicegate.silver.table_changes import TableChange, TableChanges
+from sluicegate.silver.table_changes import SilverChanges, TableChange
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -156,7 +156,7 @@ class _Reprocessing:
             self.set_aside: quarantine.set_aside(self.evaluator, rows, without_row),
         }
 
-    def _changes(self, expected: dict[str, DataFrame]) -> TableChanges:
+    def _changes(self, expected: dict[str, DataFrame]) -> SilverChanges:
         """Return the rows to write to each table, counted in one job.
 
         Args:
@@ -175,7 +175,7 @@ class _Reprocessing:
         def change(uri: str) -> TableChange:
             return TableChange(uri, differences[uri], Counter({kind: counts[uri, kind] for kind in _KINDS}))
 
-        return TableChanges(change(self.table), change(self.quarantine), change(self.set_aside))
+        return SilverChanges(change(self.table), change(self.quarantine), change(self.set_aside))
 
     def _rows_of_chosen(self, uri: str) -> DataFrame | None:
         """Return the rows of the chosen records in a table; None if it has no rows at all."""
@@ -209,7 +209,7 @@ class _Reprocessing:
             counts[row["uri"], row[OP]] += row["count"]
         return counts
 
-    def _write(self, changes: TableChanges, reconciliation: Reconciliation) -> None:
+    def _write(self, changes: SilverChanges, reconciliation: Reconciliation) -> None:
         self._report(changes.table)
         choice = self.batch.choice
         if choice is not None and choice.validate:
@@ -243,7 +243,7 @@ class _Reprocessing:
             return True
         return self.evaluator.of_others != self.evaluator.leaves_others
 
-    def _enter_side_tables(self, changes: TableChanges) -> None:
+    def _enter_side_tables(self, changes: SilverChanges) -> None:
         """Write additions to the side tables before the table's commit."""
         order = changes.of_side_tables
         if self.evaluator.many:  # the set-aside first, as it says of which records the rows are being exchanged
@@ -253,7 +253,7 @@ class _Reprocessing:
                 with self.batch.commit(fenced=False, op=self.op, step="enter"):
                     self._merge(change, ("insert", "update"))
 
-    def _commit_table(self, changes: TableChanges, facts: dict[str, Any]) -> None:
+    def _commit_table(self, changes: SilverChanges, facts: dict[str, Any]) -> None:
         """Write the table, in the commit with the offset.
 
         Args:
@@ -268,7 +268,7 @@ class _Reprocessing:
             else:  # the offset moves, and the commit says that the side tables' changes are of a whole batch
                 small_writes.commit_only(self.batch.session, self.table)
 
-    def _leave_side_tables(self, changes: TableChanges) -> None:
+    def _leave_side_tables(self, changes: SilverChanges) -> None:
         """Delete rows that leave the side tables, the set-aside's last: see ``_enter_side_tables``."""
         for change in changes.of_side_tables:
             if change.leaves:

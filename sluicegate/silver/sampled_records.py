@@ -27,8 +27,8 @@ PARTS = 1_000_000
 
 
 @dataclass(frozen=True)
-class Part:
-    """Part of the records that a verification compares.
+class SampledPart:
+    """SampledPart of the records that a verification compares.
 
     Attributes:
         choose: gives those rows of a frame whose records are in it.
@@ -62,7 +62,7 @@ def are_bound_by_keys(evaluator: RowEvaluator) -> bool:
     return not by_python and evaluator.table.apply_changes_from_snapshot is None
 
 
-def in_sample(sample: Sample) -> Part:
+def in_sample(sample: Sample) -> SampledPart:
     """Return the records in a sample."""
 
     def choose(rows: DataFrame) -> DataFrame:
@@ -70,10 +70,10 @@ def in_sample(sample: Sample) -> Part:
         bounds = [(round(begin * PARTS), round(end * PARTS)) for begin, end in sample.intervals]
         return rows.where(reduce(or_, [(place >= begin) & (place < end) for begin, end in bounds]))
 
-    return Part(choose, f"the records in {sample}", f"as {sample} is compared")
+    return SampledPart(choose, f"the records in {sample}", f"as {sample} is compared")
 
 
-def of_batch(batch: Batch, part: Part) -> Batch:
+def of_batch(batch: Batch, part: SampledPart) -> Batch:
     """Return a batch of some records from one of all records."""
     if isinstance(batch, StreamsBatch):
         deliveries = {

@@ -30,7 +30,7 @@ class TableChange:
 
 
 @dataclass(frozen=True)
-class TableChanges:
+class SilverChanges:
     """Changes of the silver table and of its side tables."""
 
     table: TableChange

@@ -18,7 +18,7 @@ from sluicegate.silver import provenance
 from sluicegate.silver.columns import columns_read
 from sluicegate.silver.keys import deletes
 from sluicegate.silver.side_tables import rescued
-from sluicegate.silver.side_tables.rescued import UNFIT, Source, Watched
+from sluicegate.silver.side_tables.rescued import UNFIT, RecordSource, Watched
 from sluicegate.spark import connect
 from sluicegate.spark_sql.identifiers import quoted
 
@@ -83,7 +83,7 @@ class Transform:
         uri = self.batch.flow.source
         if self.flow:
             uri = self.batch.flow.streams[self.flow]
-        source = Source(records, uri, uri in self.batch.flow.any_case)
+        source = RecordSource(records, uri, uri in self.batch.flow.any_case)
         if not self.rescues:
             return TransformedRows(self, self._made(records), Watched(source, (), parsed=False), ())
         if self.table.many and self.maker.is_python:  # whose function runs once only

@@ -33,7 +33,7 @@ from sluicegate.silver import many_rows, sampled_records
 from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.reconcile import Reconciliation
 from sluicegate.silver.records_since import RecordsSince
-from sluicegate.silver.sampled_records import Part
+from sluicegate.silver.sampled_records import SampledPart
 from sluicegate.silver.side_tables import deidentified, quarantine
 from sluicegate.silver.side_tables.left_out import with_left_out
 from sluicegate.spark import table_reader
@@ -108,13 +108,13 @@ class _Proof:
     sample: Sample
     proofs: Proofs
     opened: Tables = field(default_factory=Tables)
-    part: Part | None = None
+    part: SampledPart | None = None
 
     def findings(self) -> Iterator[Finding]:
         target = tables.delta_table(self.flow.target)
         if target is None:
             return
-        history, waiting = offsets.lineage(target), progress(self.flow, self.opened)
+        history, waiting = offsets.restore_history(target), progress(self.flow, self.opened)
         facts = {}
         if history.ours:
             facts = history.ours.ours or {}
@@ -143,7 +143,7 @@ class _Proof:
             since.keep(former)
         yield from findings
 
-    def _sampled(self, evaluator: RowEvaluator) -> Part | None:
+    def _sampled(self, evaluator: RowEvaluator) -> SampledPart | None:
         """Return the records in the sample; None if all are to be compared."""
         if self.sample.whole or not sampled_records.are_independent(evaluator):
             return None

@@ -175,7 +175,7 @@ class _Table:
 
     def _entries(self, statuses: pa.Table) -> dict[Key, Entry]:
         """Files that rows of the table are of, by ledger batch and path."""
-        line = offsets.lineage(self.bronze)
+        line = offsets.restore_history(self.bronze)
         offset = offsets.committed_offset(self.bronze, offsets.app_id("bronze", self.name, self.ledger), line).offset
         return {
             (entry["chunk"], entry["path"]): entry

@@ -98,7 +98,7 @@ def test_restored_to_a_time(spark: SparkSession, five: Workspace) -> None:
         os.utime(Path(five.uri("things")) / "_delta_log" / f"{version:020}.json", (at, at))
     then = (hours[3] - timedelta(milliseconds=1)).strftime("%Y-%m-%d %H:%M:%S.%f")
     spark.sql(f"RESTORE TABLE delta.`{five.uri('things')}` TO TIMESTAMP AS OF '{then}'")
-    assert offsets.lineage(things(five)).restores == (offsets.Restore(2, 5),)
+    assert offsets.restore_history(things(five)).restores == (offsets.Restore(2, 5),)
     assert five.run(spark, "bronze")["things"].read == 2
     assert_whole(five, 5)
 

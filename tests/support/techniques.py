@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
-from sluicegate.flow.refresh_cost import Choice, RefreshCost, Technique, Work
+from sluicegate.flow.refresh_cost import RefreshCost, Technique, TechniqueChoice, Work
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -20,13 +20,13 @@ def by_lot(patch: pytest.MonkeyPatch, seed: int) -> list[Technique]:
     """
     taken: list[Technique] = []
 
-    def choose(cost: RefreshCost, permitted: Collection[Technique], work: Work) -> Choice:
+    def choose(cost: RefreshCost, permitted: Collection[Technique], work: Work) -> TechniqueChoice:
         random = Random(f"{seed} {[run.technique for run in cost.runs]} {sorted(permitted)} {work}")
         # A restart is the rarer, so that state is missing for a while.
         likely = [name for name in permitted if name != "restart" or random.random() < 0.5]
         found: Technique = random.choice(likely) if likely else "restart"
         taken.append(found)
-        return Choice(found, dict.fromkeys(permitted, 0.0), work)
+        return TechniqueChoice(found, dict.fromkeys(permitted, 0.0), work)
 
     patch.setattr(RefreshCost, "choose", choose)
     return taken

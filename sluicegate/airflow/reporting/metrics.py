@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sluicegate.flow.report import RunReport
-from sluicegate.monitor.metrics import Labels, Sample, of_report
+from sluicegate.monitor.metrics import Labels, MetricSample, of_report
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ def send_tables(pipeline: str, tables: Iterable[Mapping[str, Any]], changed: Map
         log.warning("the metrics of this run are not sent", exc_info=True)
 
 
-def _send(sample: Sample) -> None:
+def _send(sample: MetricSample) -> None:
     from airflow.sdk.observability import stats
 
     name = sample.metric.name.removesuffix("_total")

@@ -15,7 +15,7 @@ from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
     from sluicegate.api.chosen import ReloadPreview
-    from sluicegate.landing.chosen.reread import Preview
+    from sluicegate.landing.chosen.reread import ResetPreview
 
 
 @with_settings("lake", "landing", "pipelines", "master", "target")
@@ -71,7 +71,7 @@ def reset(
     Example: sluicegate reset heart_rate recordings_bronze
     """
 
-    def confirm(preview: Preview) -> bool:
+    def confirm(preview: ResetPreview) -> bool:
         for line in preview.sentences(drop_missing):
             printer(as_json)(line)
         if not yes and not sys.stdin.isatty():

@@ -12,7 +12,7 @@ from sluicegate.console import say, warn
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
-    from sluicegate.landing.chosen.skip import Preview
+    from sluicegate.landing.chosen.skip import SkipPreview
 
 
 @with_settings("lake", "landing", "pipelines", "target")
@@ -49,9 +49,9 @@ def skip(
 
     Example: sluicegate skip heart_rate recordings_bronze read-before.csv --from-prefix dbfs:/mnt --to-prefix s3://lake
     """
-    confirmed: list[Preview] = []
+    confirmed: list[SkipPreview] = []
 
-    def confirm(preview: Preview) -> bool:
+    def confirm(preview: SkipPreview) -> bool:
         confirmed.append(preview)
         _show(preview, as_json=as_json, dry_run=dry_run)
         if dry_run or not preview.files.num_rows:
@@ -68,7 +68,7 @@ def skip(
         show_json(confirmed[0].facts() | {"entered": entered})
 
 
-def _show(preview: Preview, *, as_json: bool, dry_run: bool) -> None:
+def _show(preview: SkipPreview, *, as_json: bool, dry_run: bool) -> None:
     """What is about to be done; stdout is for JSON if that is printed, which says the same of a dry run."""
     for line in preview.sentences():
         if not as_json:

@@ -38,7 +38,7 @@ in one commit. ``reprocesses``: it takes in, or takes out, the records that the 
 
 
 @dataclass(frozen=True)
-class Change:
+class DefinitionChange:
     """A kind of change, and what the next run does about it.
 
     Attributes:
@@ -55,27 +55,39 @@ class Change:
 
 
 CHANGES = (
-    Change("silver", "type of a column, also within a struct, an array or a map", "full refresh", "run"),
-    Change("silver", "type of a column in `schema`, or in a CAST of the query", "full refresh", "plan"),
-    Change("silver", "a column, or a field of a struct, that is new", "goes on", "run"),
-    Change("silver", "a column, or a field of a struct, that the query no longer has", "goes on", "run"),
-    Change("silver", "`keys`: added, removed, replaced, or in another order", "full refresh", "plan"),
-    Change("silver", "the expression of a key or of the sequence", "full refresh", "plan"),
-    Change("silver", "`sequence_by`: added, removed, or another column", "full refresh", "plan"),
-    Change("silver", "`sequence_by`: the same column of another type", "full refresh", "run"),
-    Change("silver", "`stored_as_scd_type`: 1 to 2, or 2 to 1", "full refresh", "plan"),
-    Change("silver", "changes in place of snapshots, or snapshots in place of changes", "full refresh", "plan"),
-    Change("silver", "columns of `track_history_…`, `ignore_null_updates`, `apply_as_deletes`", "goes on", "plan"),
-    Change("silver", "`flows`: one added or removed", "reprocesses", "plan"),
-    Change("silver", "`flows`: several in place of one query, or one in place of several", "full refresh", "plan"),
-    Change("silver", "UNION ALL: a branch added or removed before another over the same table", "full refresh", "plan"),
-    Change("silver", "`rows`: `many` in place of `one`, or `one` in place of `many`", "full refresh", "plan"),
-    Change("silver", "`event_time`, `quarantine`, `rescued`, rules (`unique`, those of the table)", "goes on", "plan"),
-    Change("silver", "WHERE, joins, or an expression that keeps its type; the Python function", "goes on", "plan"),
-    Change("silver", "`deidentified`: another treatment of a column (the copy)", "full refresh", "plan"),
-    Change("gold", "the query, types of its columns, its keys, `mode`", "full refresh", "plan"),
-    Change("gold", "types of the tables that it reads", "full refresh", "run"),
-    Change("gold", "its rules", "goes on", "plan"),
+    DefinitionChange("silver", "type of a column, also within a struct, an array or a map", "full refresh", "run"),
+    DefinitionChange("silver", "type of a column in `schema`, or in a CAST of the query", "full refresh", "plan"),
+    DefinitionChange("silver", "a column, or a field of a struct, that is new", "goes on", "run"),
+    DefinitionChange("silver", "a column, or a field of a struct, that the query no longer has", "goes on", "run"),
+    DefinitionChange("silver", "`keys`: added, removed, replaced, or in another order", "full refresh", "plan"),
+    DefinitionChange("silver", "the expression of a key or of the sequence", "full refresh", "plan"),
+    DefinitionChange("silver", "`sequence_by`: added, removed, or another column", "full refresh", "plan"),
+    DefinitionChange("silver", "`sequence_by`: the same column of another type", "full refresh", "run"),
+    DefinitionChange("silver", "`stored_as_scd_type`: 1 to 2, or 2 to 1", "full refresh", "plan"),
+    DefinitionChange(
+        "silver", "changes in place of snapshots, or snapshots in place of changes", "full refresh", "plan"
+    ),
+    DefinitionChange(
+        "silver", "columns of `track_history_…`, `ignore_null_updates`, `apply_as_deletes`", "goes on", "plan"
+    ),
+    DefinitionChange("silver", "`flows`: one added or removed", "reprocesses", "plan"),
+    DefinitionChange(
+        "silver", "`flows`: several in place of one query, or one in place of several", "full refresh", "plan"
+    ),
+    DefinitionChange(
+        "silver", "UNION ALL: a branch added or removed before another over the same table", "full refresh", "plan"
+    ),
+    DefinitionChange("silver", "`rows`: `many` in place of `one`, or `one` in place of `many`", "full refresh", "plan"),
+    DefinitionChange(
+        "silver", "`event_time`, `quarantine`, `rescued`, rules (`unique`, those of the table)", "goes on", "plan"
+    ),
+    DefinitionChange(
+        "silver", "WHERE, joins, or an expression that keeps its type; the Python function", "goes on", "plan"
+    ),
+    DefinitionChange("silver", "`deidentified`: another treatment of a column (the copy)", "full refresh", "plan"),
+    DefinitionChange("gold", "the query, types of its columns, its keys, `mode`", "full refresh", "plan"),
+    DefinitionChange("gold", "types of the tables that it reads", "full refresh", "run"),
+    DefinitionChange("gold", "its rules", "goes on", "plan"),
 )
 """All kinds of changes; docs/howto/editing-a-definition.md has the same table. A full refresh evaluates each record
 with its lookups as they are now: a table with a lookup ``as_of_run`` would lose values that nobody else has, so there

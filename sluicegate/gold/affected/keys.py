@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from sluicegate.gold.affected.expressions import is_compared, is_loose
 from sluicegate.gold.affected.operators import Blocker, Columns, Inputs, Operator, TouchesAll
 from sluicegate.gold.affected.peers import peers
-from sluicegate.gold.affected.reading import Unreadable, read, stand_in
+from sluicegate.gold.affected.reading import UnreadablePlan, read, stand_in
 from sluicegate.spark.catalyst import Catalyst
 from sluicegate.spark.session import configured
 
@@ -64,7 +64,7 @@ class Keys:
         plan = catalyst.without_subqueries(catalyst.plan(session.sql(query.with_views(views))))
         try:
             root = read(plan, [*schemas])
-        except Unreadable as leaf:
+        except UnreadablePlan as leaf:
             raise TouchesAll(f"it reads a {leaf}", "") from None
         for blocker in root.blockers:
             if source in blocker.tables:

@@ -57,7 +57,7 @@ _OF_NO_ORDER = {"Count", "Sum", "Average", "Min", "Max", "CountIf", "BoolAnd", "
 _GENERATORS = {"Explode", "PosExplode", "Inline"}
 
 
-class Unreadable(Exception):
+class UnreadablePlan(Exception):
     """Raised for a plan with an unknown leaf; the argument is the leaf's name."""
 
 
@@ -82,7 +82,7 @@ def read(plan: Any, tables: Sequence[str]) -> Operator:
         tables: the tables, by their numbers.
 
     Raises:
-        Unreadable: it reads something else than these tables.
+        UnreadablePlan: it reads something else than these tables.
     """
     kind = name_of(plan)
     table = None
@@ -94,7 +94,7 @@ def read(plan: Any, tables: Sequence[str]) -> Operator:
         return Leaf("", _attributes(plan), plan)
     children = [read(child, tables) for child in each(plan.children())]
     if not children and kind not in _REFERENCES:
-        raise Unreadable(kind)
+        raise UnreadablePlan(kind)
     operator = _operator(plan, children) or _opaque(plan, children)
     operator.own_blockers = [*operator.own_blockers, *_subqueries(plan, tables)]
     return operator

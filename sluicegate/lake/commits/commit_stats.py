@@ -11,7 +11,7 @@ from sluicegate.lake import log, tables
 
 
 @dataclass(frozen=True)
-class Volume:
+class ChangeVolume:
     """Rows and bytes changed by some commits of a table.
 
     Attributes:
@@ -33,13 +33,13 @@ class Volume:
         """Inserted, updated and deleted rows together."""
         return self.inserted + self.updated + self.deleted
 
-    def __add__(self, other: Volume) -> Volume:
-        return Volume(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
+    def __add__(self, other: ChangeVolume) -> ChangeVolume:
+        return ChangeVolume(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
 
 
-def between(uri: str, since: int, until: int) -> Volume | None:
+def between(uri: str, since: int, until: int) -> ChangeVolume | None:
     """Return the volume of the commits after version ``since``, up to ``until``; None if the log no longer has them."""
-    volume = Volume()
+    volume = ChangeVolume()
     for version in range(since + 1, until + 1):
         commit = of_commit(uri, version)
         if commit is None:
@@ -48,7 +48,7 @@ def between(uri: str, since: int, until: int) -> Volume | None:
     return volume
 
 
-def of_commit(uri: str, version: int) -> Volume | None:
+def of_commit(uri: str, version: int) -> ChangeVolume | None:
     """Return the volume of one commit; None if the log no longer has it."""
     try:
         actions = list(log.actions(uri, version))
@@ -59,7 +59,7 @@ def of_commit(uri: str, version: int) -> Volume | None:
     added_data, removed_data = ([file for file in files if file.get("dataChange", True)] for files in (added, removed))
     inserted, updated, deleted = _rows(info, added_data, removed_data)
     changed = _bytes(feed or [*added_data, *removed_data])
-    return Volume(inserted, updated, deleted, changed, written=_bytes([*added, *feed]))
+    return ChangeVolume(inserted, updated, deleted, changed, written=_bytes([*added, *feed]))
 
 
 def size(uri: str, version: int | None = None) -> int:

@@ -96,7 +96,7 @@ def _demand_unread(lake: layout.Lake, ledger: Path, damage: Damage) -> None:
         return
     if version > 0:
         app_id = offsets.app_id("bronze", name, tables.table_at(str(ledger), version=version - 1))
-        offset = offsets.committed_offset(bronze, app_id, offsets.lineage(bronze)).offset
+        offset = offsets.committed_offset(bronze, app_id, offsets.restore_history(bronze)).offset
         if offset is None or offset < version:
             return
     raise DamagedTable(

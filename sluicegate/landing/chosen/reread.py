@@ -161,7 +161,7 @@ class Reset:
 
 
 @dataclass(frozen=True)
-class Preview:
+class ResetPreview:
     """What a reset would do.
 
     Attributes:
@@ -222,7 +222,7 @@ class Preview:
         return lines
 
 
-def preview(name: str, table: BronzeTable, lake: layout.Lake) -> Preview:
+def preview(name: str, table: BronzeTable, lake: layout.Lake) -> ResetPreview:
     """What a reset would do; writes nothing.
 
     Raises:
@@ -236,7 +236,7 @@ def preview(name: str, table: BronzeTable, lake: layout.Lake) -> Preview:
 
 def _preview(
     table_files: TableFiles, selected: Selected, copied: Sequence[discovery.Copied], lake: layout.Lake
-) -> Preview:
+) -> ResetPreview:
     lost = {file["path"]: table_files.last_batches(file["path"]) for file in selected.missing}
     former = [(path, arrival.batches) for path, arrival in selected.former]
     if lost or former:
@@ -248,7 +248,7 @@ def _preview(
     from_archive = sum(
         file["path"] not in table_files.landed for file in selected.present if table_files.is_below(file["path"])
     )
-    return Preview(
+    return ResetPreview(
         rows=tables.rows(tables.delta_table(lake.table("bronze", table_files.name))),
         files=len(present),
         bytes=sum(file["size"] for file in present),

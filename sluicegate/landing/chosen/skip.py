@@ -59,7 +59,7 @@ class Skip:
 
 
 @dataclass(frozen=True)
-class Preview:
+class SkipPreview:
     """What an entry of skipped files does.
 
     Attributes:
@@ -140,7 +140,7 @@ def _names(paths: Sequence[str]) -> list[str]:
     return lines
 
 
-def preview(pipeline: Pipeline, request: Skip) -> Preview:
+def preview(pipeline: Pipeline, request: Skip) -> SkipPreview:
     """What an entry does, as landing and ledger are now. Nothing is written.
 
     Raises:
@@ -160,7 +160,7 @@ def preview(pipeline: Pipeline, request: Skip) -> Preview:
     return _Comparison.of(request, table, lake).preview(listed, pipeline.name)
 
 
-def enter(pipeline: Pipeline, request: Skip) -> Preview:
+def enter(pipeline: Pipeline, request: Skip) -> SkipPreview:
     """Enter the files into the ledger, in one commit; none if all are there. Returns what was entered.
 
     Raises:
@@ -176,7 +176,7 @@ def enter(pipeline: Pipeline, request: Skip) -> Preview:
     return entered
 
 
-def _commit(lake: layout.Lake, entered: Preview) -> None:
+def _commit(lake: layout.Lake, entered: SkipPreview) -> None:
     uri = lake.ledger(entered.request.table)
     entries = landing_ledger.in_order(landing_ledger.to(landing_ledger.SKIP, entered.files))
     facts = {folders.KEY: list(entered.places), on_record.LIST: {"list": entered.request.name}}
@@ -238,7 +238,7 @@ class _Comparison:
         discovered = discovery.discover(request.table, reading, lake, listing=listing)
         return cls(request, table, place, landed, recorded, discovered, ledger is None)
 
-    def preview(self, listed: Sequence[str], pipeline: str) -> Preview:
+    def preview(self, listed: Sequence[str], pipeline: str) -> SkipPreview:
         paths, missing = self._paths(listed)
         kinds = {path: self._kind(path) for path in paths}
         counts = Counter(kinds.values())
@@ -250,7 +250,7 @@ class _Comparison:
         self._demand_settled({file["path"] for file in new})
         changed, to_read = {path for path, kind in kinds.items() if kind == "changed"}, set(self.discovered.paths)
         gone_paths = [path for path, kind in kinds.items() if kind == "gone"]
-        return Preview(
+        return SkipPreview(
             self.request,
             len(listed),
             pa.Table.from_pylist(new, FILES),

@@ -128,7 +128,7 @@ def arrivals_of(entries: pa.Table, away: pa.Table) -> dict[int, tuple[str, int]]
     return {row: (facts[0], arrivals[facts]) for row, facts in copies.items() if facts in arrivals}
 
 
-class Places:
+class ArchiveAddresses:
     """Set of archive addresses in use; each lookup is a filtered read, so a million of them are never loaded."""
 
     def __init__(self, lake: layout.Lake, name: str) -> None:

@@ -30,7 +30,7 @@ from sluicegate.lake.table import Tables
 from sluicegate.landing import folders, ledger_index, status_log
 from sluicegate.landing import ledger as landing_ledger
 from sluicegate.landing.moves import archive, file_moves
-from sluicegate.landing.readers import Reader, Readers, nobody
+from sluicegate.landing.readers import LandingReader, Readers, nobody
 from sluicegate.storage import durable, filesystems
 from sluicegate.storage.listings import FILES
 
@@ -106,7 +106,7 @@ def clean(
     unread = _unread_by_others(due_files, folder, readers, report)
     read = due_files.filter(pc.invert(pc.is_in(due_files["path"], value_set=pa.array(sorted(unread), pa.string()))))
     waiting = read.select(FILES.names).to_pylist()
-    taken = archive.Places(lake, name)
+    taken = archive.ArchiveAddresses(lake, name)
     for start in range(0, len(waiting), BATCH):
         removals = _planned(table, folder, waiting[start : start + BATCH], taken, report)
         try:
@@ -137,7 +137,7 @@ def _before(due_files: pa.Table, stays: Collection[str]) -> int:
     return int(pc.min(staying).as_py()) - 1
 
 
-def _unread_by_others(due_files: pa.Table, folder: str, readers: Sequence[Reader], report: Cleaned) -> set[str]:
+def _unread_by_others(due_files: pa.Table, folder: str, readers: Sequence[LandingReader], report: Cleaned) -> set[str]:
     """Paths of files that another table is still to read; ``report`` gets their number by table."""
     still_unread: set[str] = set()
     for reader in readers:
@@ -171,7 +171,7 @@ def _announced(name: str, table: BronzeTable, lake: layout.Lake, opened: Tables)
     return [{key: row[key] for key in (*FILES.names, "mode", "place")} for row in rows]
 
 
-def _sync(name: str, lake: layout.Lake, folder: str, readers: Sequence[Reader]) -> None:
+def _sync(name: str, lake: layout.Lake, folder: str, readers: Sequence[LandingReader]) -> None:
     """Bring to disk what is all that is left of a removed file: its rows, and what the ledgers know of it.
 
     Rows of other tables that read the file may be in lakes on other disks. With MOVE, files are renamed on their own
@@ -244,7 +244,7 @@ def due(
 
 
 def _planned(
-    table: BronzeTable, folder: str, files: Sequence[dict[str, Any]], taken: archive.Places, cleaned: Cleaned
+    table: BronzeTable, folder: str, files: Sequence[dict[str, Any]], taken: archive.ArchiveAddresses, cleaned: Cleaned
 ) -> list[dict[str, Any]]:
     """Archive rows of files that are to be moved or deleted, with their destinations; without those that stay."""
     removals = []

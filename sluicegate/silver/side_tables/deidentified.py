@@ -26,7 +26,7 @@ from sluicegate.schema.columns import RECORD_STRUCT, SEQUENCE, data_columns
 from sluicegate.silver import layer as silver_layer
 from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.side_tables import pseudonyms
-from sluicegate.silver.side_tables.rescued import Source, Watched
+from sluicegate.silver.side_tables.rescued import RecordSource, Watched
 from sluicegate.silver.transform import Transform, TransformedRows
 from sluicegate.spark_sql.identifiers import quoted
 
@@ -126,7 +126,7 @@ class _Treated(Transform):
         treated = [column for column in columns if column is not None]
         rows = records.select(*treated, *self.record_id, RECORD_STRUCT)
         return TransformedRows(
-            self, rows, Watched(Source(records, self.batch.flow.source, any_case=False), (), parsed=False), ()
+            self, rows, Watched(RecordSource(records, self.batch.flow.source, any_case=False), (), parsed=False), ()
         )
 
     def _demand(self, columns: list[str]) -> None:

@@ -49,7 +49,7 @@ def rule(column: str) -> str:
 
 
 @dataclass(frozen=True)
-class Source:
+class RecordSource:
     """Source of a flow's records.
 
     Attributes:
@@ -85,7 +85,7 @@ class Watched:
         parsed: whether the text of a record must have been parsed.
     """
 
-    source: Source
+    source: RecordSource
     columns: Sequence[str]
     parsed: bool
 
@@ -125,7 +125,7 @@ class Watched:
         return misfits.misfits(stored, F.col(f"{within}{RESCUED}"), any_case=self.source.any_case)
 
 
-def of_all(table: SilverTable, source: Source) -> Watched:
+def of_all(table: SilverTable, source: RecordSource) -> Watched:
     """Return the rules if all columns may be read, as by a Python function.
 
     Args:
@@ -138,7 +138,7 @@ def of_all(table: SilverTable, source: Source) -> Watched:
 
 
 def watched(
-    table: SilverTable, maker: SilverTable | SilverFlow, source: Source, run: Run, rows: DataFrame, view: str
+    table: SilverTable, maker: SilverTable | SilverFlow, source: RecordSource, run: Run, rows: DataFrame, view: str
 ) -> Watched:
     """Return the rules for the records of a flow.
 
@@ -166,7 +166,7 @@ def watched(
     return Watched(source, columns, has_text and CORRUPT not in decided)
 
 
-def _columns_read(source: Source, query: Query, run: Run, rows: DataFrame, view: str) -> set[str]:
+def _columns_read(source: RecordSource, query: Query, run: Run, rows: DataFrame, view: str) -> set[str]:
     """Return the columns that a query reads, including those with rescued data or unparsed text."""
     records = source.records
     columns = [*source.columns, *(name for name in (RESCUED, CORRUPT) if name in records.columns)]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sluicegate.flow import flows as flow_flows
 from sluicegate.flow import refresh_cost, thresholds
 from sluicegate.flow.progress import progress
-from sluicegate.flow.refresh_cost import Choice, Rates, RefreshCost, Technique, Work
+from sluicegate.flow.refresh_cost import Rates, RefreshCost, Technique, TechniqueChoice, Work
 from sluicegate.monitor import estimate, event_log
 from tests.spark.gold import test_row_deltas
 from tests.spark.gold.test_layer import ROW, after_every_run, rows, sample
@@ -104,10 +104,10 @@ def test_state_that_a_batch_left_behind_is_not_used(
     permitted: list[set[str]] = []
     wanted = iter(["restart", "whole", "groups", "restart", "partial"])
 
-    def choose(_: RefreshCost, found: Collection[Technique], work: Work) -> Choice:
+    def choose(_: RefreshCost, found: Collection[Technique], work: Work) -> TechniqueChoice:
         permitted.append({*found})
         technique = cast("Technique", next(wanted))
-        return Choice(technique, {technique: 1.0}, work)
+        return TechniqueChoice(technique, {technique: 1.0}, work)
 
     monkeypatch.setattr(RefreshCost, "choose", choose)
     world = GoldWorld(tmp_path, {"joined": QUERIES["joined"]}, spark)

@@ -164,5 +164,5 @@ def test_where_nothing_is_due_spark_is_not_started(spark: SparkSession, heartbea
     assert versions == {table.uri: DeltaTable(table.uri).version() for table in look(heartbeats)}
 
 
-def look(workspace: Workspace) -> list[optimize_vacuum.Table]:
+def look(workspace: Workspace) -> list[optimize_vacuum.MaintainedTable]:
     return optimize_vacuum.maintainable(workspace.definition, workspace.lake)

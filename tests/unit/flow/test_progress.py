@@ -422,7 +422,7 @@ def test_a_mark_is_read_in_the_epoch_of_its_rows(tmp_path: Path) -> None:
     before = history.now().app_id
     history.run()
     assert "#2" in before
-    line = offsets.lineage(DeltaTable(history.target))
+    line = offsets.restore_history(DeltaTable(history.target))
     assert (history.now().kind, [restore.at for restore in line.restores]) == ("idle", [2])
 
 

@@ -203,5 +203,5 @@ def test_runs_are_those_of_the_NEWEST_commits(tmp_path: Path, older: int) -> Non
 
 def test_a_table_that_is_not_there_has_no_runs_and_is_told_in_words() -> None:
     assert list(RefreshCost.of(None).runs) == []
-    choice = refresh_cost.Choice("whole", {"partial": 2.04, "whole": 1.0}, work(1), 0)
+    choice = refresh_cost.TechniqueChoice("whole", {"partial": 2.04, "whole": 1.0}, work(1), 0)
     assert str(choice) == "some 1.0 s by whole (by 2.0 s by partial)"

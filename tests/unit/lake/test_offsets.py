@@ -29,13 +29,13 @@ class History:
     def table(self) -> DeltaTable:
         return DeltaTable(self.uri)
 
-    def state(self) -> tuple[offsets.Lineage, offsets.CommittedOffset]:
+    def state(self) -> tuple[offsets.RestoreHistory, offsets.CommittedOffset]:
         if not self.held:
-            return offsets.Lineage((), None, False), offsets.CommittedOffset(APP, None)
-        line = offsets.lineage(self.table)
+            return offsets.RestoreHistory((), None, False), offsets.CommittedOffset(APP, None)
+        line = offsets.restore_history(self.table)
         return line, offsets.committed_offset(self.table, APP, line)
 
-    def commit(self, chunk: int, line: offsets.Lineage, app: str, seen: int, rows: bool = True) -> None:
+    def commit(self, chunk: int, line: offsets.RestoreHistory, app: str, seen: int, rows: bool = True) -> None:
         ours = {"chunk": chunk, "seen": seen, "restores": line.facts()}
         properties = CommitProperties(
             custom_metadata={"userMetadata": json.dumps({log.METADATA: ours})},

@@ -14,14 +14,14 @@ from deltalake import write_deltalake
 
 from sluicegate.lake import log as lake_log
 from sluicegate.lake import offsets
-from sluicegate.lake.offsets import Lineage, Restore
+from sluicegate.lake.offsets import Restore, RestoreHistory
 from tests.unit.lake.test_offsets import History
 
 pytestmark = pytest.mark.unit
 
 
-def line(*restores: tuple[int | None, int]) -> Lineage:
-    return Lineage(tuple(Restore(*one) for one in restores), None, True)
+def line(*restores: tuple[int | None, int]) -> RestoreHistory:
+    return RestoreHistory(tuple(Restore(*one) for one in restores), None, True)
 
 
 def steward(history: History, times: int) -> None:
@@ -43,7 +43,7 @@ def test_a_restore_before_many_commits_of_others_is_found(tmp_path: Path, others
     steward(history, others)
     history.commit(3, seen, reached.app_id, 1)
     steward(history, 1)
-    found = offsets.lineage(history.table)
+    found = offsets.restore_history(history.table)
     assert found.restores == (Restore(0, 2),)
     assert found.news
     assert [version for version in range(len(history.held)) if found.stands(version)] == [
@@ -59,7 +59,7 @@ def test_restores_that_a_commit_knows_of_are_no_news(tmp_path: Path, others: int
     history.restore(0)
     history.run()
     steward(history, others)
-    found = offsets.lineage(history.table)
+    found = offsets.restore_history(history.table)
     assert (found.restores, found.news) == ((Restore(0, 2),), False)
     assert found.ours is not None
     assert found.ours.version == len(history.held) - 1 - others
@@ -73,7 +73,7 @@ def test_a_log_that_begins_late_and_tells_of_no_run_begins_a_new_epoch(
     for number in range(3):
         write_deltalake(history.uri, pa.table({"_chunk": pa.array([number], pa.int64())}), mode="append")
     history.forget(gone)
-    found = offsets.lineage(history.table)
+    found = offsets.restore_history(history.table)
     assert (found.restores, found.ours, found.news) == (restores, None, bool(restores))
 
 
@@ -112,9 +112,9 @@ def test_rows_of_another_ledger_are_not_read_again_after_a_restore(tmp_path: Pat
         history.commit(chunk, line, reached.app_id, chunk - 2)
     history.restore(1)
     other = "sluicegate.bronze.things@another"
-    assert offsets.committed_offset(history.table, other, offsets.lineage(history.table)).offset is None
+    assert offsets.committed_offset(history.table, other, offsets.restore_history(history.table)).offset is None
     history.restore(0)
-    assert offsets.committed_offset(history.table, other, offsets.lineage(history.table)).offset == -1
+    assert offsets.committed_offset(history.table, other, offsets.restore_history(history.table)).offset == -1
 
 
 def test_a_table_whose_rows_were_all_deleted_keeps_its_mark(tmp_path: Path) -> None:

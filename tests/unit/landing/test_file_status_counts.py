@@ -145,7 +145,7 @@ def test_chunks_behind_a_mark_are_not_told_where_no_log_says_what_was_undone(pla
     (logs / f"{3:020}.json").write_text("\n".join(map(json.dumps, actions)) + "\n")
     DeltaTable(bronze.table_uri).create_checkpoint()
     (logs / f"{0:020}.json").unlink()
-    assert [restore.to for restore in offsets.lineage(DeltaTable(bronze.table_uri)).restores] == [None]
+    assert [restore.to for restore in offsets.restore_history(DeltaTable(bronze.table_uri)).restores] == [None]
     assert not file_status.behind(place.at, NAME)
     assert file_status.copy(place.at, NAME) == file_status.Taken(0, 0, 0, {})
     assert tables.delta_table(place.at.outcome(NAME)) is None

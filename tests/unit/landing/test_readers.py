@@ -31,8 +31,8 @@ class Second(Place):
         self.at = layout.Lake(first.at.root, "second")
 
     @property
-    def reader(self) -> readers.Reader:
-        return readers.Reader("second", NAME, self.table, self.at)
+    def reader(self) -> readers.LandingReader:
+        return readers.LandingReader("second", NAME, self.table, self.at)
 
     def read(self, failed: dict[str, tuple[str, bool]] | None = None) -> None:
         intake.enter(NAME, self.table, self.at)

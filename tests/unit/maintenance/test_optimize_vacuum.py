@@ -66,7 +66,7 @@ def age(folder: str, by: timedelta = LONG_AGO) -> None:
         log.write_text("".join(json.dumps(action) + "\n" for action in actions))
 
 
-def events(workspace: Workspace) -> optimize_vacuum.Table:
+def events(workspace: Workspace) -> optimize_vacuum.MaintainedTable:
     (found,) = optimize_vacuum.maintainable(workspace.definition, workspace.lake)
     return found
 

@@ -257,7 +257,7 @@ def test_commits_of_delta_rs_and_a_log_that_is_gone(world: World) -> None:
     assert (counted[4].changed, counted[4].written > 0) == (0, True)  # files put together are no change
     (Path(world.silver) / "_delta_log" / f"{2:020d}.json").unlink()
     assert commit_stats.between(world.silver, 0, 5) is None
-    assert commit_stats.between(world.silver, 2, 5) == sum(filter(None, counted[3:]), commit_stats.Volume())
+    assert commit_stats.between(world.silver, 2, 5) == sum(filter(None, counted[3:]), commit_stats.ChangeVolume())
 
 
 def test_the_history_of_files_that_were_read_has_no_bytes_of_gold() -> None:

@@ -74,7 +74,7 @@ class CutOver:
         places = ["--lake", own.lake, "--landing", own.landing, "--pipelines", str(own.pipelines)]
         return CliRunner().invoke(app.app, ["skip", "p", "things", *words, *places], input=answer)
 
-    def preview(self, *names: str) -> skip.Preview:
+    def preview(self, *names: str) -> skip.SkipPreview:
         return skip.preview(self.pipeline, skip.Skip("things", self.listed(*names)))
 
     def enter(self) -> list[str]:
