@@ -29,7 +29,7 @@ from bench.cases.known import land, prepare, settings_of, take
 from sluicegate.definition import load
 from sluicegate.flow import flows
 from sluicegate.flow.progress import progress
-from sluicegate.jobs.layer import Job
+from sluicegate.jobs.layer_job import Job
 from sluicegate.lake import layout
 from sluicegate.landing import file_status, intake
 from sluicegate.monitor import plan

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate.definition import load
 from sluicegate.flow.refresh_cost import RATES, RefreshCost, Technique, TechniqueChoice, Work
-from sluicegate.jobs.layer import Job
+from sluicegate.jobs.layer_job import Job
 from sluicegate.lake import layout
 from sluicegate.lake import tables as lake_tables
 from sluicegate.settings import Settings

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from scripts.standalone import cluster
 from sluicegate.definition import load
-from sluicegate.jobs.layer import Job
+from sluicegate.jobs.layer_job import Job
 from sluicegate.lake import layout, tables
 from sluicegate.launch import submit
 from sluicegate.monitor import plan

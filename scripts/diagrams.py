@@ -82,7 +82,7 @@ STEPS = (
     Step("monitor.plan.pending", "Sees what waits, by ledgers and offsets. Without work no JVM is started."),
     Step(
         "launch.submit.submit_all",
-        "Starts one Spark, where the layers run one after another. jobs.layer.Job runs the tables of each.",
+        "Starts one Spark, where the layers run one after another. jobs.layer_job.Job runs the tables of each.",
     ),
     Step("landing.discovery.discover", "Lists the landing folder, and leaves out what the ledger has."),
     Step(
@@ -95,7 +95,7 @@ STEPS = (
     ),
     Step("flow.loop.run", "Streams these changes as one batch, whose rows flow.streaming.delivery.Delivery proves."),
     Step(
-        "bronze.layer.apply",
+        "bronze.ingest.apply",
         "Reads the files of each ledger batch into one commit. One that cannot be read fails alone.",
         ("bronze/{table}",),
     ),
@@ -103,12 +103,12 @@ STEPS = (
         "landing.file_status.copy", "Keeps what bronze's commits say became of each file.", ("_ledger/{table}_outcome",)
     ),
     Step(
-        "silver.layer.apply",
+        "silver.process.apply",
         "Evaluates each record (silver.evaluate.RowEvaluator), and counts them (silver.reconcile.Reconciliation).",
         ("silver/{table}_quarantine", "_state/{table}_set_aside", "silver/{table}"),
     ),
     Step(
-        "gold.layer.apply",
+        "gold.refresh.apply",
         "Applies what changed: by aggregate state, by affected groups, or whole.",
         ("_state/{table}_groups", "gold/{table}"),
     ),

@@ -39,10 +39,9 @@ from sluicegate.definition.pipeline import header
 from sluicegate.definition.pipeline import model as pipeline
 from sluicegate.definition.tables import table
 from sluicegate.flow import report
-from sluicegate.jobs import catalog, maintain, verify
+from sluicegate.jobs import catalog, layer_job, maintain, verify
 from sluicegate.jobs import continuous as of_runs
 from sluicegate.jobs import copy_into as of_copies
-from sluicegate.jobs import layer as layer_job
 from sluicegate.jobs import reload as of_resets
 from sluicegate.jobs import replay as of_replays
 from sluicegate.jobs import run as of_layers

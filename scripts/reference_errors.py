@@ -11,7 +11,7 @@ from scripts.reference_text import apart, attributes, code, prose, table
 from scripts.variables import VARIABLES
 from sluicegate import errors
 from sluicegate.cli.error_help import EXPLANATIONS
-from sluicegate.jobs import layer as layer_job
+from sluicegate.jobs import layer_job
 from sluicegate.settings import Settings
 
 # The codes by their exit code, in the order in which people should look.

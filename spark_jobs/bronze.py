@@ -9,7 +9,7 @@ The stream
     ``readStream`` over the ledger from that version on, ``trigger(availableNow=True)``: ``changes`` in
     ``sluicegate/flow/streaming/source_stream.py``, started by ``run_available`` in
     ``sluicegate/flow/streaming/foreach_batch.py``. Its ``foreachBatch`` reads the files that the batch names
-    (``apply`` in ``sluicegate/bronze/layer.py``). A Delta table of another program has no ledger: its own new rows are
+    (``apply`` in ``sluicegate/bronze/ingest.py``). A Delta table of another program has no ledger: its own new rows are
     the stream.
 Commits
     every record, rescued and corrupt ones too, with the ledger's version, in one Delta commit for each ledger batch;
@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import sys
 
-from sluicegate.jobs.layer import main
+from sluicegate.jobs.layer_job import main
 
 if __name__ == "__main__":
     sys.exit(main("bronze"))

@@ -10,7 +10,7 @@ The stream
     ``trigger(availableNow=True)``: ``changes`` and ``all_rows`` in ``sluicegate/flow/streaming/source_stream.py``,
     started by ``run_available`` in ``sluicegate/flow/streaming/foreach_batch.py``; a query only where
     docs/design/streams.md says so, *Where a query reads*. Its ``foreachBatch`` computes the groups that the changed
-    rows affect (``apply`` in ``sluicegate/gold/layer.py``), so that the table equals a full recomputation; on a first
+    rows affect (``apply`` in ``sluicegate/gold/refresh.py``), so that the table equals a full recomputation; on a first
     load the whole query, over the source as of the version at which the batch ends.
 Commits
     the rows that differ, and the source's version.
@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import sys
 
-from sluicegate.jobs.layer import main
+from sluicegate.jobs.layer_job import main
 
 if __name__ == "__main__":
     sys.exit(main("gold"))

@@ -10,7 +10,7 @@ The stream
     ``trigger(availableNow=True)``: ``changes`` and ``all_rows`` in ``sluicegate/flow/streaming/source_stream.py``,
     started by ``run_available`` in ``sluicegate/flow/streaming/foreach_batch.py``; a query only where
     docs/design/streams.md says so, *Where a query reads*. Its ``foreachBatch`` evaluates the query and the
-    expectations (``apply`` in ``sluicegate/silver/layer.py``), with every lookup at one version.
+    expectations (``apply`` in ``sluicegate/silver/process.py``), with every lookup at one version.
 Commits
     refused records to its quarantine, then rows to the table with the source's version; that none is missing is
     checked before.
@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import sys
 
-from sluicegate.jobs.layer import main
+from sluicegate.jobs.layer_job import main
 
 if __name__ == "__main__":
     sys.exit(main("silver"))

@@ -164,7 +164,7 @@ class Workspace:
 
     def run(self, spark: SparkSession, *layers: str) -> dict[str, Any]:
         """Runs layers in this process, as the jobs do, and gives each table's report by name."""
-        from sluicegate.jobs.layer import Job
+        from sluicegate.jobs.layer_job import Job
 
         reports = {}
         for layer in layers or layout.LAYERS:

@@ -20,7 +20,7 @@ from bench.worker import OURS, PLAIN, PYTHON
 from sluicegate.definition import load
 from sluicegate.flow import flows
 from sluicegate.flow.progress import progress
-from sluicegate.jobs.layer import Job
+from sluicegate.jobs.layer_job import Job
 from sluicegate.lake import layout, log, tables
 from sluicegate.landing import file_status, intake
 from sluicegate.monitor import plan

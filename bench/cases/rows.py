@@ -19,7 +19,7 @@ from bench.cases import gold, silver
 from bench.sides import heart_rate
 from bench.worker import OURS, PLAIN, PYTHON
 from sluicegate.definition import load
-from sluicegate.jobs.layer import Job
+from sluicegate.jobs.layer_job import Job
 from sluicegate.lake import layout
 from sluicegate.settings import Settings
 

@@ -15,7 +15,7 @@ from bench.case import Absence, Aim, Side, Sized
 from bench.worker import OURS, PLAIN, PYTHON
 from sluicegate.definition import load
 from sluicegate.flow.selection import Interval
-from sluicegate.jobs.layer import Job
+from sluicegate.jobs.layer_job import Job
 from sluicegate.lake import layout
 from sluicegate.settings import Settings
 

@@ -16,7 +16,7 @@ from bench.tpc import landing, tpcdi_rows, tpch_rows
 from bench.tpc.landing import Form, Rows
 from bench.tpc.oracle import Difference, Oracle
 from sluicegate.definition import LAYERS, Pipeline, load
-from sluicegate.jobs.layer import Job
+from sluicegate.jobs.layer_job import Job
 from sluicegate.lake import layout, tables
 from sluicegate.settings import Settings
 

@@ -34,7 +34,7 @@ def apply(batch: Batch, name: str, table: BronzeTable) -> None:
         SchemaMismatch: a column is new, and the definition has failOnNewColumns.
         ExpectationFailed: rows break a rule that fails the run; nothing is written.
     """
-    from sluicegate.bronze.layer import CASE_SENSITIVE
+    from sluicegate.bronze.ingest import CASE_SENSITIVE
     from sluicegate.spark.session import configured
 
     source = tables.delta_table(table.path)

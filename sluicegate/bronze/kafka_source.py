@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from sluicegate.bronze import kafka_brokers, reread_rows
+from sluicegate.bronze.ingest import Chunk
 from sluicegate.bronze.kafka_reader import KafkaReader
-from sluicegate.bronze.layer import Chunk
 from sluicegate.bronze.ledger_batches import chunks, newest_redone
 from sluicegate.console import say
 from sluicegate.errors import BrokerUnreachable, LandingMissing, SluicegateError

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.bronze import copy_reader
-from sluicegate.bronze.layer import AS_DEFINED, READING
+from sluicegate.bronze.ingest import AS_DEFINED, READING
 from sluicegate.bronze.reader import Reader
 from sluicegate.bronze.records import records, stored_schema
 from sluicegate.bronze.text import decoded_files

@@ -29,8 +29,7 @@ from sluicegate.errors import (
 from sluicegate.flow import report
 from sluicegate.flow.report import RunReport
 from sluicegate.flow.table_report import TableReport
-from sluicegate.jobs import base
-from sluicegate.jobs import layer as layer_job
+from sluicegate.jobs import base, layer_job
 from sluicegate.lake import layout
 from sluicegate.launch.continuous import interval, next_tick
 from sluicegate.monitor import event_log, plan, streams
@@ -53,7 +52,7 @@ POLL_SECONDS = 1.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``spark_jobs/tools/continuous.py``; the exit codes are those of ``jobs.layer.main``."""
+    """Run ``spark_jobs/tools/continuous.py``; the exit codes are those of ``jobs.layer_job.main``."""
     return base.guarded(lambda: _run(parser().parse_args(argv)))
 
 

@@ -17,8 +17,7 @@ from sluicegate.console import say
 from sluicegate.definition.pipeline.model import bronze_table
 from sluicegate.flow.report import RunReport
 from sluicegate.flow.table_report import TableReport
-from sluicegate.jobs import base
-from sluicegate.jobs import layer as layer_job
+from sluicegate.jobs import base, layer_job
 from sluicegate.lake import layout
 from sluicegate.landing import idempotent_commands
 from sluicegate.landing.chosen.copy import Copy, moment

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate.console import say
 from sluicegate.flow.report import RunReport
-from sluicegate.jobs import base
-from sluicegate.jobs import layer as layer_job
+from sluicegate.jobs import base, layer_job
 from sluicegate.lake import layout
 from sluicegate.maintenance.optimize_vacuum import (
     SETTINGS,

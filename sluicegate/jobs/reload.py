@@ -13,8 +13,7 @@ from collections.abc import Sequence
 
 from sluicegate.definition.pipeline.model import bronze_table
 from sluicegate.flow.report import RunReport
-from sluicegate.jobs import base
-from sluicegate.jobs import layer as layer_job
+from sluicegate.jobs import base, layer_job
 from sluicegate.landing.chosen.reread import Reset, chosen
 
 

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from sluicegate.errors import UserError, Where
 from sluicegate.flow.report import RunReport
 from sluicegate.flow.selection import Replay
-from sluicegate.jobs import base
-from sluicegate.jobs import layer as layer_job
+from sluicegate.jobs import base, layer_job
 from sluicegate.jobs.run import Run
 from sluicegate.launch.request import Request
 

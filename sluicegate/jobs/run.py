@@ -17,7 +17,7 @@ from sluicegate.flow import flows
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import RunReport
 from sluicegate.jobs import base
-from sluicegate.jobs.layer import add_request, request_of, run_layer
+from sluicegate.jobs.layer_job import add_request, request_of, run_layer
 from sluicegate.lake import layout
 from sluicegate.launch.request import Request
 from sluicegate.spark.session import SharedSpark
@@ -43,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None, spark_of: SparkOf = _own_spark) -> int:
-    """Run the whole of ``spark_jobs/tools/run.py``; the exit codes are those of ``jobs.layer.main``.
+    """Run the whole of ``spark_jobs/tools/run.py``; the exit codes are those of ``jobs.layer_job.main``.
 
     Args:
         argv: the command line; by default the process's own.

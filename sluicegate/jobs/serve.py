@@ -30,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``spark_jobs/tools/serve.py``; the exit codes are those of ``jobs.layer.main``."""
+    """Run ``spark_jobs/tools/serve.py``; the exit codes are those of ``jobs.layer_job.main``."""
     return base.guarded(lambda: _serve(parser().parse_args(argv)))
 
 

@@ -163,9 +163,9 @@ class BronzeOfFiles(_BronzeOfLedger):
 
     def apply(self) -> Callable[[Batch], None]:
         """Read the files of each new ledger batch into one commit."""
-        from sluicegate.bronze import layer
+        from sluicegate.bronze import ingest
 
-        return partial(layer.apply, name=self.name, table=self.table, at=self.lake)
+        return partial(ingest.apply, name=self.name, table=self.table, at=self.lake)
 
     def complete(self, report: TableReport) -> None:
         """Count rows by the status of their files, and the skipped files in landing."""
@@ -235,9 +235,9 @@ class Silver(TableStep):
 
     def apply(self) -> Callable[[Batch], None]:
         """Evaluate records, and write each to the table, its quarantine or the set-aside."""
-        from sluicegate.silver import layer
+        from sluicegate.silver import process
 
-        return partial(layer.apply, name=self.name, table=self.pipeline.silver[self.name], at=self.lake)
+        return partial(process.apply, name=self.name, table=self.pipeline.silver[self.name], at=self.lake)
 
 
 @dataclass
@@ -258,9 +258,9 @@ class Gold(TableStep):
 
     def apply(self) -> Callable[[Batch], None]:
         """Refresh the table by its refresh strategy."""
-        from sluicegate.gold import layer
+        from sluicegate.gold import refresh
 
-        return partial(layer.apply, name=self.name, table=self.pipeline.gold[self.name], lake=self.lake)
+        return partial(refresh.apply, name=self.name, table=self.pipeline.gold[self.name], lake=self.lake)
 
 
 @dataclass

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sluicegate.definition import load
-from sluicegate.jobs.layer import Job
+from sluicegate.jobs.layer_job import Job
 from sluicegate.lake.layout import LAYERS, Lake
 from sluicegate.settings import HOME, Settings
 from sluicegate.spark import jars

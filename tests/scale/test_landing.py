@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from sluicegate.jobs.layer import Job
+from sluicegate.jobs.layer_job import Job
 from sluicegate.lake import tables
 from sluicegate.landing import discovery, intake
 from sluicegate.landing import ledger as landing_ledger

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 
 from sluicegate.errors import ExpectationFailed, FanOut, QueryError, SluicegateError
 from sluicegate.gold import group_state
-from sluicegate.jobs import layer as layer_job
+from sluicegate.jobs import layer_job
 from sluicegate.jobs.copy_into import masked
 from sluicegate.lake import tables
 from sluicegate.lake.commits import small_commits

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sluicegate.jobs import copy_into
-from sluicegate.jobs.layer import Job
+from sluicegate.jobs.layer_job import Job
 from sluicegate.lake import log as lake_log
 from sluicegate.lake import tables as lakes
 from sluicegate.landing.chosen import copy, reread

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from sluicegate.cli.app import app
 from sluicegate.errors import DamagedTable
-from sluicegate.jobs.layer import run_layer
+from sluicegate.jobs.layer_job import run_layer
 from sluicegate.lake import layout
 from sluicegate.lake.damage import whole
 from sluicegate.lake.damage.set_aside import local_tables

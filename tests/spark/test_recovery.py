@@ -55,7 +55,7 @@ def run_until_stopped(spark: SparkSession, workspace: Workspace) -> bool:
 
 # Those of cleanSource, which the sample does not use, are in landing/test_clean_source.py, those of rules that refuse a
 # batch in bronze/test_record_rules.py and gold/test_rules.py, that of records which are reprocessed is in
-# silver/test_reprocess.py, that between two commits of gold, which is for greater tables, in gold/test_layer.py, and
+# silver/test_reprocess.py, that between two commits of gold, which is for greater tables, in gold/test_refresh.py, and
 # those of a rename in maintenance/test_rename.py, of discards in unit/lake/test_discards.py, and of a copy that becomes
 # a new table in silver/test_deidentified.py.
 ELSEWHERE = {"silver.after_removal", "gold.between_commits"}

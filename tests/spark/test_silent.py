@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate.bronze import layer as bronze_layer
-from sluicegate.jobs.layer import Job
+from sluicegate.bronze import ingest
+from sluicegate.jobs.layer_job import Job
 from tests.conftest import Workspace
 from tests.spark.landing.test_file_status import define, ids, states, verified
 
@@ -98,7 +98,7 @@ def _in_order(spark: SparkSession, workspace: Workspace, patch: pytest.MonkeyPat
     """Runs bronze as ``a`` and as ``b`` at once, each of two chunks, with their commits in the given order."""
     turn, mine, both = threading.Condition(), threading.local(), threading.Barrier(2)
     waiting, failures = list(order), []
-    commit, point = bronze_layer.Chunk.commit, bronze_layer._faults.point
+    commit, point = ingest.Chunk.commit, ingest._faults.point
 
     def known_by_name(chunk: Any) -> None:
         mine.name = chunk.batch.facts["run_id"]
@@ -127,8 +127,8 @@ def _in_order(spark: SparkSession, workspace: Workspace, patch: pytest.MonkeyPat
             turn.notify_all()
 
     with patch.context() as patched:
-        patched.setattr(bronze_layer.Chunk, "commit", known_by_name)
-        patched.setattr(bronze_layer._faults, "point", gate)
+        patched.setattr(ingest.Chunk, "commit", known_by_name)
+        patched.setattr(ingest._faults, "point", gate)
         runs = [threading.Thread(target=run, args=(name,)) for name in "ab"]
         for thread in runs:
             thread.start()

@@ -10,7 +10,7 @@ import pytest
 from deltalake import write_deltalake
 
 from sluicegate.flow.flows import flows
-from sluicegate.jobs.layer import Job
+from sluicegate.jobs.layer_job import Job
 from sluicegate.lake import log
 from sluicegate.lake import tables as lakes
 from sluicegate.lake.table_description import NOTE, Change

@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 
 from sluicegate.errors import SluicegateError
 from sluicegate.flow.selection import Interval, Replay
-from sluicegate.jobs.layer import Job
+from sluicegate.jobs.layer_job import Job
 from sluicegate.monitor import status
 from tests.support.landing_world import LandingWorld
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.definition import load
-from sluicegate.jobs.layer import Job
+from sluicegate.jobs.layer_job import Job
 from sluicegate.lake import layout, log
 from sluicegate.lake import tables as lake_tables
 from sluicegate.settings import Settings

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.jobs.layer import Job
+from sluicegate.jobs.layer_job import Job
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sluicegate.definition import load
 from sluicegate.gold import query_analysis
-from sluicegate.jobs.layer import Job
+from sluicegate.jobs.layer_job import Job
 from sluicegate.lake import layout, log
 from sluicegate.lake import tables as lake_tables
 from sluicegate.settings import Settings

@@ -23,7 +23,7 @@ from sluicegate.errors import QueryError, Where
 from sluicegate.flow.several import several_progress
 from sluicegate.lake import former_versions
 from sluicegate.schema.columns import RECORD_STRUCT, SEQUENCE, data_columns
-from sluicegate.silver import layer as silver_layer
+from sluicegate.silver import process
 from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.side_tables import pseudonyms
 from sluicegate.silver.side_tables.rescued import RecordSource, Watched
@@ -66,7 +66,7 @@ def apply(batch: Batch, name: str, table: SilverTable, at: Lake) -> None:
     definition = {"fingerprint": batch.flow.fingerprint, "key": batch.flow.key}
     if deidentifying.batch.whole and target.delta is not None:
         deidentifying.batch.replaces_table = former_versions.of_others(target, definition)
-    silver_layer.put(deidentifying, at)
+    process.put(deidentifying, at)
 
 
 def evaluator(batch: Batch, name: str, table: SilverTable) -> Deidentifying:

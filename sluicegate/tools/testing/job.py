@@ -26,7 +26,7 @@ KEY = b"the key of all cases, which is no secret"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The whole of ``spark_jobs/tools/cases.py``; the exit codes are those of ``jobs.layer.main``."""
+    """The whole of ``spark_jobs/tools/cases.py``; the exit codes are those of ``jobs.layer_job.main``."""
     return base.guarded(lambda: _run(parser().parse_args(argv)))
 
 

@@ -14,8 +14,7 @@ from sluicegate.definition.fields import nearest
 from sluicegate.errors import Mistake, SluicegateError
 from sluicegate.flow import flows
 from sluicegate.flow.progress import progress
-from sluicegate.jobs import base
-from sluicegate.jobs import layer as layer_job
+from sluicegate.jobs import base, layer_job
 from sluicegate.lake import layout
 from sluicegate.lake import tables as lake_tables
 from sluicegate.settings import Settings

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate.bronze.layer import READING
+from sluicegate.bronze.ingest import READING
 from sluicegate.bronze.reader import EXACT, Reader
 from sluicegate.definition import BronzeTable
 from sluicegate.monitor.estimate import plan

@@ -136,7 +136,7 @@ def test_a_share_of_the_records_may_break_a_rule(
     spark: SparkSession, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, few: bool
 ) -> None:
     if not few:
-        monkeypatch.setattr("sluicegate.bronze.layer.SMALL_BYTES", 0)
+        monkeypatch.setattr("sluicegate.bronze.ingest.SMALL_BYTES", 0)
     begin(workspace, "expectations: {positive: {expect: x > 0, warn_above: 1, fail_above: 50%}}")
     land(workspace, "a", 1.0, -1.0, age=90)
     report = workspace.run(spark, "bronze")["things"]
@@ -175,7 +175,7 @@ def test_rules_about_the_whole_table(
     spark: SparkSession, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, few: bool
 ) -> None:
     if not few:
-        monkeypatch.setattr("sluicegate.bronze.layer.SMALL_BYTES", 0)
+        monkeypatch.setattr("sluicegate.bronze.ingest.SMALL_BYTES", 0)
     rules = "room: {rows: {max: 4}}, once: {unique: [X]}, small: {sql: SELECT T.X FROM things AS t WHERE X > 99}"
     begin(workspace, f"allowOverwrites: true, expect_table: {{{rules}}}")
     land(workspace, "a", 1.0, 2.0, None, age=90)

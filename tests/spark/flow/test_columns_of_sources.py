@@ -10,7 +10,7 @@ import pytest
 from sluicegate.errors import QueryError
 from sluicegate.lake import log, tables
 from tests.conftest import Workspace
-from tests.spark.gold.test_layer import sample
+from tests.spark.gold.test_refresh import sample
 from tests.support.gold_world import GoldWorld, kept
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 
 from sluicegate.flow import thresholds
 from sluicegate.gold.table_changes import TableChanges
-from tests.spark.gold.test_layer import sample
+from tests.spark.gold.test_refresh import sample
 from tests.support.gold_world import GoldWorld, comparable, kept
 
 if TYPE_CHECKING:

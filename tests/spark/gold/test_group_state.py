@@ -9,7 +9,7 @@ import pytest
 from sluicegate.flow import thresholds
 from sluicegate.gold import group_state
 from sluicegate.lake import tables
-from tests.spark.gold.test_layer import sample
+from tests.spark.gold.test_refresh import sample
 from tests.support.gold_world import GoldWorld, kept
 
 if TYPE_CHECKING:

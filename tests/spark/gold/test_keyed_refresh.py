@@ -14,7 +14,7 @@ from sluicegate.flow import flows as flow_flows
 from sluicegate.flow import thresholds
 from sluicegate.gold.verify import prove
 from sluicegate.lake import layout
-from tests.spark.gold.test_layer import sample, stop
+from tests.spark.gold.test_refresh import sample, stop
 from tests.support.gold_world import GoldWorld, kept
 
 if TYPE_CHECKING:

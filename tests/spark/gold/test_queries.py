@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sluicegate.spark import connect
-from tests.spark.gold.test_layer import sample
+from tests.spark.gold.test_refresh import sample
 from tests.support.gold_world import GoldWorld, kept
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from sluicegate.spark_sql.query import Query
 from sluicegate.spark_sql.refresh.expressions import Expressions
 from sluicegate.spark_sql.refresh.joins import ROWS, view
 from sluicegate.spark_sql.refresh.strategy import RefreshStrategy, refresh_strategy
-from tests.spark.gold.test_layer import sample
+from tests.spark.gold.test_refresh import sample
 from tests.support.gold_world import COLUMNS, NAMES, GoldWorld, kept
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.spark.gold.test_layer import ROW, after_every_run, rows, sample, step, stop
+from tests.spark.gold.test_refresh import ROW, after_every_run, rows, sample, step, stop
 from tests.support.gold_world import GoldWorld, comparable, exact, kept
 from tests.support.properties import in_spark
 

@@ -18,7 +18,7 @@ from sluicegate.gold import verify
 from sluicegate.lake import layout, tables
 from sluicegate.monitor import estimate
 from sluicegate.monitor.estimate import Touched
-from tests.spark.gold.test_layer import ROW, rows, step
+from tests.spark.gold.test_refresh import ROW, rows, step
 from tests.spark.test_recovery import Stopped, stop_at
 from tests.support.gold_world import GoldWorld, comparable
 from tests.support.properties import in_spark

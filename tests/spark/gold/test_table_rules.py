@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sluicegate.errors import TableRuleFailed
 from sluicegate.frames.rules import table_rules
 from sluicegate.lake import layout, log, tables
-from tests.spark.gold.test_layer import ROW, rows, step
+from tests.spark.gold.test_refresh import ROW, rows, step
 from tests.spark.gold.test_rules import STEP, happen, row
 from tests.support.gold_world import GoldWorld, comparable
 from tests.support.properties import in_spark

@@ -17,7 +17,7 @@ from sluicegate.flow.progress import progress
 from sluicegate.flow.refresh_cost import Rates, RefreshCost, Technique, TechniqueChoice, Work
 from sluicegate.monitor import estimate, event_log
 from tests.spark.gold import test_row_deltas
-from tests.spark.gold.test_layer import ROW, after_every_run, rows, sample
+from tests.spark.gold.test_refresh import ROW, after_every_run, rows, sample
 from tests.support.gold_world import GoldWorld
 from tests.support.properties import in_spark
 from tests.support.techniques import by_lot

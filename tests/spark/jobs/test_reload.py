@@ -24,7 +24,7 @@ from sluicegate.bronze import landed_paths, reread_rows
 from sluicegate.errors import LandingMissing, SchemaMismatch, UserError
 from sluicegate.flow.table_report import TableReport
 from sluicegate.jobs import copy_into
-from sluicegate.jobs.layer import Job
+from sluicegate.jobs.layer_job import Job
 from sluicegate.lake import tables
 from sluicegate.landing import intake
 from sluicegate.landing.chosen import reread

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sluicegate import _faults
-from sluicegate.bronze import layer as bronze_layer
-from sluicegate.bronze import unreadable_files
+from sluicegate.bronze import ingest, unreadable_files
 from sluicegate.errors import SchemaMismatch, SourceError
 from sluicegate.lake import layout, tables
 from sluicegate.landing import discovery, file_status, intake
@@ -114,11 +113,11 @@ def test_as_many_WITNESSES_are_asked_whether_trouble_is_of_the_machines(
         workspace.land(f"things/{name}", b"?", age=90 - number)
     workspace.land("things/d.json", '{"id": 1}', age=80)
     monkeypatch.setattr(unreadable_files, "passes", lambda _error: True)
-    monkeypatch.setattr(bronze_layer, "WITNESSES", 2)
+    monkeypatch.setattr(ingest, "WITNESSES", 2)
     with pytest.raises(SourceError, match="cannot be read"):
         workspace.run(spark, "bronze")
     assert ids(workspace) == []
-    monkeypatch.setattr(bronze_layer, "WITNESSES", 3)
+    monkeypatch.setattr(ingest, "WITNESSES", 3)
     assert len(workspace.run(spark, "bronze")["things"].failed) == 3
     assert ids(workspace) == [1]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sluicegate.jobs import copy_into
-from sluicegate.jobs.layer import Job
+from sluicegate.jobs.layer_job import Job
 from sluicegate.landing.chosen import copy as landing_copy
 from sluicegate.landing.chosen import reread
 from sluicegate.landing.chosen.copy_options import CopyOptions

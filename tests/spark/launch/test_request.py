@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sluicegate.definition import LAYERS
-from sluicegate.jobs.layer import Job
+from sluicegate.jobs.layer_job import Job
 from sluicegate.lake import tables as lakes
 from sluicegate.launch.request import Request
 from sluicegate.monitor import status

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sluicegate.flow.selection import Replay
-from sluicegate.jobs.layer import Job
+from sluicegate.jobs.layer_job import Job
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:

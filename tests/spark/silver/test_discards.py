@@ -10,7 +10,7 @@ import pytest
 import sluicegate as sg
 from sluicegate import _faults
 from sluicegate.flow.selection import Interval, Replay
-from sluicegate.jobs.layer import Job
+from sluicegate.jobs.layer_job import Job
 from sluicegate.lake import discards, tables
 from tests.support.silver_oracle import Today
 from tests.support.silver_world import World, name, record

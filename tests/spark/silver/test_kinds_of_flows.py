@@ -11,7 +11,7 @@ import pytest
 
 from sluicegate.errors import SchemaMismatch, UserError
 from sluicegate.flow.selection import Interval, Replay
-from sluicegate.jobs.layer import Job
+from sluicegate.jobs.layer_job import Job
 from sluicegate.lake import tables
 from sluicegate.monitor import backlog, estimate, plan, status
 from tests.conftest import Workspace

@@ -16,7 +16,7 @@ from sluicegate import _faults
 from sluicegate.errors import QueryError, TransformError, UserError
 from sluicegate.flow.selection import Choice, Interval, Replay
 from sluicegate.flow.table_report import TableReport
-from sluicegate.jobs.layer import Job
+from sluicegate.jobs.layer_job import Job
 from sluicegate.lake import tables as lakes
 from sluicegate.monitor import status
 from tests.conftest import Workspace

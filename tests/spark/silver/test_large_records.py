@@ -11,7 +11,7 @@ import pytest
 from sluicegate.errors import QueryError
 from sluicegate.flow import thresholds
 from sluicegate.flow.selection import Replay
-from sluicegate.jobs.layer import Job
+from sluicegate.jobs.layer_job import Job
 from sluicegate.lake import tables
 from sluicegate.monitor import status
 from tests.conftest import Workspace

@@ -19,7 +19,7 @@ from sluicegate.flow import thresholds
 from sluicegate.flow.batch import Batch
 from sluicegate.flow.selection import Interval, Replay
 from sluicegate.frames import record_ids
-from sluicegate.jobs.layer import Job
+from sluicegate.jobs.layer_job import Job
 from sluicegate.lake import tables
 from sluicegate.monitor import status
 from tests.conftest import Workspace

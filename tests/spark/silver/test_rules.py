@@ -9,7 +9,7 @@ import pytest
 
 from sluicegate.errors import ExpectationFailed, TableRuleFailed
 from sluicegate.flow.selection import Replay
-from sluicegate.jobs.layer import Job
+from sluicegate.jobs.layer_job import Job
 from tests.conftest import Workspace
 from tests.spark.test_recovery import Stopped, stop_at
 

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate.jobs import layer as layer_job
-from sluicegate.jobs import parallel
+from sluicegate.jobs import layer_job, parallel
 from sluicegate.jobs.parallel import side_by_side
 from sluicegate.storage import concurrent
 from sluicegate.storage.concurrent import each

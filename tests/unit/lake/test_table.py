@@ -16,7 +16,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from sluicegate.errors import DamagedTable, NotADeltaTable, SluicegateError
 from sluicegate.flow import flows
 from sluicegate.flow.progress import progress
-from sluicegate.jobs.layer import Job
+from sluicegate.jobs.layer_job import Job
 from sluicegate.lake import layout, log, tables
 from sluicegate.lake.table import Table, Tables
 from sluicegate.landing import intake, status_log

@@ -135,7 +135,7 @@ CROSSED: dict[str, str] = {
     "test_no_key_is_proved_by_some_of_the_rows",
     "tools.scaffold.prove_keys.MOST_ROWS": "tests/unit/tools/test_scaffold.py::"
     "test_no_key_is_proved_by_some_of_the_rows",
-    "jobs.layer.SIDE_BY_SIDE": "tests/unit/jobs/test_parallel.py::"
+    "jobs.layer_job.SIDE_BY_SIDE": "tests/unit/jobs/test_parallel.py::"
     "test_a_job_fills_no_more_tables_at_a_time_than_it_may",
     "flow.streaming.delivery.FEW_FILES": "tests/spark/silver/side_tables/test_rescued.py::"
     "test_batches_with_and_without_misfits_in_turn",
@@ -144,11 +144,11 @@ CROSSED: dict[str, str] = {
     "gold.group_state.IN_A_FILE": "tests/spark/gold/test_group_state.py::"
     "test_groups_are_looked_for_in_some_files_of_more_than_IN_A_FILE",
     "gold.group_state.MOST_FILES": "tests/spark/gold/test_group_state.py::test_state_of_MOST_FILES_is_written_anew",
-    "frames.data_skipping.MANY_ROWS": "tests/spark/silver/test_layer.py::"
+    "frames.data_skipping.MANY_ROWS": "tests/spark/silver/test_process.py::"
     "test_a_table_is_the_same_whether_its_keys_are_looked_for_nearby_or_everywhere",
     "monitor.estimate.BYTES_COUNTED": "tests/unit/monitor/test_estimate.py::"
     "test_groups_are_counted_of_no_more_than_BYTES_COUNTED",
-    "frames.record_ids.SENT": "tests/spark/silver/test_layer.py::"
+    "frames.record_ids.SENT": "tests/spark/silver/test_process.py::"
     "test_records_find_the_same_rows_whether_they_are_SENT_to_the_tasks_or_shuffled",
     "tools.migrate.create.LARGEST": "tests/unit/tools/test_migrate.py::"
     "test_a_source_may_have_as_many_bytes_as_the_LARGEST",
@@ -190,7 +190,7 @@ CROSSED: dict[str, str] = {
     "test_a_note_is_whole_up_to_the_LONGEST_and_has_whole_lines_beyond",
     "bronze.avro_header.LARGEST": "tests/unit/bronze/test_avro_header.py::"
     "test_a_head_has_no_text_longer_than_the_LARGEST",
-    "bronze.layer.WITNESSES": "tests/spark/landing/test_file_status.py::"
+    "bronze.ingest.WITNESSES": "tests/spark/landing/test_file_status.py::"
     "test_as_many_WITNESSES_are_asked_whether_trouble_is_of_the_machines",
     "tools.testing.row_diff.SHOWN": "tests/unit/tools/test_testing.py::"
     "test_so_many_rows_of_each_kind_are_SHOWN_and_all_are_counted",
@@ -201,7 +201,7 @@ CROSSED: dict[str, str] = {
     "definition.pipeline.param_values.DIGITS": "tests/unit/definition/pipeline/test_params.py::"
     "test_a_decimal_has_DIGITS_at_most",
     "tools.contract.create.LARGEST": "tests/unit/tools/test_contract.py::test_a_contract_has_LARGEST_bytes_at_most",
-    "flow.thresholds.FEW": "tests/spark/gold/test_layer.py::"
+    "flow.thresholds.FEW": "tests/spark/gold/test_refresh.py::"
     "test_state_is_made_again_at_most_where_more_than_FEW_rows_changed",
     "flow.refresh_cost.MARGIN": "tests/unit/flow/test_refresh_cost.py::"
     "test_another_technique_has_to_be_cheaper_by_the_MARGIN",
@@ -230,11 +230,11 @@ CROSSED: dict[str, str] = {
     "test_a_commit_is_known_by_the_HEAD_of_its_entry",
     "lake.commits.small_commits.ATTEMPTS": "tests/unit/lake/commits/test_small_commits.py::"
     "test_an_append_beside_others_is_tried_as_many_ATTEMPTS",
-    "bronze.layer.SMALL_BYTES": "tests/spark/bronze/test_layer.py::"
+    "bronze.ingest.SMALL_BYTES": "tests/spark/bronze/test_ingest.py::"
     "test_files_of_SMALL_BYTES_give_the_same_rows_as_larger_ones",
     "flow.thresholds.COMPARED": "tests/spark/gold/test_change_feed.py::"
     "test_tables_of_more_than_COMPARED_rows_are_replaced",
-    "flow.thresholds.SMALL": "tests/spark/gold/test_layer.py::test_groups_are_kept_of_tables_that_are_not_SMALL",
+    "flow.thresholds.SMALL": "tests/spark/gold/test_refresh.py::test_groups_are_kept_of_tables_that_are_not_SMALL",
     "definition.tables.bronze.DELETE_AT_LEAST": "tests/unit/landing/moves/test_clean_source.py::"
     "test_files_are_deleted_no_sooner_than_DELETE_AT_LEAST_and_moved_at_any_time",
     "definition.pipeline.maintenance.LONGEST": "tests/unit/maintenance/test_optimize_vacuum.py::"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sluicegate.flow.selection import Replay
-from sluicegate.jobs.layer import Job
+from sluicegate.jobs.layer_job import Job
 from sluicegate.lake import tables as lakes
 from sluicegate.monitor import status
 from sluicegate.schema.columns import is_reserved

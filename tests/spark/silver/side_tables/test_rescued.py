@@ -12,7 +12,7 @@ import pytest
 from sluicegate.errors import ExpectationFailed
 from sluicegate.flow.selection import Replay
 from sluicegate.flow.streaming import delivery
-from sluicegate.jobs.layer import Job
+from sluicegate.jobs.layer_job import Job
 from sluicegate.lake import footers, log, tables
 from sluicegate.monitor import status
 from tests.conftest import Workspace

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate.bronze import layer
+from sluicegate.bronze import ingest
 from sluicegate.errors import SluicegateError
 from sluicegate.lake import log, tables
 from sluicegate.landing import file_status, intake
@@ -322,7 +322,7 @@ def test_files_of_SMALL_BYTES_give_the_same_rows_as_larger_ones(
     odd = '{"id": 7, "price": 1.25, "at": "2024-05-01T12:00:00.000001Z", "note": "é"}\n{"id": "x"}\n{"id": 8\n'
     uri = workspace.lake.table("bronze", "things")
     for number, (more, few) in enumerate([(1, True), (0, True), (-1, False)]):
-        monkeypatch.setattr(layer, "SMALL_BYTES", len(odd.encode()) + more)
+        monkeypatch.setattr(ingest, "SMALL_BYTES", len(odd.encode()) + more)
         workspace.land(f"things/{number}.json", odd)
         report = workspace.run(spark, "bronze")["things"]
         assert (report.read, report.corrupt, report.rescued) == (3, 1, 1)
