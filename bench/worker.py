@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench import measure
-from sluicegate.spark import submit
+from sluicegate.spark import spark_submit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,8 +41,8 @@ class Worker:
         self._log = log
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "bench.worker", kind], cwd=ROOT, env=submit.submit_env(), stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE, stderr=output, text=True,
+                [sys.executable, "-m", "bench.worker", kind], cwd=ROOT, env=spark_submit.submit_env(),
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output, text=True,
             )  # fmt: skip
 
     def call(self, function: Callable[..., Any], **arguments: Any) -> tuple[measure.Cost, Any]:

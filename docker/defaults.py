@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sluicegate.spark import metastore
-from sluicegate.spark.submit import write_defaults
+from sluicegate.spark.spark_submit import write_defaults
 
 FOLDER = Path(__file__).resolve().parent / "spark"
 

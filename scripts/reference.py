@@ -39,12 +39,11 @@ from sluicegate.definition.pipeline import header
 from sluicegate.definition.pipeline import model as pipeline
 from sluicegate.definition.tables import table
 from sluicegate.flow import report
-from sluicegate.jobs import catalog, layer_job, maintain, verify
+from sluicegate.jobs import catalog, layer_job, maintain, run_job, verify_job
 from sluicegate.jobs import continuous as of_runs
 from sluicegate.jobs import copy_into as of_copies
 from sluicegate.jobs import reload as of_resets
 from sluicegate.jobs import replay as of_replays
-from sluicegate.jobs import run as of_layers
 from sluicegate.tools.testing import job as of_cases
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -201,7 +200,7 @@ def _jobs() -> Iterator[str]:
     layer_rows = {layer: list(_job_rows(layer_job.layer_parser(layer))) for layer in layers}
     tools = {
         "run": (
-            "run", "Each layer that ends well sends its own report. An error is the last message.", of_layers.parser(),
+            "run", "Each layer that ends well sends its own report. An error is the last message.", run_job.parser(),
         ),
         "continuous": ("run", "Submitted with `--continuous`.", of_runs.parser()),
         "copy_into": ("copy-into", "", of_copies.parser()),
@@ -212,7 +211,7 @@ def _jobs() -> Iterator[str]:
             "status",
             f"Submitted with `--verify` for silver and gold, and by the DAG `NAME_verify` for all layers. A message"
             f" `{report.FINDING} {{json}}` reports each finding. Exit code 3 if something is not right.",
-            verify.parser(),
+            verify_job.parser(),
         ),
         "catalog": ("catalog", "", catalog.parser()),
         "cases": ("test", f"A message `{report.CASE} {{json}}` reports each case.", of_cases.parser()),

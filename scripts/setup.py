@@ -262,7 +262,7 @@ def bring_jars(jars: Sequence[Jar], root: Path, java: Java) -> None:
 
 def make_archive(root: Path) -> str:
     """Has the JVM write its class-data archive; returns why that failed, or nothing: jobs run without it, slower."""
-    command = [str(root / ".venv" / "bin" / "python"), "-m", "sluicegate.spark.submit", "--make-archive"]
+    command = [str(root / ".venv" / "bin" / "python"), "-m", "sluicegate.spark.spark_submit", "--make-archive"]
     done = subprocess.run(
         command, cwd=root, env=installer_environment(root), capture_output=True, text=True, check=False
     )

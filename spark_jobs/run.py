@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from sluicegate.jobs.run import main
+from sluicegate.jobs.run_job import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench import measure
 from sluicegate.settings import Settings
-from sluicegate.spark import configuration, jars, java, submit
+from sluicegate.spark import configuration, jars, java, spark_submit
 
 SPEC_FILE = "spark-pipeline.yml"
 SPEC = """
@@ -57,7 +57,7 @@ def project(folder: Path, file: str, definitions: str, *, tuned: bool) -> None:
 
 def run(folder: Path, log: Path, variables: Mapping[str, str] | None = None) -> measure.Cost:
     """What a run of a project takes, start included."""
-    environment = submit.submit_env() | {"SPARK_CONF_DIR": str(folder), **(variables or {})}
+    environment = spark_submit.submit_env() | {"SPARK_CONF_DIR": str(folder), **(variables or {})}
     program = str(java.spark_home() / "bin" / "spark-pipelines")
     return measure.run([program, "run", "--spec", str(folder / SPEC_FILE)], log, environment, folder)
 

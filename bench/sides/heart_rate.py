@@ -18,11 +18,11 @@ from bench import case, measure
 from bench.sides import declarative as declarative_side
 from bench.worker import Worker
 from sluicegate.definition import LAYERS, load
-from sluicegate.jobs.run import Run
+from sluicegate.jobs.run_job import Run
 from sluicegate.lake import layout
 from sluicegate.launch.request import Request
 from sluicegate.settings import Settings
-from sluicegate.spark import jars, java, session, submit
+from sluicegate.spark import jars, java, session, spark_submit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,11 +54,11 @@ def rows(table: Path) -> int:
 def three_jobs(landing: Path, folder: Path, log: Path) -> tuple[measure.Cost, int]:
     """A spark-submit for each layer, as Airflow's tasks start them."""
     settings = settings_of(landing, folder)
-    commands = [submit.submit_command(layer, PIPELINE, settings, ["--run-info", "{}"]) for layer in LAYERS]
+    commands = [spark_submit.submit_command(layer, PIPELINE, settings, ["--run-info", "{}"]) for layer in LAYERS]
     # One shell, so that all three are one tree.
     script = " && ".join(f'"${{@:{1 + sum(map(len, commands[:at]))}:{len(one)}}}"' for at, one in enumerate(commands))
     words = [word for command in commands for word in command]
-    cost = measure.run(["bash", "-c", script, "bash", *words], log, submit.submit_env())
+    cost = measure.run(["bash", "-c", script, "bash", *words], log, spark_submit.submit_env())
     return cost, gold_of(folder)
 
 
@@ -106,7 +106,7 @@ def submitted(script: str, *options: str) -> Program:
             str(SIDES / script), str(landing), str(folder), *options,
         ]  # fmt: skip
         # Defaults means defaults: not those that set-up wrote beside this Spark.
-        cost = measure.run(command, log, submit.submit_env() | {"SPARK_CONF_DIR": str(folder)})
+        cost = measure.run(command, log, spark_submit.submit_env() | {"SPARK_CONF_DIR": str(folder)})
         return cost, rows(folder / "gold")
 
     return program

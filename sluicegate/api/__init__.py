@@ -243,7 +243,7 @@ def verify(
     from sluicegate.flow.report import FINDING, facts_of
     from sluicegate.flow.verification.finding import Finding
     from sluicegate.flow.verification.sample import Sample
-    from sluicegate.gold import verify as gold_verify
+    from sluicegate.gold import verify_gold
     from sluicegate.lake.layout import Lake
     from sluicegate.launch import submit, verification
     from sluicegate.monitor import verify_damage
@@ -262,13 +262,13 @@ def verify(
         return verification.in_order(findings)
 
     lake = Lake(settings.lake, pipeline.name)
-    names, evaluated = gold_verify.provable(pipeline, lake), flows.stored_silver(pipeline, lake)
+    names, evaluated = verify_gold.provable(pipeline, lake), flows.stored_silver(pipeline, lake)
     if not spark:
         findings += [Finding("unseen", table_name, "its values", reason="without-spark") for table_name in evaluated]
         findings += [Finding("unproved", name, "its query was not re-run", reason="without-spark") for name in names]
         return in_order()
     if not (names or evaluated):
-        findings += gold_verify.unprovable(pipeline)
+        findings += verify_gold.unprovable(pipeline)
         return in_order()
 
     def take(message: str) -> None:

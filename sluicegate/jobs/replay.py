@@ -9,7 +9,7 @@ from sluicegate.errors import UserError, Where
 from sluicegate.flow.report import RunReport
 from sluicegate.flow.selection import Replay
 from sluicegate.jobs import base, layer_job
-from sluicegate.jobs.run import Run
+from sluicegate.jobs.run_job import Run
 from sluicegate.launch.request import Request
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from sluicegate.jobs import run as run_job
+from sluicegate.jobs import run_job
 from sluicegate.spark import warm_gateway
 from sluicegate.spark.session import SharedSpark
 

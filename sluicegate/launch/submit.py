@@ -15,7 +15,7 @@ from sluicegate.console import silent
 from sluicegate.errors import JobFailed, SluicegateError
 from sluicegate.flow.report import COMMAND, UNREPORTED, ReportLines, RunReport
 from sluicegate.launch import warm_job, warm_spark
-from sluicegate.spark import submit as spark_submit
+from sluicegate.spark import spark_submit
 
 if TYPE_CHECKING:
     from sluicegate.settings import Settings

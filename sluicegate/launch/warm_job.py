@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING
 
 from sluicegate.console import warn
 from sluicegate.launch import warm_spark
-from sluicegate.spark import submit as spark_submit
+from sluicegate.spark import spark_submit
 
 if TYPE_CHECKING:
     from sluicegate.settings import Settings

@@ -24,8 +24,7 @@ from pathlib import Path
 
 from sluicegate.errors import UserError
 from sluicegate.settings import PACKAGE, Settings
-from sluicegate.spark import jars, java
-from sluicegate.spark import submit as spark_submit
+from sluicegate.spark import jars, java, spark_submit
 from sluicegate.storage import aws
 
 MINUTES = "SLUICEGATE_WARM"

@@ -1,4 +1,4 @@
-"""Verification that no file and no record is lost or doubled. Read by delta-rs; no JVM. Gold is in gold/verify.py."""
+"""Verification that no file and no record is lost or doubled: by delta-rs, without a JVM. Gold: gold/verify_gold.py."""
 
 from __future__ import annotations
 

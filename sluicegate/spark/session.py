@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sluicegate import console
 from sluicegate.errors import JavaMissing, UserError
 from sluicegate.settings import Settings
-from sluicegate.spark import configuration, connect, s3_commits, scratch, submit
+from sluicegate.spark import configuration, connect, s3_commits, scratch, spark_submit
 from sluicegate.storage import aws
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def session_inside(name: str, *jvm_options: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
     settings = Settings.of(master="local[2]")
-    os.environ.update({k: v for k, v in submit.submit_env().items() if k in ("SPARK_HOME", "PYSPARK_PYTHON")})
+    os.environ.update({k: v for k, v in spark_submit.submit_env().items() if k in ("SPARK_HOME", "PYSPARK_PYTHON")})
     builder = SparkSession.builder.master(settings.master).appName(name)
     conf = configuration.spark_conf(settings, long_lived=True)
     conf["spark.driver.extraJavaOptions"] = " ".join([conf["spark.driver.extraJavaOptions"], *jvm_options])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from sluicegate.spark import scratch, submit
+from sluicegate.spark import scratch, spark_submit
 
 if TYPE_CHECKING:
     from sluicegate.settings import Settings
@@ -24,7 +24,7 @@ def launch(settings: Settings, output: int) -> None:
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
-    conf = submit.job_conf("run", settings) | {"spark.master": settings.master, "spark.app.name": "sluicegate"}
+    conf = spark_submit.job_conf("run", settings) | {"spark.master": settings.master, "spark.app.name": "sluicegate"}
     folder = scratch.new_folder()
     if folder:
         conf["spark.driver.extraJavaOptions"] += f' "-D{scratch.TEMPORARY}={folder}"'

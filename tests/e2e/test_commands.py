@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from sluicegate.spark import submit
+from sluicegate.spark import spark_submit
 from tests.conftest import ROOT, Workspace, beat
 from tests.support import event_logs
 from tests.support.pages import follow_in_process
@@ -120,8 +120,8 @@ def test_the_page_on_python_does_what_it_says(home: Path, monkeypatch: pytest.Mo
 def test_jobs_use_the_class_data_archive(heartbeats: Workspace, tmp_path: Path) -> None:
     """The JVM says nothing when it refuses an archive, and then each start costs seconds."""
     log = tmp_path / "classes.log"
-    command = submit.submit_command("gold", "heart_rate", heartbeats.settings)
-    environment = submit.submit_env() | {"JAVA_TOOL_OPTIONS": f"-Xlog:class+load=info:file={log}-%p"}
+    command = spark_submit.submit_command("gold", "heart_rate", heartbeats.settings)
+    environment = spark_submit.submit_env() | {"JAVA_TOOL_OPTIONS": f"-Xlog:class+load=info:file={log}-%p"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     loaded = max(tmp_path.glob("classes.log-*"), key=lambda file: file.stat().st_size).read_text().splitlines()

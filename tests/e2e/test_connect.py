@@ -237,7 +237,7 @@ def test_a_server_takes_nobody_before_its_log_is_silent_and_its_commits_are_atom
 
 STOPPING = """
 import sys, threading
-from sluicegate.jobs import serve
+from sluicegate.jobs import serve_job
 from sluicegate.spark import session
 
 def opened(*given, opening=session.open_server):
@@ -246,7 +246,7 @@ def opened(*given, opening=session.open_server):
     return made
 
 session.open_server = opened
-sys.exit(serve.main(["--port", "0"]))
+sys.exit(serve_job.main(["--port", "0"]))
 """
 
 

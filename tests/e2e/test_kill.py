@@ -19,7 +19,7 @@ from sluicegate.lake.exclusion import lock
 from sluicegate.lake.layout import LAYERS
 from sluicegate.launch import submit as run_submit
 from sluicegate.private_folders import PREFIX
-from sluicegate.spark import submit as spark_submit
+from sluicegate.spark import spark_submit
 from tests.conftest import ROOT, Workspace, beat
 from tests.spark.test_medallion import assert_right
 

@@ -16,7 +16,7 @@ import pytest
 
 from sluicegate.lake import layout, tables
 from sluicegate.settings import Settings
-from sluicegate.spark import configuration, submit
+from sluicegate.spark import configuration, spark_submit
 from tests.conftest import Workspace, beat
 from tests.spark.test_medallion import assert_right
 from tests.support.process_tree import kill_tree
@@ -47,7 +47,7 @@ class OnS3(Workspace):
         where = ["--lake", at.lake, "--landing", at.landing, "--pipelines", str(at.pipelines)]
         return subprocess.Popen(
             [sys.executable, "-m", "sluicegate.cli", *words, self.pipeline, *where],
-            env=submit.submit_env() | {"SLUICEGATE_MASTER": at.master} | environment,
+            env=spark_submit.submit_env() | {"SLUICEGATE_MASTER": at.master} | environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -174,11 +174,11 @@ def test_of_two_drivers_that_make_one_version_one_does(bucket: OnS3, tmp_path: P
     settings, script = bucket.settings, tmp_path / "racer.py"
     script.write_text(RACER)
     at = layout.Lake(settings.lake, "race")
-    command = submit._spark_submit(settings.master, configuration.spark_conf(settings))
+    command = spark_submit._spark_submit(settings.master, configuration.spark_conf(settings))
     racers = [
         subprocess.Popen(
             [*command, str(script), settings.lake, name, str(tmp_path)],
-            env=submit.submit_env(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            env=spark_submit.submit_env(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             start_new_session=True,
         )
         for name in "AB"

@@ -10,11 +10,11 @@ import pytest
 
 from sluicegate.errors import DamagedTable
 from sluicegate.flow.verification.finding import Finding
-from sluicegate.gold import verify as gold_verify
+from sluicegate.gold import verify_gold
 from sluicegate.lake.damage import whole
 from sluicegate.launch import verification
 from sluicegate.monitor import verify_damage
-from sluicegate.silver import verify as silver_verify
+from sluicegate.silver import verify_silver
 from tests.conftest import Workspace
 from tests.support.damage_world import Damage, Damages, fill
 from tests.support.other_damages import OtherDamages
@@ -49,8 +49,8 @@ def _compared(spark: SparkSession, workspace: Workspace) -> Iterator[Finding]:
         yield from damaged
         return
     yield from verification.without_spark(pipeline)
-    yield from silver_verify.prove(spark, pipeline, at)
-    yield from gold_verify.prove(spark, pipeline, at)
+    yield from verify_silver.prove(spark, pipeline, at)
+    yield from verify_gold.prove(spark, pipeline, at)
 
 
 def unnoticed_damages(

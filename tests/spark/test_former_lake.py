@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import sluicegate as sg
-from sluicegate.gold import verify as gold_verify
+from sluicegate.gold import verify_gold
 from sluicegate.lake import log, tables
 from sluicegate.monitor import backlog, event_log, status
 from sluicegate.monitor import verify as monitor_verify
@@ -64,7 +64,7 @@ def findings(spark: SparkSession, former: Workspace) -> list[tuple[str, str, str
     """What ``status --verify`` finds that is wrong or behind; sums that Spark makes otherwise are neither."""
     found = monitor_verify.findings(former.definition, former.settings)
     found += backlog.findings(former.definition, former.settings)
-    found += gold_verify.prove(spark, former.definition, former.lake)
+    found += verify_gold.prove(spark, former.definition, former.lake)
     return [(one.kind, one.table, one.what) for one in found if one.kind not in ("unproved", "proved")]
 
 

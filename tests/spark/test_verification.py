@@ -14,9 +14,9 @@ from pyarrow import parquet
 
 from sluicegate.flow.verification.finding import Finding
 from sluicegate.flow.verification.sample import Sample
-from sluicegate.gold import verify as gold_verify
+from sluicegate.gold import verify_gold
 from sluicegate.launch import verification
-from sluicegate.silver import verify as silver_verify
+from sluicegate.silver import verify_silver
 from tests.conftest import Workspace
 from tests.support.since_last import kinds, since_last
 
@@ -30,8 +30,8 @@ def found_in(spark: SparkSession, workspace: Workspace) -> list[Finding]:
     """All findings of a verification, as the job has them."""
     pipeline, at = workspace.definition, workspace.lake
     found = verification.without_spark(pipeline)
-    found += silver_verify.prove(spark, pipeline, at)
-    found += gold_verify.prove(spark, pipeline, at)
+    found += verify_silver.prove(spark, pipeline, at)
+    found += verify_gold.prove(spark, pipeline, at)
     return verification.in_order(found)
 
 
@@ -58,7 +58,7 @@ def test_values_of_silver_are_compared_with_what_the_definition_gives(
     uri = heartbeats.uri("recordings_enriched")
     rows = DeltaTable(uri).to_pyarrow_table()
     rewritten(uri, with_value(rows, 0, "heartrate", 61.25))
-    [wrong] = [one for one in silver_verify.prove(spark, heartbeats.definition, heartbeats.lake) if one.kind == "wrong"]
+    [wrong] = [one for one in verify_silver.prove(spark, heartbeats.definition, heartbeats.lake) if one.kind == "wrong"]
     assert wrong.table == "recordings_enriched"
     assert wrong.mend == "sluicegate run heart_rate --full-refresh recordings_enriched"
     assert "1 has other values" in wrong.what
@@ -66,7 +66,7 @@ def test_values_of_silver_are_compared_with_what_the_definition_gives(
     aside = heartbeats.uri("recordings_enriched_quarantine")
     broken = DeltaTable(aside).to_pyarrow_table()
     rewritten(aside, with_value(broken, 0, "heartrate", 1.0))
-    [wrong] = [one for one in silver_verify.prove(spark, heartbeats.definition, heartbeats.lake) if one.kind == "wrong"]
+    [wrong] = [one for one in verify_silver.prove(spark, heartbeats.definition, heartbeats.lake) if one.kind == "wrong"]
     assert (wrong.table, "recordings_enriched_quarantine" in wrong.what) == ("recordings_enriched", True)
 
 
@@ -112,7 +112,7 @@ def damaged(path: str) -> bytes:
 def silver_of(spark: SparkSession, workspace: Workspace, sample: Sample) -> dict[str, list[tuple[str, str]]]:
     """Kinds and sentences of what a sample of silver is found to be, by table."""
     told: dict[str, list[tuple[str, str]]] = {}
-    for one in silver_verify.prove(spark, workspace.definition, workspace.lake, sample=sample):
+    for one in verify_silver.prove(spark, workspace.definition, workspace.lake, sample=sample):
         told.setdefault(one.table, []).append((one.kind, one.what))
     return told
 

@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sluicegate.settings import Settings
-from sluicegate.spark import connect, submit
+from sluicegate.spark import connect, spark_submit
 
 
 @contextmanager
 def serving(token: Path) -> Iterator[str]:
     """Address of a server on this machine, which ends with the block; ``token`` is the file of its token."""
-    command = submit.serve_command(Settings.of(master="local[2]"), "127.0.0.1", 0)
-    env = submit.submit_env() | {connect.TOKEN_FILE: str(token)}
+    command = spark_submit.serve_command(Settings.of(master="local[2]"), "127.0.0.1", 0)
+    env = spark_submit.submit_env() | {connect.TOKEN_FILE: str(token)}
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as running:
         try:
             lines = iter(running.stdout or ())

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicegate.flow.verification.sample import Sample
-from sluicegate.gold import verify as gold_verify
+from sluicegate.gold import verify_gold
 from sluicegate.launch import verification
-from sluicegate.silver import verify as silver_verify
+from sluicegate.silver import verify_silver
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ def since_last(spark: SparkSession, workspace: Workspace) -> Findings:
     pipeline, lake = workspace.definition, workspace.lake
     proofs = verification.proofs_of(pipeline, Sample(), since_last=True)
     findings = [
-        *silver_verify.prove(spark, pipeline, lake, proofs=proofs),
-        *gold_verify.prove(spark, pipeline, lake, proofs=proofs),
+        *verify_silver.prove(spark, pipeline, lake, proofs=proofs),
+        *verify_gold.prove(spark, pipeline, lake, proofs=proofs),
     ]
     verification.forget_doubtful(pipeline, findings, proofs)
     by_table: Findings = {}

@@ -35,7 +35,7 @@ from sluicegate.errors import DamagedTable, SluicegateError, UserError
 from sluicegate.escapes import escaped
 from sluicegate.flow.report import UNREPORTED, ReportLines
 from sluicegate.settings import Settings
-from sluicegate.spark import cluster, connect, java, submit
+from sluicegate.spark import cluster, connect, java, spark_submit
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -79,9 +79,9 @@ class SluicegateJob(SparkSubmitOperator):
         else:
             self.layers = (layer,)
         super().__init__(
-            application=str(submit.job_file(layer)),
-            application_args=submit.job_arguments(pipeline, settings, ["--run-info", RUN_INFO]),
-            name=submit.job_name(layer, pipeline),
+            application=str(spark_submit.job_file(layer)),
+            application_args=spark_submit.job_arguments(pipeline, settings, ["--run-info", RUN_INFO]),
+            name=spark_submit.job_name(layer, pipeline),
             **{**pool_of_jobs(), **self._tables(pipeline, settings, kwargs), **kwargs},
         )
         self.pipeline = pipeline
@@ -180,9 +180,11 @@ class SluicegateJob(SparkSubmitOperator):
         try:
             # Not by `env_vars`: the provider passes them to pods and to YARN's own process, but not to a local driver.
             # Spark refuses a job with a master where it finds the address of a server as well.
-            without = dict.fromkeys({connect.REMOTE, connect.TOKEN, *submit.withheld(self.layer)}, "")
+            without = dict.fromkeys({connect.REMOTE, connect.TOKEN, *spark_submit.withheld(self.layer)}, "")
             self._hook = self._get_hook()  # before: it may read the connection from the environment
-            with environment(submit.submit_env(self.layer) | without | self._hidden | self._channel.environment()):
+            with environment(
+                spark_submit.submit_env(self.layer) | without | self._hidden | self._channel.environment()
+            ):
                 super().execute(context)
         except AirflowException:
             self._keep_reports(context)
@@ -201,7 +203,7 @@ class SluicegateJob(SparkSubmitOperator):
         settings = replace(self.settings, master=server.url)
         command = [sys.executable, str(self.application), *(str(argument) for argument in self.application_args or ())]
         with server.environment() as token:
-            env = submit.job_env(self.layer, self.pipeline, settings)
+            env = spark_submit.job_env(self.layer, self.pipeline, settings)
             if token:
                 env.pop(connect.TOKEN, None)
             env.pop(_variable(self._conn_id), None)  # which has the token where the connection is made by it
@@ -287,18 +289,18 @@ class SluicegateJob(SparkSubmitOperator):
         """
         requested = request.arguments(self.layer) if request else ()
         if request and request.replays(self.layer):
-            self.application = str(submit.job_file("replay"))
+            self.application = str(spark_submit.job_file("replay"))
         self.application_args = [*(self.application_args or ()), *requested]
         if (server := ConnectServer.of(self._conn_id, self.settings)) is not None:
             settings = replace(self.settings, master=server.url)
-            if submit.is_of_server(self.layer, self.pipeline, settings):
+            if spark_submit.is_of_server(self.layer, self.pipeline, settings):
                 self._server = server
                 return
             # It looks into a JVM of its own, and has one beside this task.
             self._hidden = {_variable(self._conn_id): ""}
-            self._conn_id, self.settings = OWN_JVM, submit.of_spark_submit(settings)
+            self._conn_id, self.settings = OWN_JVM, spark_submit.of_spark_submit(settings)
         java.java_version(java.java())
-        self.conf = submit.job_conf(self.layer, replace(self.settings, master=self._master())) | (self.conf or {})
+        self.conf = spark_submit.job_conf(self.layer, replace(self.settings, master=self._master())) | (self.conf or {})
         if file := cluster.properties_file():
             self.properties_file = self.properties_file or str(file)
         # By its path: the spark-submit first on PATH may be of another Spark.

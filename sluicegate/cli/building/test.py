@@ -23,7 +23,7 @@ from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
     from sluicegate.flow.report import RunReport
-    from sluicegate.tools.testing.run import CaseResult
+    from sluicegate.tools.testing.case_run import CaseResult
 
 
 @with_settings("pipelines", "target")
@@ -115,7 +115,7 @@ class _Results:
 
     def take(self, message: str) -> None:
         """Take a message of the job: the result of a case."""
-        from sluicegate.tools.testing.run import CaseResult
+        from sluicegate.tools.testing.case_run import CaseResult
         from sluicegate.tools.testing.show import console, show
 
         facts = report.facts_of(report.CASE, message)

@@ -130,7 +130,7 @@ def _show_tables(current: Status) -> None:
 
 
 def _share(sample: str) -> float:
-    from sluicegate.definition.pipeline.verify import percent_of
+    from sluicegate.definition.pipeline.verify_schedule import percent_of
 
     try:
         return percent_of(sample)

@@ -55,10 +55,10 @@ def jars(
 
 
 def _make_archive() -> None:
-    from sluicegate.spark import submit
+    from sluicegate.spark import spark_submit
 
     try:
-        submit.make_archive()
+        spark_submit.make_archive()
         say("the class-data archive of the JVM exists: Spark starts faster")
     except JavaMissing as trouble:  # jobs run without it
         warn(*f"warning: Spark starts some seconds slower: {trouble} {trouble.cause}".split("\n"))

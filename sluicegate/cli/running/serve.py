@@ -35,10 +35,10 @@ def serve(
 
     Example: sluicegate serve --port 15002
     """
-    from sluicegate.launch import serve as of_servers
+    from sluicegate.launch import spark_server
 
     settings = Settings.of(lake, landing, None, master)
-    of_servers.serve(
+    spark_server.serve(
         settings,
         host,
         port,

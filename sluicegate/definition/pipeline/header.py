@@ -14,7 +14,7 @@ from sluicegate.definition.pipeline.maintenance import Maintenance
 from sluicegate.definition.pipeline.notify import Notify
 from sluicegate.definition.pipeline.params import Param
 from sluicegate.definition.pipeline.targets import Target
-from sluicegate.definition.pipeline.verify import Verify as Verify
+from sluicegate.definition.pipeline.verify_schedule import Verify as Verify
 
 
 class Database(Part):

@@ -21,7 +21,7 @@ from sluicegate.definition.pipeline.model import (
     Pipeline,
 )
 from sluicegate.definition.pipeline.notify import Notify
-from sluicegate.definition.pipeline.verify import Verify
+from sluicegate.definition.pipeline.verify_schedule import Verify
 from sluicegate.definition.tables.silver_flow import SilverFlow
 from sluicegate.definition.tables.table_rules import TableRule
 from sluicegate.definition.yaml import Path

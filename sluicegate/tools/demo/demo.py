@@ -30,7 +30,7 @@ from sluicegate.launch import pipeline as pipeline_run
 from sluicegate.monitor.plan import pending
 from sluicegate.monitor.status import status
 from sluicegate.settings import Settings
-from sluicegate.spark.submit import ROOT
+from sluicegate.spark.spark_submit import ROOT
 from sluicegate.tools.demo.local_airflow import USER, LocalAirflow, interrupt_on_termination
 from sluicegate.tools.demo.warm_spark import warm_spark
 

@@ -29,7 +29,7 @@ import psutil  # type: ignore[import-untyped]
 
 from sluicegate.errors import SluicegateError
 from sluicegate.settings import Settings
-from sluicegate.spark.submit import ROOT
+from sluicegate.spark.spark_submit import ROOT
 
 USER = "admin"
 PORT = 8080

@@ -18,8 +18,8 @@ from sluicegate.flow.report import RunReport
 from sluicegate.jobs import base
 from sluicegate.spark import session
 from sluicegate.tools.testing.case_files import choose, load
+from sluicegate.tools.testing.case_run import FAILED, MISTAKE, CaseResult, run_case
 from sluicegate.tools.testing.model import Case
-from sluicegate.tools.testing.run import FAILED, MISTAKE, CaseResult, run_case
 
 # Key of pseudonyms in cases: the same for everybody, so that the real key stays out of files with expected pseudonyms.
 KEY = b"the key of all cases, which is no secret"

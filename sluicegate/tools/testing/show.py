@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from sluicegate.escapes import escaped, escaped_lines
+from sluicegate.tools.testing.case_run import FAILED, OK, CaseResult
 from sluicegate.tools.testing.row_diff import TableDifference
-from sluicegate.tools.testing.run import FAILED, OK, CaseResult
 
 # Marks of rows and, between expected and found value, of cells: they read the same without colours.
 MISSING, UNEXPECTED, CHANGED, OTHER = "- missing", "+ unexpected", "~ differs", " ≠ "

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from sluicegate import _faults
 from sluicegate.errors import SluicegateError
-from sluicegate.gold import verify as gold_verify
+from sluicegate.gold import verify_gold
 from sluicegate.jobs.continuous import Continuous
-from sluicegate.jobs.run import Run
+from sluicegate.jobs.run_job import Run
 from sluicegate.lake import tables
 from sluicegate.launch.request import Request
 from sluicegate.maintenance import optimize_vacuum
@@ -430,14 +430,14 @@ def test_tables_share_views_that_are_a_part_of_their_queries(three: GoldWorld) -
         ("few", "many"), "its definition changed"
     )
     assert (three.rows("few"), three.rows("many")) == (Counter([("b", 1, None)]), Counter([(1, 2)]))
-    proofs = gold_verify.prove(three.spark, three.pipeline, three.at)
+    proofs = verify_gold.prove(three.spark, three.pipeline, three.at)
     assert [one for one in proofs if one.kind != "proved"] == []
 
 
 @pytest.mark.more
 def test_the_proof_is_of_the_versions_that_a_table_was_made_of(three: GoldWorld) -> None:
     def found() -> dict[str, str]:
-        every = gold_verify.prove(three.spark, three.pipeline, three.at)
+        every = verify_gold.prove(three.spark, three.pipeline, three.at)
         return {one.table: one.kind for one in every if one.kind != "proved"}
 
     three.add(added([("b", 1, 1.0)], 100))

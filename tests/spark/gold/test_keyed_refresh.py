@@ -12,7 +12,7 @@ from sluicegate.cli.inspecting.plan import _strategy_text
 from sluicegate.errors import QueryError, TableRuleFailed
 from sluicegate.flow import flows as flow_flows
 from sluicegate.flow import thresholds
-from sluicegate.gold.verify import prove
+from sluicegate.gold.verify_gold import prove
 from sluicegate.lake import layout
 from tests.spark.gold.test_refresh import sample, stop
 from tests.support.gold_world import GoldWorld, kept

@@ -14,7 +14,7 @@ from sluicegate.errors import ExpectationFailed, QueryError
 from sluicegate.flow import flows, thresholds
 from sluicegate.flow.progress import progress
 from sluicegate.frames.rules.row_rules import RowRules
-from sluicegate.gold import verify
+from sluicegate.gold import verify_gold
 from sluicegate.lake import layout, tables
 from sluicegate.monitor import estimate
 from sluicegate.monitor.estimate import Touched
@@ -120,7 +120,7 @@ def assert_right(world: GoldWorld, model: Model) -> None:
             assert said["low"]["passed"] + said["low"]["failed"] == sum(model.good[name].values())
     if not refused:
         assert all(report.state == "idle" for report in world.run().values())
-        assert [one for one in verify.prove(world.spark, world.pipeline, world.at) if one.kind == "wrong"] == []
+        assert [one for one in verify_gold.prove(world.spark, world.pipeline, world.at) if one.kind == "wrong"] == []
 
 
 def happen(world: GoldWorld, events: list[Any], first: int) -> None:

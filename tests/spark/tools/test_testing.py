@@ -10,8 +10,8 @@ import pytest
 from sluicegate.definition import load, names
 from sluicegate.settings import Settings
 from sluicegate.tools.testing.case_files import load as load_cases
+from sluicegate.tools.testing.case_run import FAILED, MISTAKE, OK, CaseResult, run_case
 from sluicegate.tools.testing.job import run_all
-from sluicegate.tools.testing.run import FAILED, MISTAKE, OK, CaseResult, run_case
 from tests.conftest import ROOT
 
 if TYPE_CHECKING:

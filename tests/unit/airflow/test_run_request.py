@@ -22,7 +22,7 @@ from sluicegate.errors import (
 )
 from sluicegate.lake import discards, tables
 from sluicegate.lake.exclusion.lock import pipeline_lock, turn
-from sluicegate.spark import class_archive, jars, submit
+from sluicegate.spark import class_archive, jars, spark_submit
 from sluicegate.spark import java as spark_java
 from tests.conftest import ROOT, Workspace
 from tests.support.airflow_runs import context_of
@@ -85,7 +85,7 @@ def test_the_command_is_that_of_the_command_line(
     command = command_of(workspace, job_of(workspace))
     settings = replace(workspace.settings, master=master)
     facts = '{"dag_id": "heart_rate", "run_id": "scheduled__2026-11-21T11:45:00+00:00", "try": 1}'
-    wanted = submit.submit_command("bronze", "heart_rate", settings, ["--run-info", facts])
+    wanted = spark_submit.submit_command("bronze", "heart_rate", settings, ["--run-info", facts])
     assert command == wanted
     assert command[:3] == [str(spark_java.spark_home() / "bin" / "spark-submit"), "--master", master]
 
@@ -122,12 +122,12 @@ def test_what_each_kind_of_run_starts(
         run_id = run.get("run_id", f"{kind}__2026-11-21T11:45:00+00:00")
         facts = json.dumps({"dag_id": "heart_rate", "run_id": run_id, "try": 1})
         given = ["--run-info", facts, *wanted.get(layer, [])]
-        assert command == submit.submit_command(layer, "heart_rate", workspace.settings, given)
+        assert command == spark_submit.submit_command(layer, "heart_rate", workspace.settings, given)
     workspace.edit("pipeline.yaml", "\nbronze:\n", "\ntasks: run\nbronze:\n")
     command = command_of(workspace, job_of(workspace, "run"), kind, **run)
     whole = wanted.get("silver", []) + [part for part in wanted.get("bronze", []) if part.startswith("--max-files")]
     given = ["--run-info", facts, *whole]
-    assert command == submit.submit_command("run", "heart_rate", workspace.settings, given)
+    assert command == spark_submit.submit_command("run", "heart_rate", workspace.settings, given)
 
 
 REPLAY = {"mode": "replay", "tables": ["recordings_enriched"], "rules": ["valid_heartrate"]}
@@ -142,8 +142,8 @@ def test_a_replay_starts_its_own_job_in_the_place_of_silvers(workspace: Workspac
     jobs = {"silver": ("replay", replay), "gold": ("gold", [])}
     for layer, (file, given) in jobs.items():
         command = command_of(workspace, job_of(workspace, layer), "manual", REPLAY)
-        at = command.index(str(submit.job_file(file)))
-        assert command[at + 1 :] == submit.job_arguments(
+        at = command.index(str(spark_submit.job_file(file)))
+        assert command[at + 1 :] == spark_submit.job_arguments(
             "heart_rate", workspace.settings, ["--run-info", facts, *given]
         )
     bronze = job_of(workspace)
@@ -152,7 +152,7 @@ def test_a_replay_starts_its_own_job_in_the_place_of_silvers(workspace: Workspac
     assert not job_of(workspace, "silver")._idle(workspace.definition, request)
     workspace.edit("pipeline.yaml", "\nbronze:\n", "\ntasks: run\nbronze:\n")
     command = command_of(workspace, job_of(workspace, "run"), "manual", REPLAY)
-    assert str(submit.job_file("replay")) in command
+    assert str(spark_submit.job_file("replay")) in command
     assert command[-3:] == [*replay, "--follow"]
 
 

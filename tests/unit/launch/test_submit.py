@@ -19,7 +19,7 @@ from sluicegate.flow.report import ERROR, REPORT, UNREPORTED, RunReport
 from sluicegate.flow.table_report import TableReport
 from sluicegate.launch import submit as run_submit
 from sluicegate.settings import Settings
-from sluicegate.spark import submit as spark_submit
+from sluicegate.spark import spark_submit
 from tests.conftest import ROOT
 from tests.support.channel import sent, sent_as_it_is
 
@@ -30,15 +30,15 @@ COMMAND = """
     import signal
     from sluicegate import processes
     from sluicegate.launch import submit as run_submit
-    from sluicegate.spark import submit
+    from sluicegate.spark import spark_submit
     from sluicegate.settings import Settings
 
     # The tests may run in a shell's background or under nohup, where these are ignored, and a command leaves them so.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     processes.GRACE = {grace}
-    submit.submit_command = lambda *_: ["bash", "-c", {job!r}]
-    submit.submit_env = lambda *_: {{}}
+    spark_submit.submit_command = lambda *_: ["bash", "-c", {job!r}]
+    spark_submit.submit_env = lambda *_: {{}}
     run_submit.submit("bronze", "p", Settings.of(), {{}}, lambda line: print(line, flush=True))
 """
 

@@ -20,8 +20,7 @@ from sluicegate.flow.report import REPORT
 from sluicegate.jobs import maintain
 from sluicegate.lake import tables
 from sluicegate.maintenance import optimize_vacuum
-from sluicegate.spark import configuration, java
-from sluicegate.spark import submit as spark_submit
+from sluicegate.spark import configuration, java, spark_submit
 from tests.conftest import Workspace
 from tests.support.airflow_runs import context_of
 from tests.support.channel import sent

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sluicegate.settings import Settings
-from sluicegate.spark import class_archive, configuration, jars, java
-from sluicegate.spark import submit as submit_of_spark
+from sluicegate.spark import class_archive, configuration, jars, java, spark_submit
 from tests.conftest import ROOT, Workspace
 from tests.unit.airflow.test_dag import airflow_home as airflow_home
 from tests.unit.airflow.test_dag import job_of, run
@@ -52,7 +51,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setattr(java, "java_version", lambda _: "17")
     monkeypatch.setattr(java, "spark_home", lambda: PACKAGES / "pyspark")
     monkeypatch.setattr(configuration, "PACKAGE", PACKAGES / "sluicegate")
-    monkeypatch.setattr(submit_of_spark, "HOME", PACKAGES / "sluicegate")
+    monkeypatch.setattr(spark_submit, "HOME", PACKAGES / "sluicegate")
     monkeypatch.setattr(class_archive, "usable_archive", lambda: (None, "SPARK_CONF_DIR is set"))
     monkeypatch.setattr(
         jars, "found", lambda **_: [HOME / "jars" / f"{name}.jar" for name in ("delta-spark", "delta-storage")]
@@ -72,7 +71,7 @@ def shown(master: str) -> list[str]:
 @pytest.mark.parametrize("master", [master.strip("`") for master in MASTERS])
 def test_the_guide_shows_the_command(installed: Settings, master: str) -> None:
     settings = Settings.of(installed.lake, installed.landing, installed.pipelines, master)
-    command = submit_of_spark.submit_command(
+    command = spark_submit.submit_command(
         "bronze", "heart_rate", settings, ["--run-info", '{"run_id": "command line"}']
     )
     assert shown(master) == command
@@ -83,16 +82,16 @@ def test_the_guide_shows_the_command(installed: Settings, master: str) -> None:
 def test_airflow_builds_that_command_too(
     installed: Settings, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    from airflow.providers.apache.spark.hooks import spark_submit
+    from airflow.providers.apache.spark.hooks import spark_submit as hook_module
 
     # The provider asks whether Airflow's package for Kubernetes is there, also where it makes no use of it.
-    monkeypatch.setattr(spark_submit, "kube_client", object(), raising=False)
+    monkeypatch.setattr(hook_module, "kube_client", object(), raising=False)
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connections()[number]))
     job = job_of(workspace)
-    job.application_args = submit_of_spark.job_arguments(
+    job.application_args = spark_submit.job_arguments(
         "heart_rate", installed, ["--run-info", '{"run_id": "command line"}']
     )
-    job.application = str(submit_of_spark.job_file("bronze"))
+    job.application = str(spark_submit.job_file("bronze"))
     job.prepare(None)
     assert job._get_hook()._build_spark_submit_command(job.application) == shown(MASTERS[number].strip("`"))
 
@@ -168,12 +167,12 @@ def test_a_folder_of_nothing_else_stays_off_the_class_path(monkeypatch: pytest.M
     """So that the driver can start by its class-data archive."""
     monkeypatch.setenv("SPARK_CONF_DIR", str(defaults(tmp_path, "spark.driver.memory 6g\n")))
     settings, file = Settings.of(master="yarn"), str(tmp_path / "spark-defaults.conf")
-    command = submit_of_spark.submit_command("bronze", "heart_rate", settings)
+    command = spark_submit.submit_command("bronze", "heart_rate", settings)
     assert command[command.index("--properties-file") + 1] == file
-    assert submit_of_spark.submit_env()["SPARK_CONF_DIR"] == str(class_archive.conf_folder())
+    assert spark_submit.submit_env()["SPARK_CONF_DIR"] == str(class_archive.conf_folder())
     (tmp_path / "hive-site.xml").write_text("<configuration/>")
-    assert "--properties-file" not in submit_of_spark.submit_command("bronze", "heart_rate", settings)
-    assert submit_of_spark.submit_env()["SPARK_CONF_DIR"] == str(tmp_path)
+    assert "--properties-file" not in spark_submit.submit_command("bronze", "heart_rate", settings)
+    assert spark_submit.submit_env()["SPARK_CONF_DIR"] == str(tmp_path)
 
 
 SETTINGS = re.compile(r"config/.*package\$|/Config\$|SQLConf\$|KubernetesVolumeUtils\$")

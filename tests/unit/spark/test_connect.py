@@ -12,9 +12,9 @@ import pyspark
 import pytest
 
 from sluicegate.errors import LakeUnsupported, SparkUnreachable, UserError
-from sluicegate.launch import serve
+from sluicegate.launch import spark_server
 from sluicegate.settings import Settings
-from sluicegate.spark import connect, submit
+from sluicegate.spark import connect, spark_submit
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.unit
@@ -44,31 +44,31 @@ def test_the_master_of_nobody_is_the_server_that_spark_is_told_of(monkeypatch: p
 
 def test_a_job_on_a_server_is_this_python_and_no_jvm(tmp_path: Path) -> None:
     settings = Settings.of(str(tmp_path), str(tmp_path), ROOT / "pipelines", URL)
-    command = submit.submit_command("run", "heart_rate", settings)
-    assert command[:2] == [sys.executable, str(submit.job_file("run"))]
+    command = spark_submit.submit_command("run", "heart_rate", settings)
+    assert command[:2] == [sys.executable, str(spark_submit.job_file("run"))]
     assert URL not in command
-    assert submit.job_env("run", "heart_rate", settings)[connect.REMOTE] == URL
+    assert spark_submit.job_env("run", "heart_rate", settings)[connect.REMOTE] == URL
 
 
-@pytest.mark.parametrize("job", sorted(submit.IN_THE_JVM))
+@pytest.mark.parametrize("job", sorted(spark_submit.IN_THE_JVM))
 def test_a_job_that_looks_into_its_jvm_has_one(job: str, tmp_path: Path) -> None:
     settings = Settings.of(str(tmp_path), str(tmp_path), tmp_path, URL)
-    command = submit.submit_command(job, "heart_rate", settings)
+    command = spark_submit.submit_command(job, "heart_rate", settings)
     assert Path(command[0]).name == "spark-submit"
     assert command[command.index("--master") + 1] == "local[*]"
-    assert connect.REMOTE not in submit.job_env(job, "heart_rate", settings)
+    assert connect.REMOTE not in spark_submit.job_env(job, "heart_rate", settings)
 
 
 def test_a_gold_table_that_is_a_stream_has_a_jvm_of_its_own(tmp_path: Path) -> None:
     folder = tmp_path / "heart_rate"
     shutil.copytree(ROOT / "pipelines" / "heart_rate", folder)
     settings = Settings.of(str(tmp_path), str(tmp_path), tmp_path, URL)
-    assert submit.is_of_server("run", "heart_rate", settings)
+    assert spark_submit.is_of_server("run", "heart_rate", settings)
     text = (folder / "pipeline.yaml").read_text()
     (folder / "pipeline.yaml").write_text(text.replace("{sql: device_counts", "{mode: complete, sql: device_counts"))
-    for job in sorted(submit.OF_GOLD):
-        assert not submit.is_of_server(job, "heart_rate", settings)
-    assert submit.is_of_server("silver", "heart_rate", settings)
+    for job in sorted(spark_submit.OF_GOLD):
+        assert not spark_submit.is_of_server(job, "heart_rate", settings)
+    assert spark_submit.is_of_server("silver", "heart_rate", settings)
 
 
 def test_jobs_that_read_kafka_have_a_jvm_of_their_own(tmp_path: Path) -> None:
@@ -76,8 +76,8 @@ def test_jobs_that_read_kafka_have_a_jvm_of_their_own(tmp_path: Path) -> None:
     topics = "kafka: {bootstrap_servers: 'b:9092', topic: t}"
     (tmp_path / "p" / "pipeline.yaml").write_text(f"name: p\nbronze:\n  b: {{format: kafka, {topics}}}\n")
     settings = Settings.of(str(tmp_path), str(tmp_path), tmp_path, URL)
-    assert [submit.is_of_server(job, "p", settings) for job in ("bronze", "run", "continuous")] == [False] * 3
-    assert submit.is_of_server("silver", "p", settings)
+    assert [spark_submit.is_of_server(job, "p", settings) for job in ("bronze", "run", "continuous")] == [False] * 3
+    assert spark_submit.is_of_server("silver", "p", settings)
 
 
 def test_a_token_comes_from_sparks_variable_or_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -102,19 +102,19 @@ def test_a_token_comes_from_sparks_variable_or_from_a_file(monkeypatch: pytest.M
 
 def test_a_token_is_made_whole_and_must_be_a_secret(tmp_path: Path) -> None:
     file = tmp_path / "private" / "token"
-    assert serve.make_token(file)
+    assert spark_server.make_token(file)
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     made = file.read_text()
     assert len(made.strip()) > 40
-    assert not serve.make_token(file)
+    assert not spark_server.make_token(file)
     assert file.read_text() == made
     assert [*file.parent.iterdir()] == [file]
     file.chmod(0o644)
     with pytest.raises(UserError, match="readable by others") as refused:
-        serve.make_token(file)
+        spark_server.make_token(file)
     assert "-rw-r--r--" in refused.value.for_people()
     with pytest.raises(UserError, match="readable by others"):
-        serve.make_token(file.parent)
+        spark_server.make_token(file.parent)
 
 
 @pytest.mark.parametrize("url", ["sc://there/;token=abc==", "sc://there:port/;token=abc", "sc:///;token=abc"])

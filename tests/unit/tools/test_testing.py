@@ -25,10 +25,10 @@ from sluicegate.settings import Settings
 from sluicegate.tools.testing import given as testing_given
 from sluicegate.tools.testing import values
 from sluicegate.tools.testing.case_files import choose, load
+from sluicegate.tools.testing.case_run import FAILED, CaseResult, _Run, wanted
 from sluicegate.tools.testing.model import Case, Place, Rows, TableGiven, Wrong
 from sluicegate.tools.testing.row_diff import SHOWN, TableDifference, compare, pairs, unmatched
 from sluicegate.tools.testing.rows import typed
-from sluicegate.tools.testing.run import FAILED, CaseResult, _Run, wanted
 from sluicegate.tools.testing.show import show
 from sluicegate.tools.testing.values import NAN, FieldValues, Unfit, of_case, of_table, shown
 from tests.conftest import ROOT

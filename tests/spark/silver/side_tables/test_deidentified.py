@@ -21,7 +21,7 @@ from sluicegate.lake import log, tables
 from sluicegate.launch import submit as run_submit
 from sluicegate.monitor import status
 from sluicegate.silver.side_tables import pseudonyms
-from sluicegate.spark import submit as spark_submit
+from sluicegate.spark import spark_submit
 from sluicegate.tools.sqlshell import shell
 from tests.conftest import Workspace
 from tests.spark.test_recovery import Stopped, stop_at

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sluicegate.settings import Settings
-from sluicegate.spark import metastore
-from sluicegate.spark import submit as spark_submit
+from sluicegate.spark import metastore, spark_submit
 from tests.conftest import Workspace
 from tests.unit.airflow.test_dag import airflow_home as airflow_home
 from tests.unit.airflow.test_dag import run

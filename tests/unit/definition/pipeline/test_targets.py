@@ -14,7 +14,7 @@ from sluicegate.definition import load, load_file
 from sluicegate.errors import DefinitionError, UserError
 from sluicegate.jobs import base
 from sluicegate.settings import Settings
-from sluicegate.spark import submit
+from sluicegate.spark import spark_submit
 from tests.unit.definition.reading.test_loader import Folder
 
 pytestmark = pytest.mark.unit
@@ -86,7 +86,7 @@ class TestChoice:
 
     def test_another_process_gets_the_same_settings(self, folder: Folder) -> None:
         first = folder.load(TARGETS)
-        arguments = submit.job_arguments("shop", first.settings)
+        arguments = spark_submit.job_arguments("shop", first.settings)
         assert arguments[arguments.index("--target") + 1] == "dev"
         again = load_file(first.folder / "pipeline.yaml", Settings.of(**first.settings.arguments))  # type: ignore[arg-type]
         assert again.settings == first.settings
@@ -103,7 +103,7 @@ class TestChoice:
         monkeypatch.setenv("SLUICEGATE_TARGET", "dev")
         folder.settings = Settings.of(pipelines=folder.root)
         assert folder.load(text).settings.target == ""
-        assert "--target" not in submit.job_arguments("shop", folder.settings)
+        assert "--target" not in spark_submit.job_arguments("shop", folder.settings)
 
     def test_a_job_needs_no_variable_of_the_master_that_it_was_submitted_to(self, folder: Folder) -> None:
         folder.write(TARGETS.replace("local[1]", "spark://${NOT_SET}:7077"))

@@ -21,7 +21,7 @@ from sluicegate import processes
 from sluicegate.channel import Channel
 from sluicegate.errors import JobFailed, UserError
 from sluicegate.flow.report import ReportLines
-from sluicegate.spark import connect, submit
+from sluicegate.spark import connect, spark_submit
 
 if TYPE_CHECKING:
     from sluicegate.settings import Settings
@@ -97,7 +97,7 @@ def serve(settings: Settings, host: str, port: int, token_file: Path | None, tel
         file = token_file.absolute()
     if make_token(file):
         tell(f"created a token in {file}, readable only by you")
-    command = submit.serve_command(submit.of_spark_submit(settings), host, port)
+    command = spark_submit.serve_command(spark_submit.of_spark_submit(settings), host, port)
     with Channel() as channel:
         _serve(command, channel, file, tell)
 
@@ -112,7 +112,12 @@ def _serve(command: list[str], channel: Channel, file: Path, tell: Callable[[str
         with suppress(ProcessLookupError):
             os.killpg(server.pid, signal.SIGTERM)
 
-    env = {**submit.submit_env(), connect.TOKEN_FILE: str(file), **processes.named_parent(), **channel.environment()}
+    env = {
+        **spark_submit.submit_env(),
+        connect.TOKEN_FILE: str(file),
+        **processes.named_parent(),
+        **channel.environment(),
+    }
     env.pop(connect.TOKEN, None)  # the file is what counts, and no process of the server need have it there
     server = subprocess.Popen(
         command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="backslashreplace",

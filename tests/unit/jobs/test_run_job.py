@@ -11,8 +11,8 @@ import pytest
 from sluicegate.definition import LAYERS
 from sluicegate.errors import ExpectationFailed
 from sluicegate.flow.report import ERROR, REPORT, ReportLines, RunReport
-from sluicegate.jobs import run as job
-from sluicegate.jobs.run import Run
+from sluicegate.jobs import run_job
+from sluicegate.jobs.run_job import Run
 from sluicegate.lake.exclusion import lock
 from sluicegate.launch.request import Request
 from tests.conftest import Workspace
@@ -33,7 +33,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> Ran:
         seen.append((layer, request))
         return RunReport(pipeline.name, layer)
 
-    monkeypatch.setattr(job, "run_layer", run_layer)
+    monkeypatch.setattr(run_job, "run_layer", run_layer)
     return seen
 
 
@@ -45,7 +45,7 @@ def reports(workspace: Workspace, *, follow: bool = False, layers: Any = LAYERS,
 def main(workspace: Workspace, *arguments: str) -> int:
     settings = workspace.settings
     places = [f"--lake={settings.lake}", f"--landing={settings.landing}", f"--pipelines={settings.pipelines}"]
-    return job.main(["--pipeline", workspace.pipeline, *places, *arguments])
+    return run_job.main(["--pipeline", workspace.pipeline, *places, *arguments])
 
 
 def test_each_layer_gets_its_part_of_the_request(workspace: Workspace, ran: Ran) -> None:
@@ -116,7 +116,7 @@ def test_the_lock_is_taken_for_each_layer_by_itself(workspace: Workspace) -> Non
 def test_a_failure_stops_the_next_layer_and_stands_behind_the_reports(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, ran: Ran, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run_layer: Callable[..., RunReport] = job.run_layer
+    run_layer: Callable[..., RunReport] = run_job.run_layer
 
     def fails_in_silver(pipeline: Any, at: Any, layer: str, *others: Any) -> RunReport:
         done = run_layer(pipeline, at, layer, *others)
@@ -124,7 +124,7 @@ def test_a_failure_stops_the_next_layer_and_stands_behind_the_reports(
             raise ExpectationFailed("a rule is broken")
         return done
 
-    monkeypatch.setattr(job, "run_layer", fails_in_silver)
+    monkeypatch.setattr(run_job, "run_layer", fails_in_silver)
     assert main(workspace) == ExpectationFailed.exit_code
     assert [layer for layer, _ in ran] == ["bronze", "silver"]
     lines = capsys.readouterr().out.splitlines()

@@ -23,11 +23,11 @@ from sluicegate.flow.report import ERROR, FINDING, REPORT, RunReport
 from sluicegate.flow.verification.finding import Finding
 from sluicegate.flow.verification.proofs import TARGET
 from sluicegate.flow.verification.sample import Sample
-from sluicegate.jobs import verify
+from sluicegate.jobs import verify_job
 from sluicegate.lake.proved_state import ProvedState
 from sluicegate.launch import verification
 from sluicegate.launch.verification import BY_IDENTITY, NO_SOURCE
-from sluicegate.spark import configuration, java, submit
+from sluicegate.spark import configuration, java, spark_submit
 from tests.conftest import Workspace
 from tests.support.airflow_runs import context_of
 from tests.support.by_hand import records, taken_in
@@ -94,7 +94,7 @@ def test_its_task_submits_the_job_though_nothing_waits(proved: Workspace, monkey
         task.execute(context)
         return (proved.folder / "arguments").read_text().rstrip()
 
-    assert f"{submit.job_file('verify')} --pipeline heart_rate " in submitted()
+    assert f"{spark_submit.job_file('verify')} --pipeline heart_rate " in submitted()
     assert submitted().endswith(" --sample=10")
     proved.edit("pipeline.yaml", ", sample: 10%", "")
     assert submitted().endswith(" --since-last")
@@ -114,8 +114,8 @@ def command(workspace: Workspace, *words: str) -> subprocess.CompletedProcess[st
 def test_the_job_fails_with_what_is_wrong_and_what_mends_it(
     proved: Workspace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verify.flows, "stored_silver", lambda *_: [])  # and gold is not there: no Spark
-    assert verify.main(["--pipeline", "heart_rate", *places(proved)]) == 0
+    monkeypatch.setattr(verify_job.flows, "stored_silver", lambda *_: [])  # and gold is not there: no Spark
+    assert verify_job.main(["--pipeline", "heart_rate", *places(proved)]) == 0
     lines = capsys.readouterr().out.splitlines()
     told = [json.loads(line.removeprefix(FINDING)) for line in lines if line.startswith(FINDING)]
     proofs = [("proved", "patients"), ("proved", "recordings_enriched")]
@@ -123,7 +123,7 @@ def test_the_job_fails_with_what_is_wrong_and_what_mends_it(
     assert "behind: daily_patient_avg: it does not exist, and 3 rows of recordings_enriched wait" in lines
 
     records(proved, "recordings_enriched_quarantine", [3])
-    assert verify.main(["--pipeline", "heart_rate", *places(proved)]) == NotVerified.exit_code
+    assert verify_job.main(["--pipeline", "heart_rate", *places(proved)]) == NotVerified.exit_code
     last = json.loads(capsys.readouterr().out.splitlines()[-1].removeprefix(ERROR))
     assert last["message"] == "verification found 1 problem in heart_rate"
     assert last["cause"].startswith("recordings_enriched: 1 records are in more than one place, such as 1/3")
@@ -216,7 +216,7 @@ def test_what_the_job_finds_in_gold_is_told_with_the_rest(proved: Workspace, mon
         asked.extend(given)
         return ["bash", "-c", script]
 
-    monkeypatch.setattr(submit, "submit_command", command)
+    monkeypatch.setattr(spark_submit, "submit_command", command)
     done = CliRunner().invoke(app.app, ["status", "heart_rate", "--verify", "--sample", "10%", *places(proved)])
     assert done.exit_code == 1
     wrong = done.stdout.splitlines().index("NOT RIGHT: daily_patient_avg: 1 row differs from its query")
@@ -240,6 +240,6 @@ def test_without_spark_gold_is_unproved_for_a_reason_and_not_by_its_words(proved
 def test_all_that_is_wrong_is_in_the_error() -> None:
     found = [Finding("wrong", "a", "x", "run a"), Finding("behind", "b", "y"), Finding("wrong", "c", "z", "run a")]
     with pytest.raises(NotVerified, match="2 problems in p") as raised:
-        verify.raise_for("p", found)
+        verify_job.raise_for("p", found)
     assert (raised.value.cause, raised.value.hint) == ("a: x\n    c: z", "run run a")
-    verify.raise_for("p", found[1:2])
+    verify_job.raise_for("p", found[1:2])

@@ -11,9 +11,9 @@ import pytest
 
 from sluicegate import channel
 from sluicegate.errors import JobFailed
-from sluicegate.launch import serve
+from sluicegate.launch import spark_server
 from sluicegate.settings import Settings
-from sluicegate.spark import connect, submit
+from sluicegate.spark import connect, spark_submit
 
 pytestmark = pytest.mark.unit
 
@@ -32,8 +32,8 @@ time.sleep(1)
 def test_a_signal_that_the_command_was_started_to_ignore_does_not_end_it(
     ignored: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(submit, "serve_command", lambda *_: [sys.executable, "-c", SERVER])
-    monkeypatch.setattr(submit, "submit_env", lambda: dict(os.environ))
+    monkeypatch.setattr(spark_submit, "serve_command", lambda *_: [sys.executable, "-c", SERVER])
+    monkeypatch.setattr(spark_submit, "submit_env", lambda: dict(os.environ))
     said: list[str] = []
 
     def tell(line: str) -> None:
@@ -46,9 +46,9 @@ def test_a_signal_that_the_command_was_started_to_ignore_does_not_end_it(
         settings = Settings.of(str(tmp_path), master="local[1]")
         if ignored:  # as nohup has it
             with pytest.raises(JobFailed, match="ended with exit code 0"):
-                serve.serve(settings, "localhost", 0, tmp_path / "token", tell)
+                spark_server.serve(settings, "localhost", 0, tmp_path / "token", tell)
         else:
-            serve.serve(settings, "localhost", 0, tmp_path / "token", tell)
+            spark_server.serve(settings, "localhost", 0, tmp_path / "token", tell)
         assert ("stopped" in said) is not ignored
         assert next(line for line in said if "sc://" in line) == f"{connect.SERVES} sc://localhost:1"
         assert not any("evil" in line for line in said)

@@ -11,18 +11,18 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from sluicegate import console
-from sluicegate.definition.pipeline.verify import percent_of
+from sluicegate.definition.pipeline.verify_schedule import percent_of
 from sluicegate.errors import NotVerified
 from sluicegate.flow import flows, report
 from sluicegate.flow.report import RunReport
 from sluicegate.flow.verification.finding import Finding
 from sluicegate.flow.verification.sample import Sample
-from sluicegate.gold import verify as gold_verify
+from sluicegate.gold import verify_gold
 from sluicegate.jobs import base
 from sluicegate.lake.exclusion.lock import pipeline_lock
 from sluicegate.launch import verification
 from sluicegate.monitor import verify_damage
-from sluicegate.silver import verify as silver_verify
+from sluicegate.silver import verify_silver
 from sluicegate.spark import session
 
 
@@ -67,12 +67,12 @@ def _run(arguments: argparse.Namespace) -> RunReport:
     with alone:
         if not arguments.queries:
             findings += verification.without_spark(pipeline, console.say, sample, proofs)
-        if flows.stored_silver(pipeline, lake) or gold_verify.provable(pipeline, lake):
+        if flows.stored_silver(pipeline, lake) or verify_gold.provable(pipeline, lake):
             spark = session.open_session(f"{pipeline.name}.verify", lake, private=bool(pipeline.pii))
             session.say_where(spark)
-            findings += silver_verify.prove(spark, pipeline, lake, console.say, sample, proofs)
-            findings += gold_verify.prove(spark, pipeline, lake, arguments.sample, console.say, proofs)
-        findings += gold_verify.unprovable(pipeline)
+            findings += verify_silver.prove(spark, pipeline, lake, console.say, sample, proofs)
+            findings += verify_gold.prove(spark, pipeline, lake, arguments.sample, console.say, proofs)
+        findings += verify_gold.unprovable(pipeline)
         verification.forget_doubtful(pipeline, findings, proofs)
     findings = verification.in_order(findings)
     return _reported(pipeline.name, findings, began, people=not arguments.queries)

@@ -8,7 +8,7 @@ import pytest
 
 from sluicegate.flow.report import ReportLines
 from sluicegate.flow.table_report import TableReport
-from sluicegate.jobs import replay, run
+from sluicegate.jobs import replay, run_job
 from sluicegate.monitor import plan
 from tests.conftest import Workspace, beat
 from tests.spark.test_medallion import assert_right
@@ -84,7 +84,7 @@ def test_a_run_that_fails_in_silver_and_then_does_not(
     job: Callable[..., tuple[int, ReportLines]], heartbeats: Workspace
 ) -> None:
     heartbeats.edit("pipeline.yaml", "{expect_or_quarantine: heartrate > 0}", "{expect_or_fail: heartrate > 0}")
-    code, said = job(run.main)
+    code, said = job(run_job.main)
     assert code == 3
     assert reported(said) == [("bronze", {"recordings_bronze": "written", "patients_bronze": "written"})]
     assert said.error is not None
@@ -94,7 +94,7 @@ def test_a_run_that_fails_in_silver_and_then_does_not(
     assert heartbeats.rows("daily_patient_avg") == []
 
     heartbeats.edit("pipeline.yaml", "{expect_or_fail: heartrate > 0}", "{expect_or_quarantine: heartrate > 0}")
-    code, said = job(run.main)
+    code, said = job(run_job.main)
     assert (code, said.error) == (0, None)
     assert [layer for layer, _ in reported(said)] == ["bronze", "silver", "gold"]
     assert reported(said)[0][1] == {"recordings_bronze": "idle", "patients_bronze": "idle"}
@@ -103,15 +103,15 @@ def test_a_run_that_fails_in_silver_and_then_does_not(
     # An interval, with a file that waits; gold follows. Then again: silver has nothing to change, so there is no gold.
     heartbeats.land("recordings/d.json", [beat(1, 1, 1800, 63.0)], age=60)
     day = ("--mode=interval", "--from=2020-01-01", "--to=2020-01-02")
-    assert [layer for layer, _ in reported(job(run.main, *day)[1])] == ["bronze", "silver", "gold"]
-    assert [layer for layer, _ in reported(job(run.main, "--layers=silver,gold", *day)[1])] == ["silver"]
+    assert [layer for layer, _ in reported(job(run_job.main, *day)[1])] == ["bronze", "silver", "gold"]
+    assert [layer for layer, _ in reported(job(run_job.main, "--layers=silver,gold", *day)[1])] == ["silver"]
 
     # A replay by another rule, which gold follows in the same Spark; as a full refresh of silver it comes to the same.
     heartbeats.edit("pipeline.yaml", "heartrate > 0", "heartrate > 61")
     done = reported(job(replay.main, "--table=recordings_enriched", "--everything", "--follow")[1])
     assert [layer for layer, _ in done] == ["silver", "gold"]
     replayed = heartbeats.content()
-    done = reported(job(run.main, "--mode=full-refresh", "--tables=recordings_enriched", "--follow")[1])
+    done = reported(job(run_job.main, "--mode=full-refresh", "--tables=recordings_enriched", "--follow")[1])
     assert (done[0][0], done[0][1]["recordings_enriched"]) == ("silver", "rebuilt")
     assert heartbeats.content() == replayed
 
@@ -120,7 +120,7 @@ def test_a_layer_leaves_nothing_to_the_next(
     spark: SparkSession, job: Callable[..., tuple[int, ReportLines]], heartbeats: Workspace
 ) -> None:
     heartbeats.define(HOARDING, transforms__py=TRANSFORMS)
-    code, said = job(run.main)
+    code, said = job(run_job.main)
     assert (code, [layer for layer, _ in reported(said)]) == (0, ["bronze", "silver", "gold"])
     assert heartbeats.rows("seen", "fact0", "fact1", "fact2") == [("no", "False", "False")]
     assert "hoarded" not in {table.name for table in spark.catalog.listTables()}

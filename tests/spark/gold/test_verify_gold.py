@@ -15,8 +15,8 @@ from sluicegate.flow.verification.finding import Finding
 from sluicegate.frames.difference.compare import compare, sampled
 from sluicegate.frames.difference.equal_rows import excuse
 from sluicegate.frames.unsteady import unsteady
-from sluicegate.gold import verify as gold_verify
-from sluicegate.jobs import verify as jobs_verify
+from sluicegate.gold import verify_gold
+from sluicegate.jobs import verify_job
 from tests.support.gold_world import GoldWorld, kept
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def large(first: int) -> list[tuple[Any, ...]]:
 
 def verified(world: GoldWorld, percent: float = 100) -> dict[str, Finding]:
     """What is not proved, by table."""
-    every = gold_verify.prove(world.spark, world.pipeline, world.at, percent)
+    every = verify_gold.prove(world.spark, world.pipeline, world.at, percent)
     return {one.table: one for one in every if one.kind != "proved"}
 
 
@@ -78,7 +78,7 @@ def test_gold_that_is_other_than_its_query_gives_is_told_by_key(
     assert "windowed" not in found
     # Spark's own sum is wrong by 0.6 where 1e16 comes and goes; ours is not.
     assert "those of sums without rounding" in found["kept"].what
-    assert [one.table for one in gold_verify.unprovable(world.pipeline)] == ["streamed"]
+    assert [one.table for one in verify_gold.unprovable(world.pipeline)] == ["streamed"]
 
     names = ("kept", "distinct", "windowed", "zeros", "tops")
     kept_at, distinct, windowed, zeros, tops = (f"delta.`{world.at.table('gold', name)}`" for name in names)
@@ -116,7 +116,7 @@ def test_gold_that_is_other_than_its_query_gives_is_told_by_key(
     # The job tells the same of a sample of all, one line for each finding.
     capsys.readouterr()
     places = ["--lake", world.where.lake, "--pipelines", str(world.where.pipelines)]
-    assert jobs_verify.main(["--pipeline", "w", *places, "--queries", "--sample=100%"]) == 0
+    assert verify_job.main(["--pipeline", "w", *places, "--queries", "--sample=100%"]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith(FINDING)]
     told = {one["table"]: one for one in (json.loads(line.removeprefix(FINDING)) for line in lines)}
     assert told["kept"] == kept_found.as_dict()
@@ -245,4 +245,4 @@ def test_a_sample_takes_the_same_part_of_both_sides(spark: SparkSession) -> None
 
 @pytest.mark.parametrize(("rows_read", "share"), [(1, 1e-14), (10**6, 1e-12), (10**10, 1e-10)])
 def test_a_missing_row_is_more_than_what_sums_may_differ_by(rows_read: int, share: float) -> None:
-    assert gold_verify.slack(rows_read) < min(share, 1 / rows_read)
+    assert verify_gold.slack(rows_read) < min(share, 1 / rows_read)
