@@ -114,7 +114,7 @@ def test_pipelines_are_due_at_one_minute_and_dag_files_share_them(tmp_path: Path
 def test_tasks_and_pool_are_named_as_in_the_dag() -> None:
     dag = (ROOT / "sluicegate" / "airflow" / "dags" / "pipeline_dags.py").read_text()
     assert all(f'task_id="{name}"' in dag for name in ("check_request", "wait_for_files"))
-    assert 'POOL = "spark"' in (ROOT / "sluicegate" / "airflow" / "arguments.py").read_text()
+    assert 'POOL = "spark"' in (ROOT / "sluicegate" / "airflow" / "dags" / "arguments.py").read_text()
 
 
 def test_numbers_that_cannot_be_measured_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
