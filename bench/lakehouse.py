@@ -211,13 +211,13 @@ def _views(source: Source) -> dict[str, Callable[[], str]]:
         return lambda: html.page(template, Addresses(), view=view(), **more)
 
     def table(name: str) -> Callable[[], str]:
-        return shown("table", lambda: one_table.table_view(source, big, name), tab="table", table=name, **at)
+        return shown("table", lambda: one_table.table_details(source, big, name), tab="table", table=name, **at)
 
     def files(state: str = "", before: int | None = None) -> Callable[[], str]:
-        view = partial(landed.files_view, source, big, "landed", state, before)
+        view = partial(landed.file_details, source, big, "landed", state, before)
         return shown("files", view, tab="files", table="landed", **at)
 
-    aside = partial(quarantined.quarantine_view, source, big, "clean")
+    aside = partial(quarantined.quarantine_details, source, big, "clean")
     return {
         "home": shown("home", lambda: overview.overview(source, ["big"], {}), lake=""),
         "graph": shown("graph", lambda: flow_graph.graph(source, big, ()), tab="graph", key=None, **at),
@@ -228,8 +228,8 @@ def _views(source: Source) -> dict[str, Callable[[], str]]:
         "files, failed": files("failed"),
         "quarantine": shown("quarantine", aside, tab="quarantine", table="clean", starts=False, **at),
         "runs": shown("runs", all_runs, tab="runs", **at),
-        "run": shown("run", lambda: run_details.run_view(source, big, (), all_runs()[0].key), tab="runs", **at),
-        "days": shown("days", lambda: days.days_view(source, big), tab="days", **at),
+        "run": shown("run", lambda: run_details.run_details(source, big, (), all_runs()[0].key), tab="runs", **at),
+        "days": shown("days", lambda: days.day_details(source, big), tab="days", **at),
         "search": shown("search", lambda: find.search(source, ["big"], "amount"), query="amount"),
     }
 

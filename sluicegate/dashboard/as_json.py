@@ -1,4 +1,4 @@
-"""Views as JSON: what the ``.json`` twin of each page gives."""
+"""Results of the dashboard as JSON: what the ``.json`` twin of each page gives."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 from sluicegate.escapes import json_text
 
 OF_THE_MOMENT = {"of the moment": True}
-"""Metadata of a field that differs each time although nothing that a view shows has changed."""
+"""Metadata of a field that differs each time although nothing that a page shows has changed."""
 
 
 def facts(value: Any) -> Any:
-    """A view as dictionaries, lists, texts and numbers; a property of a class in it is not there."""
+    """A result as dictionaries, lists, texts and numbers; a property of a class in it is not there."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: facts(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
@@ -33,7 +33,7 @@ def facts(value: Any) -> Any:
 
 
 def tag(value: Any) -> str:
-    """An entity tag of a view (RFC 9110): another one if a fact has changed, fields ``OF_THE_MOMENT`` left out."""
+    """An entity tag of a result (RFC 9110): another one if a fact has changed, fields ``OF_THE_MOMENT`` left out."""
     facts_as_json = json.dumps(facts(_lasting(value)), ensure_ascii=False)
     return f'"{hashlib.sha256(facts_as_json.encode()).hexdigest()[:32]}"'
 
@@ -53,5 +53,5 @@ def _lasting(value: Any) -> Any:
 
 
 def text(value: Any) -> str:
-    """A view as JSON text."""
+    """A result as JSON text."""
     return json_text(json.dumps(facts(value), ensure_ascii=False))

@@ -26,7 +26,7 @@ NEWEST = 3_000
 """Batches of a pipeline that the dashboard has; of a table whose last ones are older, its own log is read."""
 
 OF_A_TABLE = 50
-"""Batches of one table that its view has."""
+"""Batches of one table that its page has."""
 
 
 @dataclass(frozen=True)

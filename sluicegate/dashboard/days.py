@@ -46,7 +46,7 @@ class Day:
 
 
 @dataclass(frozen=True)
-class DaysView:
+class DayDetails:
     """Calendar of a silver table.
 
     Attributes:
@@ -72,14 +72,14 @@ class DaysView:
     definition: str = ""
 
 
-def days_view(source: Source, pipeline: Pipeline, name: str | None = None) -> DaysView:
+def day_details(source: Source, pipeline: Pipeline, name: str | None = None) -> DayDetails:
     """The calendar of a silver table, by default the first that has an event time."""
     with_event_time = tuple(name for name, table in pipeline.silver.items() if table.event_time)
     if not with_event_time or (name is not None and name not in with_event_time):
-        return DaysView(pipeline.name, with_event_time, "", "", ())
+        return DayDetails(pipeline.name, with_event_time, "", "", ())
     name = name or with_event_time[0]
     column = str(pipeline.silver[name].event_time)
-    view = DaysView(pipeline.name, with_event_time, name, column, ())
+    view = DayDetails(pipeline.name, with_event_time, name, column, ())
     uri = source.lake(pipeline).table("silver", name)
     table = source.table(uri)
     if table is None:

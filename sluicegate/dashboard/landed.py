@@ -56,7 +56,7 @@ class _Landing:
 
 
 @dataclass(frozen=True)
-class FilesView:
+class FileDetails:
     """Files of a bronze table.
 
     Attributes:
@@ -88,7 +88,9 @@ class FilesView:
     searching: bool = False
 
 
-def files_view(source: Source, pipeline: Pipeline, name: str, state: str = "", before: int | None = None) -> FilesView:
+def file_details(
+    source: Source, pipeline: Pipeline, name: str, state: str = "", before: int | None = None
+) -> FileDetails:
     """A page of files.
 
     Args:
@@ -112,7 +114,7 @@ def files_view(source: Source, pipeline: Pipeline, name: str, state: str = "", b
     return _of_versions(request, pipeline)
 
 
-def _of_files(request: FilesRequest, pipeline: Pipeline) -> FilesView:
+def _of_files(request: FilesRequest, pipeline: Pipeline) -> FileDetails:
     """Files of the ledger, after those that landing has and the ledger has not."""
     source, name = request.source, request.name
     entries = source.rows(request.ledger)
@@ -125,7 +127,7 @@ def _of_files(request: FilesRequest, pipeline: Pipeline) -> FilesView:
     return _view(request, pipeline, landing, entries, counts)
 
 
-def _of_ranges(request: FilesRequest, pipeline: Pipeline) -> FilesView:
+def _of_ranges(request: FilesRequest, pipeline: Pipeline) -> FileDetails:
     """Ranges of offsets of Kafka's topics, in place of files."""
     entries = _ranges(request.source, request.ledger)
     return _view(request, pipeline, _Landing(), entries, _counts(request, entries))
@@ -133,7 +135,7 @@ def _of_ranges(request: FilesRequest, pipeline: Pipeline) -> FilesView:
 
 def _view(
     request: FilesRequest, pipeline: Pipeline, landing: _Landing, entries: int, counts: dict[str, int | None]
-) -> FilesView:
+) -> FileDetails:
     """The view of a table with a ledger.
 
     Raises:
@@ -149,7 +151,7 @@ def _view(
         if answer.error is not None:
             raise answer.error
         page, searching = answer.value or Page(), answer.value is None
-    return FilesView(
+    return FileDetails(
         pipeline=pipeline.name,
         table=request.name,
         folder=request.table.path or "",
@@ -165,7 +167,7 @@ def _view(
     )
 
 
-def _of_versions(request: FilesRequest, pipeline: Pipeline) -> FilesView:
+def _of_versions(request: FilesRequest, pipeline: Pipeline) -> FileDetails:
     """What each run took of a Delta table, and the versions that wait, in place of files."""
     source, name, path = request.source, request.name, request.table.path
     stamp = tuple(version_of(source.table(uri)) for uri in (request.lake.table("bronze", name), path))
@@ -176,7 +178,7 @@ def _of_versions(request: FilesRequest, pipeline: Pipeline) -> FilesView:
     error = ""
     if answer.error is not None:
         error = answer.error.message
-    return FilesView(
+    return FileDetails(
         pipeline=pipeline.name,
         table=name,
         folder=path,

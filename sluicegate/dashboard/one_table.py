@@ -126,7 +126,7 @@ class SchemaVersion:
 
 
 @dataclass(frozen=True)
-class TableView:
+class TableDetails:
     """One table.
 
     Attributes:
@@ -198,9 +198,9 @@ class TableView:
     drift: tuple[SchemaVersion, ...] = ()
 
 
-def table_view(
+def table_details(
     source: Source, pipeline: Pipeline, name: str, *, rows: bool = True, readable: Collection[str] = ()
-) -> TableView:
+) -> TableDetails:
     """One table, as far as it can be read.
 
     Args:
@@ -228,7 +228,7 @@ def table_view(
     of_run = {}
     if last:
         of_run = {"strategy": last.strategy, "because": last.because, "mixed": last.mixed}
-    return TableView(
+    return TableDetails(
         pipeline.name, layer, name, history=history, rules=tuple(_rules(pipeline, name, history)),
         **(about | of_run | facts),
     )  # fmt: skip

@@ -78,7 +78,7 @@ class QuarantinedRecord:
 
 
 @dataclass(frozen=True)
-class QuarantineView:
+class QuarantineDetails:
     """Quarantine of a silver table.
 
     Attributes:
@@ -108,9 +108,9 @@ class QuarantineView:
     discards: tuple[Discarded, ...] = ()
 
 
-def quarantine_view(
+def quarantine_details(
     source: Source, pipeline: Pipeline, name: str, rule: str = "", *, rows: bool = True
-) -> QuarantineView:
+) -> QuarantineDetails:
     """The quarantine of a silver table.
 
     Args:
@@ -131,7 +131,7 @@ def quarantine_view(
     trend = tuple((batch.time, batch.balance.quarantined) for batch in reversed(history))
     table = source.table(uri)
     if table is None:
-        return QuarantineView(pipeline.name, name, 0, (), rule, () if rows else None, False, trend)
+        return QuarantineDetails(pipeline.name, name, 0, (), rule, () if rows else None, False, trend)
     version = (tables.table_id(table), table.version())
     discards = discarded.of(source, lake, name)
     standing = discarded.standing(source, lake, name)
@@ -149,7 +149,7 @@ def quarantine_view(
     examples = _examples(source, pipeline, name, table, rule) if rows else None
     hidden = personal.has(source, pipeline)
     state = f"{version[0]}@{version[1]}" + (f"/{discards.version()}" if discards is not None else "")
-    return QuarantineView(
+    return QuarantineDetails(
         pipeline.name, name, source.rows(uri) - standing_now.discarded, described, rule, examples, hidden, trend, state,
         standing_now.discarded, standing_now.made,
     )  # fmt: skip

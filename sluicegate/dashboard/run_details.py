@@ -55,7 +55,7 @@ class TableOfRun:
 
 
 @dataclass(frozen=True)
-class RunView:
+class RunDetails:
     """One run.
 
     Attributes:
@@ -75,7 +75,7 @@ class RunView:
     until: Mapping[str, float]
 
 
-def run_view(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], key: str) -> RunView:
+def run_details(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], key: str) -> RunDetails:
     """One run.
 
     Args:
@@ -103,10 +103,10 @@ def run_view(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], key
     until: dict[str, float] = {
         layer: (last[layer] - began).total_seconds() for layer in LAYERS if layer in last and began is not None
     }
-    return RunView(pipeline.name, run, tables, before, all_runs[place - 1].key if place else None, until)
+    return RunDetails(pipeline.name, run, tables, before, all_runs[place - 1].key if place else None, until)
 
 
-def named(source: Source, pipeline: Pipeline, run: str | None) -> RunView:
+def named(source: Source, pipeline: Pipeline, run: str | None) -> RunDetails:
     """One run as commits have it, by its key or by its id.
 
     Args:
@@ -122,7 +122,7 @@ def named(source: Source, pipeline: Pipeline, run: str | None) -> RunView:
     if match is None:
         newest = ", ".join(candidate.key for candidate in all_runs[:3]) or "none"
         raise UserError(f"unknown run {run} among the last runs of {pipeline.name}", hint=f"its last runs: {newest}")
-    return run_view(source, pipeline, (), match.key)
+    return run_details(source, pipeline, (), match.key)
 
 
 def _table(all_runs: Sequence[PipelineRun], run: PipelineRun, layer: str, table: str) -> TableOfRun:

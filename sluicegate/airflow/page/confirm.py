@@ -48,7 +48,7 @@ def demanded(request: Request, viewer: Viewer, name: str) -> Pipeline:
     return definition
 
 
-def _found(request: Request, pipeline: Pipeline, table: str, rule: str) -> quarantined.QuarantineView:
+def _found(request: Request, pipeline: Pipeline, table: str, rule: str) -> quarantined.QuarantineDetails:
     """The quarantine to replay.
 
     Raises:
@@ -64,29 +64,29 @@ def _found(request: Request, pipeline: Pipeline, table: str, rule: str) -> quara
     return shown(request, pipeline, table, rule)
 
 
-def shown(request: Request, pipeline: Pipeline, table: str, rule: str = "") -> quarantined.QuarantineView:
+def shown(request: Request, pipeline: Pipeline, table: str, rule: str = "") -> quarantined.QuarantineDetails:
     """The quarantine of a table, without its rows.
 
     Raises:
         PipelineMissing: unknown silver table, or no record that broke the rule.
     """
-    return quarantined.quarantine_view(routes.source_of(request), pipeline, table, rule, rows=False)
+    return quarantined.quarantine_details(routes.source_of(request), pipeline, table, rule, rows=False)
 
 
-def counted(view: quarantined.QuarantineView) -> int:
-    """Records that wait, for the rule of a view or for all."""
+def counted(view: quarantined.QuarantineDetails) -> int:
+    """Records that wait, for the rule of a page or for all."""
     counts = {reason.rule: reason.records for reason in view.reasons or ()}
     if view.rule:
         return counts.get(view.rule, 0)
     return view.records
 
 
-def rules_of(view: quarantined.QuarantineView) -> list[quarantined.Reason]:
+def rules_of(view: quarantined.QuarantineDetails) -> list[quarantined.Reason]:
     """The rules that these records broke."""
     return [reason for reason in view.reasons or () if view.rule in ("", reason.rule)]
 
 
-def _confirmation(request: Request, view: quarantined.QuarantineView, status: int = 200) -> Response:
+def _confirmation(request: Request, view: quarantined.QuarantineDetails, status: int = 200) -> Response:
     replay = Replayed(view.pipeline, view.table, view.rule, counted(view), view.version, replays.new_run_id(view.table))
     return page(request, "replay", view, replay, status, changed=status == 409, rules=rules_of(view))
 
@@ -94,7 +94,7 @@ def _confirmation(request: Request, view: quarantined.QuarantineView, status: in
 def page(
     request: Request,
     template: str,
-    view: quarantined.QuarantineView,
+    view: quarantined.QuarantineDetails,
     confirmed: Confirmed,
     status: int,
     **more: Any,

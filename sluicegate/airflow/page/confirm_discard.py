@@ -79,12 +79,12 @@ def start_undo(request: Request, viewer: ViewerDep, fields: forms.Sent, pipeline
     return confirm.started(request, viewer, taking_back)
 
 
-def _is_counting(view: quarantined.QuarantineView) -> bool:
+def _is_counting(view: quarantined.QuarantineDetails) -> bool:
     """Whether its discards are not known yet, as its records are being counted in the background."""
     return view.reasons is None
 
 
-def _made(view: quarantined.QuarantineView, discard: str) -> Discarded:
+def _made(view: quarantined.QuarantineDetails, discard: str) -> Discarded:
     """A discard that is on record.
 
     Raises:
@@ -97,7 +97,7 @@ def _made(view: quarantined.QuarantineView, discard: str) -> Discarded:
 
 
 def _question(
-    request: Request, view: quarantined.QuarantineView, note: str = "", wrong: str = "", *, changed: bool = False
+    request: Request, view: quarantined.QuarantineDetails, note: str = "", wrong: str = "", *, changed: bool = False
 ) -> Response:
     run_id = replays.new_run_id(view.table, "discard")
     discarding = Discarding(view.pipeline, view.table, view.rule, confirm.counted(view), view.version, run_id, note)

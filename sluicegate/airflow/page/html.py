@@ -1,4 +1,4 @@
-"""Views as HTML: the templates, and how numbers, sizes and times are written in them."""
+"""Pages as HTML: the templates, and how numbers, sizes and times are written in them."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from sluicegate.airflow.page import html
 from sluicegate.airflow.page.addresses import Anchors
 from sluicegate.dashboard import flow_graph, one_table, run_details
 from sluicegate.dashboard.flow_graph import Graph
-from sluicegate.dashboard.one_table import TableView
-from sluicegate.dashboard.run_details import RunView
+from sluicegate.dashboard.one_table import TableDetails
+from sluicegate.dashboard.run_details import RunDetails
 from sluicegate.dashboard.source import Source
 from sluicegate.definition import LAYERS, Pipeline
 from sluicegate.storage import aws
@@ -28,8 +28,8 @@ class Report:
     """
 
     graph: Graph
-    run: RunView | None
-    tables: tuple[TableView, ...]
+    run: RunDetails | None
+    tables: tuple[TableDetails, ...]
 
 
 @aws.briefly()
@@ -50,9 +50,11 @@ def report_of(pipeline: Pipeline, run: str | None = None, *, rows: bool = False)
         shown = run_details.named(source, pipeline, run)
     graph = flow_graph.graph(source, pipeline, (), shown.run.key if shown is not None else None)
     if shown is None and graph.run is not None:
-        shown = run_details.run_view(source, pipeline, (), graph.run.key)
+        shown = run_details.run_details(source, pipeline, (), graph.run.key)
     names = [name for layer in LAYERS for name in pipeline.names(layer)]
-    tables = tuple(one_table.table_view(source, pipeline, name, rows=rows, readable=source.names()) for name in names)
+    tables = tuple(
+        one_table.table_details(source, pipeline, name, rows=rows, readable=source.names()) for name in names
+    )
     return Report(graph, shown, tables)
 
 

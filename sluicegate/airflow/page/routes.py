@@ -1,4 +1,4 @@
-"""The routes: each view as HTML, and below the same address with ``.json`` as JSON. None of them writes."""
+"""The routes: each page as HTML, and below the same address with ``.json`` as JSON. None of them writes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def addresses(request: Request) -> Addresses:
 
 
 def _shown(request: Request, template: str, view: Any, *, live: bool = False, **more: Any) -> Response:
-    """A view as what was requested: JSON, or HTML.
+    """A page as what was requested: JSON, or HTML.
 
     Args:
         request: the request.
@@ -89,7 +89,7 @@ def _twin(request: Request) -> str:
 
 
 def _both(path: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a view below its address, and its JSON, which has to come first: a name could swallow ``.json``."""
+    """Register a page below its address, and its JSON, which has to come first: a name could swallow ``.json``."""
 
     def register(view: Callable[..., Any]) -> Callable[..., Any]:
         router.get(f"{path}.json", response_model=None)(view)
@@ -211,7 +211,7 @@ def all_runs(request: Request, viewer: ViewerDep, pipeline: str) -> Response:
 def one_run(request: Request, viewer: ViewerDep, pipeline: str, key: Key = None) -> Response:
     """One run."""
     definition = pipeline_of_viewer(request, viewer, pipeline)
-    view = run_details.run_view(source_of(request), definition, _runs(viewer, pipeline, key), key or "")
+    view = run_details.run_details(source_of(request), definition, _runs(viewer, pipeline, key), key or "")
     return _shown(request, "run", view, pipeline=pipeline, tab="runs", live=view.run.is_running)
 
 
@@ -219,7 +219,7 @@ def one_run(request: Request, viewer: ViewerDep, pipeline: str, key: Key = None)
 def calendar(request: Request, viewer: ViewerDep, pipeline: str, table: Key = None) -> Response:
     """Calendar of days of a silver table."""
     definition = pipeline_of_viewer(request, viewer, pipeline)
-    view = days.days_view(source_of(request), definition, table)
+    view = days.day_details(source_of(request), definition, table)
     return _shown(request, "days", view, pipeline=pipeline, tab="days", live=view.days is None)
 
 
@@ -228,7 +228,7 @@ def table_page(request: Request, viewer: ViewerDep, pipeline: str, table: str) -
     """A table."""
     definition = pipeline_of_viewer(request, viewer, pipeline)
     rows, source = viewer.may_read_rows(pipeline), source_of(request)
-    view = one_table.table_view(source, definition, table, rows=rows, readable=viewer.readable(source.names()))
+    view = one_table.table_details(source, definition, table, rows=rows, readable=viewer.readable(source.names()))
     return _shown(request, "table", view, pipeline=pipeline, tab="table", table=table, live=view.searching)
 
 
@@ -239,7 +239,7 @@ def files(
 ) -> Response:  # fmt: skip
     """Files of a bronze table."""
     definition = pipeline_of_viewer(request, viewer, pipeline)
-    view = landed.files_view(source_of(request), definition, table, state, before)
+    view = landed.file_details(source_of(request), definition, table, state, before)
     live = view.searching or (view.of_files and view.listed is None and not view.error)
     return _shown(request, "files", view, pipeline=pipeline, tab="files", table=table, live=live)
 
@@ -249,7 +249,7 @@ def quarantine(request: Request, viewer: ViewerDep, pipeline: str, table: str, r
     """Quarantine of a silver table."""
     definition = pipeline_of_viewer(request, viewer, pipeline)
     rows = viewer.may_read_rows(pipeline)
-    view = quarantined.quarantine_view(source_of(request), definition, table, rule, rows=rows)
+    view = quarantined.quarantine_details(source_of(request), definition, table, rule, rows=rows)
     starts = viewer.may_start_runs(pipeline)
     return _shown(
         request,

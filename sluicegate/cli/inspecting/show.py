@@ -1,4 +1,4 @@
-"""``sluicegate show``: the views of the Lakehouse page for a terminal, and as the JSON that the page has."""
+"""``sluicegate show``: what the Lakehouse page shows, for a terminal, and as the JSON that the page has."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from sluicegate.storage.store_errors import translated
 
 if TYPE_CHECKING:
     from sluicegate.dashboard.batches import Balance
-    from sluicegate.dashboard.days import DaysView
+    from sluicegate.dashboard.days import DayDetails
     from sluicegate.dashboard.find import Hit
     from sluicegate.dashboard.flow_graph import Graph
-    from sluicegate.dashboard.one_table import TableView
+    from sluicegate.dashboard.one_table import TableDetails
     from sluicegate.dashboard.overview import Line
-    from sluicegate.dashboard.quarantined import QuarantineView
-    from sluicegate.dashboard.run_details import RunView
+    from sluicegate.dashboard.quarantined import QuarantineDetails
+    from sluicegate.dashboard.run_details import RunDetails
     from sluicegate.dashboard.runs import PipelineRun
     from sluicegate.dashboard.source import Source
     from sluicegate.definition import Pipeline
@@ -71,7 +71,7 @@ def show(
 
 
 def _demanded(chosen: Sequence[str], pipeline: str | None, table: str | None, *, rule: str | None, rows: bool) -> str:
-    """Which view is wanted.
+    """Which page is wanted.
 
     Raises:
         UserError: two are, or what is given does not go with it.
@@ -131,12 +131,12 @@ def _of_pipeline(kind: str, source: Source, definition: Pipeline, table: str | N
     if kind == "run":
         return run_details.named(source, definition, more["run"])
     if kind == "days":
-        return days.days_view(source, definition, table)
+        return days.day_details(source, definition, table)
     if table is None:
         raise AssertionError(kind)
     if kind == "quarantine":
-        return quarantined.quarantine_view(source, definition, table, more["rule"] or "", rows=more["rows"])
-    return one_table.table_view(source, definition, table, rows=more["rows"], readable=source.names())
+        return quarantined.quarantine_details(source, definition, table, more["rule"] or "", rows=more["rows"])
+    return one_table.table_details(source, definition, table, rows=more["rows"], readable=source.names())
 
 
 def _home(lines: Sequence[Line]) -> None:
@@ -168,7 +168,7 @@ def _graph(view: Graph) -> None:
     say(view.backlog.error or view.backlog.sentence)
 
 
-def _table(view: TableView) -> None:
+def _table(view: TableDetails) -> None:
     say(f"{view.layer} {view.name}{f': {view.comment}' if view.comment else ''}")
     size = f"{view.rows:,} rows, version {view.version}, {human_bytes(view.bytes)} in {view.files:,} files"
     say(view.problem or (size if view.exists else "not created yet"))
@@ -188,7 +188,7 @@ def _table(view: TableView) -> None:
         show_table(view.sample.columns, view.sample.rows)
 
 
-def _quarantine(view: QuarantineView) -> None:
+def _quarantine(view: QuarantineDetails) -> None:
     shown = [[reason.rule, reason.text, reason.records, reason.first, reason.last] for reason in view.reasons or ()]
     show_table(["rule", "condition", "records", "first (UTC)", "last (UTC)"], shown, ["records"])
     for example in view.examples or ():
@@ -212,7 +212,7 @@ def _runs(runs_shown: Sequence[PipelineRun]) -> None:
     _counted(runs_shown, "run")
 
 
-def _run(view: RunView) -> None:
+def _run(view: RunDetails) -> None:
     say(f"{view.run.key}: {view.run.kind}, {view.run.state}")
     shown = [
         [
@@ -230,7 +230,7 @@ def _run(view: RunView) -> None:
     show_table(columns, shown, ["read", *_ENDS, "usually written", "seconds"])
 
 
-def _days(view: DaysView) -> None:
+def _days(view: DayDetails) -> None:
     if not view.table:
         say(f"no silver table with an event_time; tables of {view.pipeline}: {', '.join(view.tables) or 'none'}")
         return

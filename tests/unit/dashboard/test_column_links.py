@@ -10,7 +10,7 @@ import pytest
 from deltalake import write_deltalake
 
 from sluicegate.dashboard import column_links, one_table
-from sluicegate.dashboard.one_table import TableView
+from sluicegate.dashboard.one_table import TableDetails
 from sluicegate.dashboard.source import Source
 from sluicegate.monitor import impact
 from tests.conftest import Workspace
@@ -47,12 +47,12 @@ def shop(workspace: Workspace) -> Workspace:
     return workspace
 
 
-def seen(made: Workspace, table: str, *readable: str, source: Source | None = None) -> TableView:
+def seen(made: Workspace, table: str, *readable: str, source: Source | None = None) -> TableDetails:
     source = source or Source(made.settings, None)
-    return one_table.table_view(source, source.pipeline(made.pipeline), table, readable=readable)
+    return one_table.table_details(source, source.pipeline(made.pipeline), table, readable=readable)
 
 
-def linked(view: TableView, side: str) -> dict[str, list[str]]:
+def linked(view: TableDetails, side: str) -> dict[str, list[str]]:
     """Links of each column that has some: name and what is done, those of other pipelines with the pipeline."""
     found = {}
     for column in view.columns:

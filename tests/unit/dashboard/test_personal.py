@@ -29,7 +29,7 @@ def write(made: Workspace, table: str, **row: Any) -> None:
 
 def shows(made: Workspace, table: str) -> dict[str, str]:
     """Shown values of a table's only row by column."""
-    view = one_table.table_view(Source(made.settings, None), made.definition, table)
+    view = one_table.table_details(Source(made.settings, None), made.definition, table)
     assert view.sample is not None
     row = dict(zip(view.sample.columns, view.sample.rows[0], strict=True))
     return {name: value for name, value in row.items() if value != HIDDEN}
@@ -38,7 +38,7 @@ def shows(made: Workspace, table: str) -> dict[str, str]:
 def record(made: Workspace, table: str, **came: Any) -> dict[str, Any]:
     """Shown fields of a record in the table's quarantine."""
     write(made, f"{table}_quarantine", _failed_expectations=["r"], _quarantined_at=NOW, _record=json.dumps(came))
-    view = quarantined.quarantine_view(Source(made.settings, None), made.definition, table)
+    view = quarantined.quarantine_details(Source(made.settings, None), made.definition, table)
     assert view.examples is not None
     assert view.hidden
     return {name: value for name, value in json.loads(view.examples[0].record).items() if value != HIDDEN}

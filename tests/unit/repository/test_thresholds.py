@@ -73,21 +73,24 @@ CROSSED: dict[str, str] = {
     "test_what_a_column_of_airflows_database_does_not_hold_is_a_mistake",
     "definition.tables.silver.BATCH_BYTES": "tests/unit/flow/test_parts.py::"
     "test_the_definition_says_how_much_a_batch_takes_in",
-    "dashboard.batches.NEWEST": "tests/unit/dashboard/test_views.py::"
+    "dashboard.batches.NEWEST": "tests/unit/dashboard/test_dashboard.py::"
     "test_the_newest_batches_are_read_from_the_newest_files",
-    "dashboard.batches.OF_A_TABLE": "tests/unit/dashboard/test_views.py::"
+    "dashboard.batches.OF_A_TABLE": "tests/unit/dashboard/test_dashboard.py::"
     "test_a_table_has_batches_that_the_newest_of_its_pipeline_lack",
-    "dashboard.days.SHOWN": "tests/unit/dashboard/test_views.py::test_a_calendar_has_SHOWN_days",
-    "dashboard.find.MOST": "tests/unit/dashboard/test_views.py::test_search_finds_tables_and_columns_best_first",
-    "dashboard.ledger_files.FEW": "tests/unit/dashboard/test_views.py::test_up_to_FEW_entries_all_states_are_counted",
-    "dashboard.ledger_files.PAGE": "tests/unit/dashboard/test_views.py::test_files_newest_first_and_a_page_at_a_time",
-    "dashboard.one_table.SAMPLE_COLUMNS": "tests/unit/dashboard/test_views.py::test_of_many_columns_a_sample_has_some",
-    "dashboard.overview.LATE_AFTER": "tests/unit/dashboard/test_views.py::"
+    "dashboard.days.SHOWN": "tests/unit/dashboard/test_dashboard.py::test_a_calendar_has_SHOWN_days",
+    "dashboard.find.MOST": "tests/unit/dashboard/test_dashboard.py::test_search_finds_tables_and_columns_best_first",
+    "dashboard.ledger_files.FEW": "tests/unit/dashboard/test_dashboard.py::"
+    "test_up_to_FEW_entries_all_states_are_counted",
+    "dashboard.ledger_files.PAGE": "tests/unit/dashboard/test_dashboard.py::"
+    "test_files_newest_first_and_a_page_at_a_time",
+    "dashboard.one_table.SAMPLE_COLUMNS": "tests/unit/dashboard/test_dashboard.py::"
+    "test_of_many_columns_a_sample_has_some",
+    "dashboard.overview.LATE_AFTER": "tests/unit/dashboard/test_dashboard.py::"
     "test_a_pipeline_is_late_when_its_schedule_wanted_several_runs",
-    "dashboard.run_details.UNUSUAL": "tests/unit/dashboard/test_views.py::test_a_run_is_unusual_above_a_share",
-    "monitor.event_log.BREAK": "tests/unit/dashboard/test_views.py::"
+    "dashboard.run_details.UNUSUAL": "tests/unit/dashboard/test_dashboard.py::test_a_run_is_unusual_above_a_share",
+    "monitor.event_log.BREAK": "tests/unit/dashboard/test_dashboard.py::"
     "test_batches_of_commands_are_of_one_run_until_a_longer_break_or_an_earlier_layer",
-    "dashboard.source.REMEMBERED": "tests/unit/dashboard/test_views.py::test_memory_has_no_more_than_REMEMBERED",
+    "dashboard.source.REMEMBERED": "tests/unit/dashboard/test_dashboard.py::test_memory_has_no_more_than_REMEMBERED",
     "spark_sql.types.MOST_DIGITS": "tests/unit/spark_sql/test_types.py::test_a_decimal_has_MOST_DIGITS",
     "airflow.sensors.sqs.AT_ONCE": "tests/unit/airflow/sensors/test_sqs.py::"
     "test_messages_are_taken_out_AT_ONCE_at_a_time",

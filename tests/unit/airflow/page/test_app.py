@@ -401,7 +401,7 @@ def test_of_an_error_that_nobody_foresaw_no_text_is_shown(
     def fails(*_: Any, **__: Any) -> None:
         raise OverflowError("Ada Byron")
 
-    monkeypatch.setattr("sluicegate.dashboard.one_table.table_view", fails)
+    monkeypatch.setattr("sluicegate.dashboard.one_table.table_details", fails)
     for path in ("p/heart_rate/t/patients", "p/heart_rate/t/patients.json"):
         answer = get(server, path)
         assert answer.status_code == 500
@@ -418,7 +418,7 @@ def test_the_page_has_the_stores_keys_by_the_connection_of_tasks(server: Any, mo
         seen.extend([aws.current(), source.soon("keys", aws.current, until=time.monotonic() + 5).value])
         raise PipelineMissing("there is none")
 
-    monkeypatch.setattr("sluicegate.dashboard.one_table.table_view", view)
+    monkeypatch.setattr("sluicegate.dashboard.one_table.table_details", view)
     monkeypatch.setenv("AIRFLOW_CONN_STORE", "aws://reader:s3cret@")
     monkeypatch.setenv("SLUICEGATE_STORE_CONN_ID", "store")
     assert get(server, "p/heart_rate/t/patients").status_code == 404

