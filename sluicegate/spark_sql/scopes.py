@@ -1,5 +1,7 @@
 """Name resolution: the table and column that a name in a query refers to, as in Spark.
 
+For a refresh strategy, which is about one FROM and needs a certain answer or none. Lineage follows names through
+subqueries and WITH, and says so where a column may come from several: see ``lineage/names.py``.
 https://spark.apache.org/docs/latest/sql-ref-name-resolution.html
 """
 

@@ -1,6 +1,7 @@
 """Column lineage of a query, read from sqlglot's tree with the columns of its tables.
 
-Of what it does not know, a clause or the kind of a table, it says so: then every column may come from all.
+Of what it does not know, a clause or the kind of a table, it says so: then every column may come from all. sqlglot's
+own lineage is of the SELECT list alone, and tells nothing of columns that decide about rows.
 """
 
 from __future__ import annotations
