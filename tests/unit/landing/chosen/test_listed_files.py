@@ -51,6 +51,7 @@ def test_a_folder_that_spark_has_written_is_a_list(tmp_path: Path) -> None:
         (tmp_path / "export").mkdir(exist_ok=True)
         parquet.write_table(table, tmp_path / f"export/part-0000{number}.snappy.parquet")
     written(tmp_path, "export/_SUCCESS", "")
+    written(tmp_path, "export/_committed_1", '{"added":["part-00000.snappy.parquet"]}')
     written(tmp_path, "export/.part-00000.snappy.parquet.crc", b"\x00\xff")
     assert listed_files.paths(str(tmp_path / "export")) == PATHS
 

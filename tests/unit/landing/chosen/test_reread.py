@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 from sluicegate.bronze import reread_rows
-from sluicegate.errors import LandingMissing
-from sluicegate.landing import file_status, intake
+from sluicegate.errors import LandingMissing, UserError
+from sluicegate.landing import arrivals, discovery, file_status, intake
+from sluicegate.landing import ledger as landing_ledger
 from sluicegate.landing.chosen import copy_options, reread
 from sluicegate.landing.chosen.copy import Copy
 from sluicegate.landing.chosen.copy_options import CopyOptions
@@ -119,6 +121,93 @@ def test_a_reload_by_a_pattern_leaves_out_what_is_gone_and_one_by_name_does_not(
     assert reload.missing(NAME, place.table, place.at) == [f"{place.folder}/a.json"]
     with pytest.raises(LandingMissing, match=r"a\.json"):
         reread.Reload(("a.json",)).discover(NAME, place.table, place.at)
+
+
+def test_a_file_that_could_be_put_back_in_the_archive_is_known_by_its_size(daily: Landed) -> None:
+    """Many programs that copy files give them another time."""
+    first = daily.place.folder.parent / "out/export.csv"
+    os.utime(first, (1_800_000_000, 1_800_000_000))
+    assert reread.preview(NAME, daily.table, daily.at).former == 0
+    assert entered(daily.place, reread.Reload(files=(str(first),)).discover) == [("export.csv", "replace")]
+
+
+@pytest.mark.parametrize(("overwrites", "action"), [(False, "read"), (True, "replace")])
+def test_another_file_under_an_archived_name_is_a_new_arrival_or_takes_the_place_of_the_last(
+    daily: Landed, overwrites: bool, action: str
+) -> None:
+    daily.place.land("export.csv", "another day", seconds=9)
+    table = daily.table.model_copy(update={"allowOverwrites": overwrites})
+    found = reread.Reload(files=("export.csv",)).discover(NAME, table, daily.at)
+    assert found.new["action"].to_pylist() == [action]
+
+
+def test_a_file_that_was_overwritten_and_is_gone_leaves_the_rows_of_its_former_content(tmp_path: Path) -> None:
+    """The ledger's newest entry is of the content that no run has read."""
+    place = Place(tmp_path)
+    place.land("a.json", "a")
+    place.enter()
+    taken(place)
+    place.land("a.json", "longer", seconds=5)
+    place.enter(allowOverwrites=True)
+    (place.folder / "a.json").unlink()
+    preview = reread.preview(NAME, place.table, place.at)
+    assert (preview.missing, preview.missing_rows) == ([f"{place.folder}/a.json"], 1)
+
+
+def test_a_file_that_was_skipped_and_read_later_has_no_rows_of_before(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.land("a.json", "a")
+    place.enter(includeExistingFiles=False)
+    assert entered(place, reread.Reload(files=("a.json",)).discover) == [("a.json", "read")]
+    taken(place)
+    assert reread.preview(NAME, place.table, place.at).former == 0
+
+
+def test_a_reset_leaves_a_young_file_to_the_next_run_unless_it_was_read_before(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.land("a.json", "a")
+    place.enter()
+    taken(place)
+    place.table = place.table.model_copy(update={"settleSeconds": 60.0})
+    (place.folder / "young.json").write_text("{}")
+    assert reread.preview(NAME, place.table, place.at).files == 1
+    (place.folder / "a.json").write_text("being written")
+    with pytest.raises(UserError, match="still be being written"):
+        reread.Reset().discover(NAME, place.table, place.at)
+
+
+def test_a_file_that_a_run_has_read_since_a_copy_is_read_as_the_definition_says(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.land("a.json", "a")
+    copy = Copy(str(place.folder), how=CopyOptions(options={"multiLine": "true"}))
+    assert entered(place, copy.discover) == [("a.json", "read")]
+    taken(place)
+    assert [options["options"] for options, _ in reread.Reset().discover(NAME, place.table, place.at).copied] == [
+        {"multiLine": "true"}
+    ]
+    place.land("a.json", "longer", seconds=5)
+    place.enter(allowOverwrites=True)
+    taken(place)
+    found = reread.Reset().discover(NAME, place.table, place.at)
+    assert (found.new.num_rows, found.copied) == (1, [])
+
+
+def test_an_overwritten_file_replaces_all_readings_of_its_content_and_none_of_another(tmp_path: Path) -> None:
+    """A forced copy has read the second content twice; the first one was another day's, under the same name."""
+    place, path = Place(tmp_path), f"{tmp_path}/landing/a.json"
+
+    def landed(content: str, seconds: int) -> pa.Table:
+        place.land("a.json", content, seconds=seconds)
+        return discovery.admitted_files(NAME, place.table, place.at)
+
+    landed("monday", 1)
+    place.enter()
+    for _ in range(2):
+        files = landing_ledger.to(landing_ledger.READ, landed("tuesday!", 2))
+        landing_ledger.append(place.ledger(), files, {})
+    [now] = landed("wednesday", 3).to_pylist()
+    assert place.ledger().version() == 3
+    assert arrivals.replaced(place.ledger(), [path], 4, {path: now}) == {path: (2, 3)}
 
 
 def test_a_reload_reaches_an_earlier_arrival_by_its_address_in_the_archive(daily: Landed) -> None:
