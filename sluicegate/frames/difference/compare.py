@@ -2,6 +2,10 @@
 
 Equality is that of ``frames.value_equality.exact``. Only floating-point numbers may differ a little, as Spark adds
 them in any order; there NaN is NaN and 0.0 is -0.0, as in Spark's own GROUP BY.
+
+It is for whole tables, in Spark, and names the rows that differ; gold, which writes them, counts whole rows of a key
+(``same_rows.py``). A test case compares a few rows with values of YAML without it
+(``tools/testing/row_diff.py``), and the witness shares no code with what it proves (``witness/comparison.py``).
 """
 
 from __future__ import annotations

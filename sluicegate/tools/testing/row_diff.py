@@ -1,4 +1,8 @@
-"""Difference between the rows that a case expects and those of a table, as multisets."""
+"""Difference between the rows that a case expects and those of a table, as multisets.
+
+In Python and not by ``frames.difference.compare``: the few rows are on the driver, some are paired by no key but by
+most of their values, and a value that a case writes as YAML takes its type from the column (``values.py``).
+"""
 
 from __future__ import annotations
 
