@@ -105,7 +105,7 @@ def test_expressions_are_looked_at_after_an_edit_only(tmp_path: Path) -> None:
     in_other_words = {STORED: table.facts() | {"expressions": {"": {"d": "ucase(r.d)"}}}}
     assert table.change(commit(table, **in_other_words), {}) == ""
     edited = table.change(commit(table, **in_other_words, definition="another"), {})
-    assert edited == "d, by which its rows are compared, is made by another expression"
+    assert "d, by which its rows are compared" in edited
 
 
 @pytest.mark.parametrize(
