@@ -1,7 +1,8 @@
 """List a landing folder as an Arrow table, on local disk, S3 or by fsspec. No Spark.
 
 Local disk is walked with ``os.scandir`` (see storage/local_files.py) and S3 listed by Arrow, since a landing folder
-may hold a million files and fsspec makes a dictionary of each.
+may hold a million files and fsspec makes a dictionary of each. All files below a folder are listed here, those of
+tables, too; which tables a pipeline has is told by their logs (``fence.written_tables``, ``set_aside.local_tables``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Open availableNow streams over a Delta table, whose first batch is what a flow processes.
 
 A flow's offset is in its target's log, so the checkpoint is a scratch folder: it tells where the batch ended, and is
-thrown away.
+thrown away. Where there is no stream, a query reads the same change feed (``spark/table_reader.py``), and a plan, which
+starts no JVM, reads it by delta-rs (``monitor/estimate.py``).
 https://docs.delta.io/latest/delta-streaming.html
 """
 
