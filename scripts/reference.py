@@ -22,7 +22,7 @@ from pydantic_core import core_schema
 
 from scripts import made_files
 from scripts.reference_cases import cases
-from scripts.reference_errors import environment, error_classes, errors_page
+from scripts.reference_errors import environment, errors_page
 from scripts.reference_operators import operators_page
 from scripts.reference_reader_options import reader_options_page
 from scripts.reference_text import apart as _apart
@@ -49,6 +49,9 @@ from sluicegate.tools.testing import job as of_cases
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 SCHEMA = "pipeline.schema.json"
+# Headings of the fields of a part, and of those that tables of all layers have.
+FIELDS = ("field", "type", "default", "meaning")
+EVERY_TABLE = "fields of every table"
 # Of an option that at least one in so many commands has, the page has one row for all of them.
 SHARE = 4
 MADE = "*`make docs` writes this page from the program itself: edit the docstrings and help texts that it shows.*"
@@ -113,8 +116,6 @@ def _overview() -> Iterable[str]:
         "[Every error code with causes and remedies](reference/errors.md), and the"
         " [exit codes](reference/errors.md#exit-codes). Offline: `sluicegate help SG208`."
     )
-    codes = [f"[{one.code}](reference/errors.md#{one.code.lower()})" for one in error_classes()]
-    yield " · ".join(codes)
     yield "## Environment"
     yield "[Every environment variable](reference/environment.md) that commands and jobs read."
 
@@ -164,7 +165,7 @@ def _options(
     if own:
         yield _table(headings, own)
     if names := _names(row for row in rows if row in shared):
-        yield f"Also [{heading}](#{slug(heading)}): {names}."
+        yield f"[Shared](#{slug(heading)}): {names}."
 
 
 def _is_option(option: Any) -> bool:
@@ -356,16 +357,31 @@ def _definition(whole: Mapping[str, Any]) -> Iterator[str]:
         " language server take it from the first line of the file:"
     )
     yield "```yaml\n# yaml-language-server: $schema=../../docs/pipeline.schema.json\n```"
-    yield from _part("", whole, whole["$defs"], {})
+    parts = whole["$defs"]
+    shared = _shared_fields(parts)
+    yield from _part("", whole, parts, shared, {})
+    yield f"## {EVERY_TABLE.capitalize()}"
+    yield _table(FIELDS, shared)
 
 
-def _part(place: str, part: Mapping[str, Any], parts: Mapping[str, Any], described: dict[str, str]) -> Iterator[str]:
+def _shared_fields(parts: Mapping[str, Any]) -> list[list[str]]:
+    """The rows that tables of all layers have, word for word."""
+    models = {"bronze.NAME": "BronzeTable", "silver.NAME": "SilverTable", "gold.NAME": "GoldTable"}
+    bronze, silver, gold = (_field_rows(parts[model], place)[0] for place, model in models.items())
+    return [row for row in bronze if row in silver and row in gold]
+
+
+def _part(
+    place: str, part: Mapping[str, Any], parts: Mapping[str, Any], shared: Collection[Sequence[str]],
+    described: dict[str, str],
+) -> Iterator[str]:  # fmt: skip
     """A part of the definition with its fields, and then the parts in it.
 
     Args:
         place: where it is.
         part: its schema.
         parts: the schemas of all parts, by their models.
+        shared: rows of the fields that every table has.
         described: fields that the page has already, each with its place; what has the same fields refers to it.
     """
     yield f"## {place or 'Top level'}"
@@ -375,6 +391,14 @@ def _part(place: str, part: Mapping[str, Any], parts: Mapping[str, Any], describ
         return
     described[fields] = place
     yield str(part["description"])
+    rows, inner = _field_rows(part, place)
+    yield from _options(FIELDS, rows, shared, EVERY_TABLE)
+    for at, model in inner.items():
+        yield from _part(at, parts[model], parts, shared, described)
+
+
+def _field_rows(part: Mapping[str, Any], place: str) -> tuple[list[list[str]], dict[str, str]]:
+    """A row for each field of a part, and the models of the parts below it by their places."""
     rows, inner = [], {}
     for name, field in part["properties"].items():
         default = field.get("default")
@@ -384,9 +408,7 @@ def _part(place: str, part: Mapping[str, Any], parts: Mapping[str, Any], describ
         inner.update(below)
         needed = name in part.get("required", ())
         rows.append([_code(name), kind, "required" if needed else shown, str(field["description"])])
-    yield _table(["field", "type", "default", "meaning"], rows)
-    for at, model in inner.items():
-        yield from _part(at, parts[model], parts, described)
+    return rows, inner
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ def _error(one: type[errors.SluicegateError]) -> Iterator[str]:
     yield "What to do:"
     yield "\n".join(f"- {remedy}" for remedy in found.remedies)
     if found.page:
-        yield f"More: [docs/{found.page}](../{found.page})"
+        yield f"[docs/{found.page}](../{found.page})"
 
 
 def _link(one: type[errors.SluicegateError]) -> str:

@@ -123,9 +123,9 @@ def reader_options_page() -> Iterator[str]:
     yield f"These are accepted, and change no value: {names}."
     yield "### Refused"
     fields = [name for name, reason in reader_options.REFUSED.items() if reason == FIELD and name in BRONZE_FIELDS]
-    yield f"Write these beside `path`: {', '.join(map(code, fields))}."
-    refused = {name: reason for name, reason in reader_options.REFUSED.items() if name not in fields}
-    yield table(["option", "why"], [[code(name), reason] for name, reason in refused.items()])
+    refused = [name for name in reader_options.REFUSED if name not in fields]
+    yield f"The error says what to do instead: {', '.join(map(code, refused))}."
+    yield f"These are fields: write them beside `path`: {', '.join(map(code, fields))}."
     yield "## Fields of the table"
     meanings = "pipeline-yaml.md#bronzename"
     yield f"[What each means]({meanings}); `format: kafka` has [further ones]({meanings}kafka)."

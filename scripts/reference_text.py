@@ -9,8 +9,11 @@ from typing import Any
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown; an empty cell takes no room."""
-    lines = [heads, ["---"] * len(heads), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    """A table in Markdown, without columns that no row fills; an empty cell takes no room."""
+    cells = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    filled = [place for place in range(len(heads)) if any(row[place] for row in cells)]
+    shown = [[line[place] for place in filled] for line in [heads, *cells]]
+    lines = [shown[0], ["---"] * len(filled), *shown[1:]]
     return "\n".join(" ".join(["|", *(f"{cell} |" if cell else "|" for cell in line)]) for line in lines)
 
 

@@ -55,12 +55,12 @@ class Pipeline(Header):
         name: its name, also that of its folder.
         description: what it is for.
         schedule: cron expression with five fields, in UTC; without it runs start by hand, or by the trigger, only.
-        queueUrl: URL of an SQS queue with the event notifications of the landing bucket: with ``trigger``, its messages
-            start runs, and landing is listed only every ten minutes.
-        trigger: ``file_arrival``: in Airflow a run also starts when files have landed; scheduled runs then take in what
-            no run was started for, and wait for nothing.
-        tasks: ``layers``: in Airflow each layer is a task with a spark-submit of its own; ``run``: one task runs all
-            of them in one Spark, and is retried as a whole.
+        queueUrl: URL of an SQS queue with the event notifications of the landing bucket: with ``trigger``, its
+            messages start runs.
+        trigger: ``file_arrival``: in Airflow a run also starts when files have landed; scheduled runs then wait for
+            nothing.
+        tasks: ``layers``: in Airflow each layer is a task with its own spark-submit; ``run``: one task runs all of
+            them in one Spark.
         owner: who answers for it.
         tags: its tags in Airflow.
         notify: notifiers for failed or successful runs in Airflow.
@@ -69,14 +69,13 @@ class Pipeline(Header):
         maintenance: schedule and retention of OPTIMIZE and VACUUM.
         verify: schedule of verification, and the share that it compares.
         database: database of its tables in the catalog.
-        params: parameters by name, which stand as ``${param:name}`` in paths, options and SQL.
-        targets: environments by name, each with a lake of its own; without them there is that of the settings alone.
+        params: parameters by name, for ``${param:name}`` in paths, options and SQL.
+        targets: environments by name, each with its own lake.
         bronze: tables of files as they came.
         silver: tables of evaluated records.
         gold: tables computed from silver, and from each other.
-        views: queries by name, each the name of a file or a text, that queries of silver and gold, and of rules about a
-            whole table, read as if they were tables. They have no data of their own: a view is a WITH of each query
-            that reads it.
+        views: queries by name, as a file name or text, that queries of silver, gold and rules about a whole table
+            read like tables. A view has no data: it is a WITH of each query that reads it.
     """
 
     bronze: dict[str, BronzeTable] = {}

@@ -30,10 +30,9 @@ class Notify(Part):
     """An Airflow notifier that is called when a run ends.
 
     Attributes:
-        when: ``failure``: a run of the pipeline failed; ``success``: one succeeded; ``task_failure``: a task failed for
-            good. For this the templates of the notifier have ``error``: ``{{ error.sentence }}``, ``{{ error.code }}``,
-            ``{{ error.help }}`` and ``{{ error.link }}``, the address of the task's page. ``warning``: an alert came to
-            its limit ``warn``; ``error`` is about this one.
+        when: ``failure``, ``success``: a run of the pipeline has failed or succeeded; ``task_failure``: a task has
+            failed for good; ``warning``: an alert has exceeded its limit ``warn``. Templates of the last two have
+            ``{{ error.sentence }}``, ``{{ error.code }}``, ``{{ error.help }}`` and ``{{ error.link }}``.
         notifier: the class, as ``airflow.providers.smtp.notifications.smtp.SmtpNotifier``.
         arguments: arguments of the class, such as a connection's id and recipients. Secrets belong in the connection.
     """

@@ -86,9 +86,8 @@ class BronzeTable(Described, Ruled):
         format: format of the files; ``delta``: the rows of the Delta table at ``path``; ``kafka``: the records of
             topics.
         kafka: the topics, of ``format: kafka``. Fields about files do not go with that.
-        dialect: how CSV writes a quote within a quoted value. ``rfc4180``: it is doubled, and a backslash is a
-            backslash; a record whose quotes contradict each other is corrupt. ``spark``: a backslash stands before it,
-            and quotes are not checked.
+        dialect: quotes within quoted values of CSV. ``rfc4180``: they are doubled, and a record with contradictory
+            quotes is corrupt. ``spark``: a backslash precedes them, and quotes are not checked.
         options: options of Spark's reader, as Spark takes them.
         schema_: ``schema`` of the definition: all columns with their types, as DDL.
         schemaHints: types of some columns, as DDL; the others are inferred. ``profile.zip STRING`` is a field inside of
@@ -96,17 +95,17 @@ class BronzeTable(Described, Ruled):
         inferColumnTypes: whether new columns of JSON, CSV and XML files get the types that their values have; they are
             text otherwise.
         schemaEvolutionMode: treatment of a new field. ``addNewColumns``, the default without a schema: it becomes a
-            column. ``addNewColumnsWithTypeWidening``: so it does, and columns are widened to wider types. ``rescue``,
-            ``none`` (the default with a schema): its values are rescued. ``failOnNewColumns``: nothing is read until
-            the definition names it.
+            column. ``addNewColumnsWithTypeWidening``: types are widened, too. ``rescue``, ``none`` (the default
+            with a schema): its values are rescued. ``failOnNewColumns``: nothing is read until the definition names
+            it.
         singleVariantColumn: the one column that has each record of JSON, CSV or XML files as a VARIANT; the files need
             no schema then, and reading takes longer.
-        rescuedDataColumn: ``none``, for JSON lines only, turns rescued data off, which is faster: a record with a value
-            that does not fit is corrupt then.
+        rescuedDataColumn: ``none``, for JSON lines only, turns rescued data off, which is faster: a record with a
+            value that does not fit is then corrupt.
         readerCaseSensitive: whether a column's name in another case is another name, whose values are rescued.
-        columnNames: names of columns. ``landed``: those of the fields; a field whose name no column can have is
-            rescued. ``normalized``: ``us_gross`` for a field ``US Gross``; of two fields with one such name the second
-            is rescued. Hints and a schema say the columns' names.
+        columnNames: ``landed``: columns have the names of the fields; a field with an impossible name is rescued.
+            ``normalized``: ``us_gross`` for a field ``US Gross``; of two fields with one such name the second is
+            rescued. Hints and a schema use the columns' names.
         partitionColumns: columns to take from ``name=value`` folders in the paths of files.
         pathGlobFilter: pattern that the names of files must match.
         modifiedAfter: only files modified after this time (UTC, as 2024-05-01 or 2024-05-01T12:00:00) are read.
@@ -115,8 +114,8 @@ class BronzeTable(Described, Ruled):
         allowOverwrites: whether a file that changed is read again, its rows replacing those that it gave before.
         maxFilesPerTrigger: maximum number of files of a ledger batch, which is one commit.
         maxBytesPerTrigger: maximum bytes of a ledger batch, as 4096 or ``512m``; the file that passes it is included.
-        maxRecordBytes: maximum bytes of a record in memory: a line, or a whole file of multi-line JSON, of
-            ``wholetext`` or of ``binaryFile``; as 4096 or ``512m``. A file with more fails, the others are ingested.
+        maxRecordBytes: maximum bytes of a record: a line, or a whole file of multi-line JSON, ``wholetext`` or
+            ``binaryFile``; as 4096 or ``512m``. A file with more fails, the others are ingested.
         maxFileBytes: maximum bytes of a file, decompressed; a file with more fails, the others are ingested.
         settleSeconds: files that changed in the last so many seconds are left for the next run.
         expect_files_within: time span, as ``24 hours``, within which new files, or versions of ``delta``, are expected;
@@ -131,12 +130,12 @@ class BronzeTable(Described, Ruled):
             ``expect_or_fail``; no record is dropped.
         expect_all: conditions by name; records that break them are counted.
         expect_all_or_fail: conditions by name; records that break one fail the run.
-        expect_table: rules about the whole table by name: what it would be is held to them before each commit.
+        expect_table: rules about the whole table by name, checked before each commit.
         comment: what the table is, for people; the table's comment in Delta.
         column_comments: comments of its columns by name.
-        table_properties: properties of the Delta table: names of yours, and those of Delta's that only tune how files
-            are written.
-        tags: names with values, which are properties of the table, too, and stand in ``extra`` of its asset in Airflow.
+        table_properties: properties of the Delta table: your own, and those of Delta that only tune how files are
+            written.
+        tags: names with values, stored as properties of the table and in ``extra`` of its asset in Airflow.
     """
 
     path: Location

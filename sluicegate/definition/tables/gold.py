@@ -28,12 +28,11 @@ class GoldTable(MadeTable, streaming.Streamed, Ruled):
 
     Attributes:
         sql: the query, as the name of a file in the pipeline's folder or as text.
-        python: a function in a file of the pipeline's folder, ``file.py:function``. It is called with the tables under
-            ``reads``, DataFrames by name, and returns the table's rows: all of them, whenever one of these changed.
+        python: a function in the pipeline's folder, ``file.py:function``. It is called with the tables under
+            ``reads``, DataFrames by name, and returns all rows, whenever one of these changed.
         reads_: ``reads`` of the definition: the tables that ``python`` is called with.
-        refresh: ``auto``: from what changed, or from everything where that is faster; ``incremental``: from what
-            changed, and it is a mistake if that is impossible; ``full``: full recompute whenever a table that it reads
-            changes.
+        refresh: ``auto``: from what changed, or from everything if that is faster; ``incremental``: from what
+            changed, or a validation error; ``full``: a full recompute whenever a source changes.
         mode: makes it a streaming aggregation: ``complete``: all groups in each batch; ``update``: groups with new
             rows; ``append``: each once, when the watermark passes it.
         withWatermark: event-time column of the table that is read, and the delay allowed for late rows.
@@ -42,14 +41,14 @@ class GoldTable(MadeTable, streaming.Streamed, Ruled):
         expect_all: conditions by name; rows that break them are kept and counted.
         expect_all_or_drop: conditions by name; rows that break one are not in the table.
         expect_all_or_fail: conditions by name; rows that break one fail the run, and the table stays as it was.
-        expect_table: rules about the whole table by name: what it would be is held to them before each commit.
-        lineage: with ``python``, columns by name with those that they come from, ``[orders.price, orders.tax]``; what
-            is not named here may come from all that the function reads.
+        expect_table: rules about the whole table by name, checked before each commit.
+        lineage: with ``python``, the source columns of its columns, as ``[orders.price, orders.tax]``; a column
+            that is not named may come from everything that the function reads.
         comment: what the table is, for people; the table's comment in Delta.
         column_comments: comments of its columns by name.
-        table_properties: properties of the Delta table: names of yours, and those of Delta's that only tune how files
-            are written.
-        tags: names with values, which are properties of the table, too, and stand in ``extra`` of its asset in Airflow.
+        table_properties: properties of the Delta table: your own, and those of Delta that only tune how files are
+            written.
+        tags: names with values, stored as properties of the table and in ``extra`` of its asset in Airflow.
     """
 
     reads_: Names = Field([], alias="reads")

@@ -87,15 +87,15 @@ class KafkaSource(Part):
         topic: the topic.
         topics: several topics.
         topic_pattern: regular expression that the whole name of a topic matches; new topics are found by each run.
-        starting_offsets: where the first run begins: ``earliest``, with all records that the topics have, or
-            ``latest``, with those that come after it. Partitions that come later are read from their beginning.
+        starting_offsets: where the first run begins: ``earliest``, with all records, or ``latest``, with those that
+            come after it. Later partitions are read from their beginning.
         value: what the value of a record is: ``json``, an object whose fields become columns; ``text`` or ``binary``,
             one column ``value``.
         key: whether ``_key`` is text or binary.
         isolation: ``read_committed`` leaves out records of transactions that were aborted, and waits for the end of
             those that are open; ``read_uncommitted`` has them all.
-        data_loss: what is done when records are gone that were not read yet: ``fail`` stops the table until a person
-            decides, ``skip`` continues after them, and enters their offsets into the ledger as skipped.
+        data_loss: when records are gone that were not read yet, ``fail`` stops the table until a person decides,
+            and ``skip`` continues after them and enters their offsets into the ledger as skipped.
         maxRecordsPerBatch: maximum number of records of a ledger batch, which is one commit.
         security: options of Kafka's clients by Kafka's own names, such as ``security.protocol``. Secrets come from the
             environment.

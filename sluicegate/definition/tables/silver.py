@@ -37,36 +37,33 @@ class SilverTable(MadeTable, Ruled):
     and not beside them. Names of expectations are unique across all fields.
 
     Attributes:
-        sql: the query, as the name of a file in the pipeline's folder or as text. A UNION ALL of queries with STREAM(…)
-            is a table with a flow for each, which has the name of its stream.
-        python: the transform, as a file in the pipeline's folder and a function at its top level, ``file.py:function``.
-            It is called with the batch of records, a DataFrame, and the tables of ``lookups`` by name, and returns a
-            DataFrame that keeps ``_chunk`` and ``_pos``.
+        sql: the query, as the name of a file in the pipeline's folder or as text. Each branch of a UNION ALL over
+            ``STREAM(…)`` is a flow with the name of its stream.
+        python: the transform, ``file.py:function``, in the pipeline's folder. It is called with the batch, a
+            DataFrame, and the tables of ``lookups`` by name, and returns a DataFrame that keeps ``_chunk`` and
+            ``_pos``.
         from_: ``from`` of the definition: the table that ``python`` or ``apply_changes`` reads record by record.
-        flows: the flows that fill the table together, by name, each with a query or function of its own over the table
-            that it follows. Columns are matched by name.
-        lookups: for each other table that is read, the effect of its changes. ``follow``, the default: affected rows
-            are updated. ``as_of_run``: rows keep the values of their run. With ``python`` all tables that it may read
-            are listed here.
+        flows: the flows that fill the table, by name, each with its own query or function. Columns are matched by
+            name.
+        lookups: effect of changes of each other table that is read. ``follow``, the default: affected rows are
+            updated. ``as_of_run``: rows keep the values of their run. ``python`` may read only tables that are
+            listed here.
         apply_changes: for records that are changes (CDC): how they are applied.
         apply_changes_from_snapshot: for records that are snapshots of all rows: how they are applied.
         keys: columns that identify a row; of several records with the same keys one wins.
         sequence_by: column by which the latest of them wins.
         event_time: event-time column.
-        rows: rows that a record may give. ``one``: a query that makes several of one stops the run. ``many``: as many
-            as the query or the function makes of it, each with its number in ``_record_row``; a record that gives none
-            is set aside.
-        quarantine: with ``rows: many``, what goes to the quarantine table for a row that breaks a rule. ``row``: that
-            row. ``record``: all rows of its record.
-        rescued: what happens to a record that bronze could not parse, or of which it rescued a value of a column that
-            the transform reads. ``quarantine``: it goes to the quarantine table. ``keep``: it becomes a row with NULL
-            in its place. ``fail``: it fails the run. A query that names ``_rescued_data`` or ``_corrupt_record``
-            decides itself.
-        maxBytesPerTrigger: bytes of the source's files that one batch takes in, as 4096 or ``512m``. The rest is taken
-            in by further batches of the same run, each a commit. A full refresh of an existing table,
-            ``apply_changes_from_snapshot`` and a table with ``expect_table`` take in all.
-        schema_: ``schema`` of the definition: columns with their types, as DDL, which the table has first and in this
-            order. A value that does not fit its type, or would lose digits by it, is quarantined.
+        rows: rows that a record may give. ``one``: a second row stops the run. ``many``: any number, each with its
+            number in ``_record_row``; a record without rows is set aside.
+        quarantine: with ``rows: many``, what a row that breaks a rule sends to quarantine: itself (``row``) or all
+            rows of its record (``record``).
+        rescued: treatment of a corrupt record, or of one with a rescued value in a column that the transform reads.
+            ``quarantine``: it goes to quarantine. ``keep``: the value is NULL. ``fail``: the run fails. A query
+            that names ``_rescued_data`` or ``_corrupt_record`` decides itself.
+        maxBytesPerTrigger: bytes of the source's files in one batch and commit, as 4096 or ``512m``. A full refresh
+            of an existing table, ``apply_changes_from_snapshot`` and ``expect_table`` take everything in one batch.
+        schema_: ``schema`` of the definition: columns with their types, as DDL, which come first and in this order.
+            A value that its type does not hold exactly is quarantined.
         schemaEvolutionMode: treatment of a new column of the transform. ``addNewColumns``: it is added. ``none``: it is
             left out. ``failOnNewColumns``: nothing is written until the definition names it.
         expectations_: ``expectations`` of the definition: conditions by name, each with its action.
@@ -74,17 +71,17 @@ class SilverTable(MadeTable, Ruled):
         expect_all_or_drop: conditions by name; rows that break one are dropped.
         expect_all_or_quarantine: conditions by name; rows that break one go to the quarantine table.
         expect_all_or_fail: conditions by name; rows that break one fail the run.
-        expect_table: rules about the whole table by name: what it would be is held to them before each commit.
+        expect_table: rules about the whole table by name, checked before each commit.
         pii: columns with personal data; if there are any, the pipeline's jobs show no values in their output.
-        deidentified: a de-identified copy of the table, with a treatment by column: ``hmac`` pseudonymises it, ``mask``
-            hides it, ``drop`` leaves it out. Each column of ``pii`` must be named; others are copied as they are.
-        lineage: with ``python``, columns by name with those that they come from, ``[orders.price, orders.tax]``; what
-            is not named here may come from all that the function reads.
+        deidentified: a copy of the table without personal data: each column of ``pii`` with ``hmac`` (a pseudonym),
+            ``mask`` or ``drop``. Others are copied unchanged.
+        lineage: with ``python``, the source columns of its columns, as ``[orders.price, orders.tax]``; a column
+            that is not named may come from everything that the function reads.
         comment: what the table is, for people; the table's comment in Delta.
         column_comments: comments of its columns by name.
-        table_properties: properties of the Delta table: names of yours, and those of Delta's that only tune how files
-            are written.
-        tags: names with values, which are properties of the table, too, and stand in ``extra`` of its asset in Airflow.
+        table_properties: properties of the Delta table: your own, and those of Delta that only tune how files are
+            written.
+        tags: names with values, stored as properties of the table and in ``extra`` of its asset in Airflow.
     """
 
     from_: str | None = Field(None, alias="from")

@@ -53,11 +53,11 @@ class TableRule(Part):
     Attributes:
         rows: number of rows that the table has: ``{min: 1, max: 1000}``.
         unique: columns of which no two rows have the same values; NULL is a value here, as in GROUP BY.
-        foreign_key: columns whose values are in the table ``references``; a row with NULL in one of them needs none.
-        references: the table of a foreign key, with the columns where they are called otherwise there, as
-            ``patients`` or ``patients (mrn)``: of the same layer or one before it.
-        sql: a query that must give no row, as text or as the name of a file in the pipeline's folder. It may read the
-            table itself, as it would be, and tables of the same layer or one before it.
+        foreign_key: columns whose values are in the table ``references``; NULL passes.
+        references: the table of a foreign key, of the same layer or one before it; with its columns if they have
+            other names, as ``patients (mrn)``.
+        sql: a query that must return no row, as text or as a file name. It may read the table itself, as it would
+            be, and tables of the same layer or one before it.
     """
 
     rows: RowCount | None = None

@@ -18,6 +18,7 @@ import yaml
 from typer.exceptions import TyperException
 
 from scripts import reference
+from scripts.reference_errors import error_classes
 from sluicegate import errors
 from sluicegate.cli import app
 from sluicegate.definition import load_file
@@ -113,11 +114,11 @@ def check_error(error: type[errors.SluicegateError]) -> None:
 
 
 def test_an_error_has_an_anchor_and_its_line_in_the_overview() -> None:
-    assert offenders(check_error, reference.error_classes(), lambda error: error.code) == []
+    assert offenders(check_error, error_classes(), lambda error: error.code) == []
 
 
 def test_a_code_belongs_to_one_error() -> None:
-    codes = [error.code for error in reference.error_classes()]
+    codes = [error.code for error in error_classes()]
     assert len(codes) == len(set(codes))
 
 
