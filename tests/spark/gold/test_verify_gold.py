@@ -97,21 +97,21 @@ def test_gold_that_is_other_than_its_query_gives_is_told_by_key(
     found = verified(world)
     kept_found = found["kept"]
     assert (kept_found.kind, kept_found.mend) == ("wrong", "sluicegate run w --full-refresh kept")
-    assert kept_found.what.startswith("4 rows differ from its query: ")
+    assert kept_found.what.startswith("4 rows differ from the result of its query: ")
     stale = "g = 'e' has s = 1000000000000001.0 in place of s = 1000000000000002.0"
     assert stale in kept_found.what
-    assert found["distinct"].what == f"1 row differs from its query: {stale}"
+    assert found["distinct"].what == f"1 row differs from the result of its query: {stale}"
     assert "g = 'a', n = 6, " in kept_found.what
     assert "is missing" in kept_found.what
     assert "g = 'd' has n = 7, t = " in kept_found.what
-    assert "should have n = 6, t = " in kept_found.what
+    assert "in place of n = 6, t = " in kept_found.what
     assert "g = 'b'" in kept_found.what
     assert "should not exist" in kept_found.what
-    assert found["windowed"].what.startswith("1 row differs from its query: id = 5, ")
+    assert found["windowed"].what.startswith("1 row differs from the result of its query: id = 5, ")
 
-    assert found["zeros"].what.startswith("2 rows differ from its query: ")
+    assert found["zeros"].what.startswith("2 rows differ from the result of its query: ")
     assert "id = 2 has z = 0.0 in place of z = -0.0" in found["zeros"].what
-    assert (found["tops"].kind, found["tops"].what[:30]) == ("wrong", "2 rows differ from its query: ")
+    assert (found["tops"].kind, found["tops"].what[:42]) == ("wrong", "2 rows differ from the result of its query")
 
     # The job tells the same of a sample of all, one line for each finding.
     capsys.readouterr()
