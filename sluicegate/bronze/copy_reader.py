@@ -44,7 +44,7 @@ def read(by: Reader, copy: CopyOptions, paths: Sequence[str], *, strict: bool = 
         by: reader of the table's files by the copy's options, all but its SELECT.
         copy: options of the copy.
         paths: paths as in the ledger.
-        strict: whether a field that neither they nor other files of the copy have is an error. Else it is NULL.
+        strict: whether a field that no file of the copy has is an error; otherwise it is NULL.
 
     Raises:
         SchemaMismatch: a field is missing, or the SELECT gives columns that are not allowed.

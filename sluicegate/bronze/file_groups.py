@@ -19,14 +19,14 @@ class Group:
     """Files that are read together.
 
     Attributes:
-        fields: the fields that they have, those of JSON with the types of their values.
+        fields: fields of the files, those of JSON with the types of their values.
         paths: the files.
         mode: ``native``: by Spark's reader for the format; ``lines``: each text by itself; ``elements``: what is whole
             of damaged arrays, one by one; ``variant``: each record as one VARIANT; ``undecoded``: each line as a
             corrupt record, from files of ``text_decoder``; ``records``: each record of a CSV file by itself.
         whole: whether a text of the modes ``lines`` and ``variant`` is a whole file.
-        stored: how fields are stored that Spark would not read, by their names.
-        unreadable: why fields cannot be read, by their names; they are not among ``fields``.
+        stored: stored form of fields that Spark cannot read, by name.
+        unreadable: reason of each unreadable field by name; these are not in ``fields``.
     """
 
     fields: list[StructField]

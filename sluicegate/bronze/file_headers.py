@@ -114,7 +114,7 @@ def header(path: str, options: Mapping[str, str], separator: str) -> dict[str, A
 
     Args:
         path: the file.
-        options: the reader's options by their names in small letters.
+        options: reader options by lower-case name.
         separator: one character.
     """
     quote = options.get("quote", '"')

@@ -40,10 +40,10 @@ class SizeLimits(NamedTuple):
 
     Attributes:
         record: bytes of a record.
-        file: bytes of a file, unpacked.
+        file: bytes of a decompressed file.
         whole: whether a file is held in memory as one.
-        lines: whether a line is.
-        separator: what ends a line, if the definition says so.
+        lines: whether a line is held in memory as one.
+        separator: line separator, if the definition sets one.
     """
 
     record: int
@@ -87,7 +87,7 @@ def too_large(
     """Return the files that are larger than the definition allows, each with the reason.
 
     Args:
-        session: the Spark session; its executors unpack the files that must be read to know.
+        session: the Spark session; its executors read the files whose listed size does not decide.
         table: the table's definition.
         paths: the files.
         sizes: their sizes as listed; missing ones are looked up.

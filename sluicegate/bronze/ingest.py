@@ -123,8 +123,8 @@ class _Write(NamedTuple):
     """Way in which a ledger batch is written.
 
     Attributes:
-        writer: writes its records in place of others; None to append them.
-        rows: gives the rows that the table has then; None where it is only appended to.
+        writer: writer that replaces other rows; None to append.
+        rows: returns the table's rows after the write; None if it only appends.
     """
 
     writer: DataFrameWriter | None
@@ -136,10 +136,10 @@ class Chunk:
     """Ledger batch on its way into one commit.
 
     Attributes:
-        rewrites: whether the table may have rows of this very ledger batch, which are replaced.
-        places: locations of files that were taken away from landing.
+        rewrites: whether the table may have rows of this ledger batch, which are replaced.
+        places: locations of files that were moved out of landing.
         newer: a few files of later ledger batches.
-        decoded: copies of files that Spark would not read right; None for what is no file.
+        decoded: copies of files that Spark would misread; None for sources without files.
     """
 
     batch: Batch
@@ -190,7 +190,7 @@ class Chunk:
 
         If the options of a copy cannot be applied, these are all files.
 
-        Nobody can correct these any more, and later ledger batches must not wait: the next copy reads these files.
+        The options can no longer be corrected, and later batches must not wait: the next copy reads these files.
         """
         try:
             private = self.batch.flow.private
@@ -229,7 +229,7 @@ class Chunk:
     def _differing(self) -> dict[str, Failure]:
         """Return the files whose row count differs from the manifest, as when they change while they are read.
 
-        Rows are counted by file only if their total is not that of the manifest.
+        Rows are counted by file only if their total differs from the manifest.
         """
         table = tables.table_at(self.batch.flow.target)
         if self.table.format == "xml":
@@ -312,7 +312,7 @@ class Chunk:
     def _few(self, size: int) -> bool:
         """Return whether the records are certainly few and small.
 
-        Of other formats, a small file may hold very much, and an expression may make much of a small value.
+        In other formats a small file may have much data, and an expression may enlarge a small value.
         """
         text = self.table.format in ("json", "csv") and all(path.endswith(TEXT) for path in self.read)
         text = text and not self.copy.selects

@@ -68,7 +68,7 @@ class JsonValues(JsonFiles):
     def _exact(self, own: StructField) -> Expression:
         """Return a field's value; a number as text with its original digits, not those of a double.
 
-        They are looked up by the field's name, which must stand in the value once, and only if they are that number.
+        The digits are found by the field's name, which must occur once in the value, and only if they equal the number.
         """
         from pyspark.sql import functions as F
         from pyspark.sql.types import StringType
@@ -105,9 +105,9 @@ class KafkaReader(Reader):
     """Reader of offset ranges for one bronze table, whose paths are those of the ledger.
 
     Attributes:
-        connection: options of Spark's reader by which it connects.
+        connection: options with which Spark's reader connects.
         begins: number of the first record of each range within its ledger batch, by the range's path.
-        parts: what is to be read of each range, by its path.
+        parts: part to read of each range, by its path.
     """
 
     connection: Mapping[str, str] = field(default_factory=dict)

@@ -50,10 +50,10 @@ def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake, there: T
         name: the bronze table.
         table: its definition.
         at: the lake.
-        there: what the brokers had when the run began.
+        there: the brokers' offsets at the start of the run.
 
     Raises:
-        RecordsLost: records of a range are gone, or a topic is not the one that it was.
+        RecordsLost: records of a range are gone, or a topic was re-created.
         LandingMissing: a topic was deleted.
         BrokerUnreachable: the brokers no longer answer.
         SchemaMismatch: a column's type differs from the definition, or a new column is not allowed.
@@ -97,7 +97,7 @@ class KafkaChunk(Chunk):
     """Ledger batch of ranges on its way into one commit.
 
     Attributes:
-        there: what the brokers have.
+        there: the brokers' offsets.
     """
 
     there: TopicOffsets = field(default_factory=lambda: TopicOffsets({}, {}, {}))
@@ -136,7 +136,7 @@ class KafkaChunk(Chunk):
         """Return what the brokers still have of each range; the rest is added to ``damaged``.
 
         Raises:
-            RecordsLost: some is gone, and the definition does not say to go on.
+            RecordsLost: records are gone, and the definition has ``data_loss: fail``.
         """
         parts = {}
         for path in paths:

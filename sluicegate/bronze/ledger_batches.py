@@ -44,7 +44,7 @@ class Pace:
 
     Args:
         name: the bronze table.
-        batches: entries of all ledger batches to take in.
+        batches: entries of all ledger batches to process.
     """
 
     def __init__(self, name: str, batches: Sequence[list[Entry]]) -> None:
@@ -58,7 +58,7 @@ class Pace:
         Args:
             number: number of the ledger batch.
             files_read: its files.
-            rows: gives the rows that it has made.
+            rows: returns the number of rows that it gave.
         """
         self.left = Amount(self.left.files - files_read.files, self.left.bytes - files_read.bytes)
         moment = time.monotonic()

@@ -37,11 +37,11 @@ class RawReader:
 
     Attributes:
         session: the Spark session.
-        schema: what is known of the table's columns.
-        damaged: files of which a part or nothing was read, and why; filled in by reading.
+        schema: known columns of the table.
+        damaged: files that were not read in full, with the reason; filled while reading.
         sizes: bytes of files, as listed.
-        records: number of records by the files' own metadata; filled in by reading.
-        decoded: copies of files that Spark would not read right; None for what is no file.
+        records: number of records by the files' own metadata; filled while reading.
+        decoded: copies of files that Spark would misread; None for sources without files.
     """
 
     session: SparkSession

@@ -27,7 +27,7 @@ class Checked:
 
     Attributes:
         records: the records.
-        facts: what their commit says of the rules.
+        facts: facts on the rules for the commit.
         batch: the batch, whose report gets the counts once the records are committed for good (``count``).
         table: the definition of the table.
     """
@@ -41,7 +41,7 @@ class Checked:
         """Check the table as it would be against the rules for the whole table, as the last step before its commit.
 
         Args:
-            whole: all rows that it would have; None if these records are only added.
+            whole: all rows of the table after the write; None if records are only appended.
 
         Raises:
             TableRuleFailed: the table would break a rule; ``{table}_rejected`` has the violating rows.
@@ -56,7 +56,7 @@ class Checked:
     def count(self) -> None:
         """Add the counts of these records to the batch's report.
 
-        Not before it is certain that they stay: a ledger batch whose file changes while it is read is committed anew.
+        Called once the records certainly stay: a batch whose file changes while it is read is committed again.
         """
         report = self.batch.report
         for rule, counts in self.facts.get("expectations", {}).items():
@@ -87,8 +87,8 @@ def checked(batch: Batch, table: BronzeTable, records: DataFrame, *, few: bool) 
     Args:
         batch: the batch.
         table: its definition.
-        records: the records that are to be committed.
-        few: whether they are few.
+        records: records to commit.
+        few: whether the records are few.
 
     Raises:
         ExpectationFailed: a rule refuses the records; ``{table}_rejected`` has the violating ones.

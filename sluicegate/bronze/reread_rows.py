@@ -39,7 +39,7 @@ class ArchivedLocations:
         lake: the lake.
         name: the bronze table.
         folder: its landing folder, as the ledger's paths begin.
-        places: where each file is that was taken away, by its path in the ledger; filled in by ``find``.
+        places: present place of each moved file, by its path in the ledger; filled by ``find``.
     """
 
     lake: layout.Lake
@@ -51,7 +51,7 @@ class ArchivedLocations:
         """Locate the files of some ledger entries.
 
         Returns:
-            files that were taken away and are nowhere any more, or are links by now that lead out of landing, with the
+            files that were moved and no longer exist, or that are now links out of landing, with the
             reason and whether to try again.
         """
         self.places, lost, inside = {}, {}, []
@@ -123,7 +123,7 @@ class Former:
     """Rows of a bronze table that are replaced: those from earlier reads of some files.
 
     Attributes:
-        ranges: ledger batches whose rows go, by the path that the rows have.
+        ranges: ledger batches whose rows are replaced, by the rows' path.
         chunks: ledger batches that had files of these paths, in order.
     """
 
@@ -145,8 +145,8 @@ class Former:
             ledger: the ledger.
             paths: the files.
             chunk: the ledger batch.
-            files: the entries of the files, as far as they are known.
-            archived: those of the files that ``cleanSource`` moved to where they are, as they had landed.
+            files: known ledger entries of the files.
+            archived: files that ``cleanSource`` moved to their present place, with their facts at landing.
         """
         if ledger is None or not paths:
             return None
@@ -178,7 +178,7 @@ class Former:
     def condition(self, table: DeltaTable) -> str:
         """Return the predicate of the replaced rows for ``replaceWhere``; empty if the table has none.
 
-        By the names that are in the table, since Delta leaves out files of the table by them.
+        It uses names as stored in the table, since Delta skips data files by them.
         """
         parts = tables.dataset(table).scanner(["source_file"], filter=pc.field("_chunk").isin(self.chunks)).to_batches()
         sources = {name for part in parts for name in part["source_file"].unique().to_pylist() if name is not None}

@@ -26,9 +26,9 @@ class TypedFiles:
         session: the Spark session.
         table: the table's name, for messages.
         form: their format.
-        load: reads some of them by Spark.
-        damaged: files of which nothing can be read, and why; filled in by ``groups``.
-        records: number of records by the files' own metadata; filled in by ``groups``.
+        load: reads files with Spark.
+        damaged: unreadable files with the reason; filled by ``groups``.
+        records: number of records by the files' own metadata; filled by ``groups``.
     """
 
     session: SparkSession
@@ -87,7 +87,7 @@ def demand_whole(facts: dict[str, Any], table: str, fault: str) -> dict[str, Any
     Args:
         facts: metadata by paths.
         table: the table's name, for messages.
-        fault: what is the matter with a file that has an error.
+        fault: message for a file with an error.
 
     Raises:
         SourceError: a file is damaged.

@@ -36,16 +36,16 @@ def unreadable(
 ) -> dict[str, Failure]:  # fmt: skip
     """Return the unreadable files, with the reason, among files that could not be processed together.
 
-    One that failed by transient trouble, while others could be read, is to be tried again.
+    A file that failed by a transient error, while others could be read, is retried.
 
     Args:
         read: reads some files.
         paths: the files.
-        error: what was raised when they were read and written.
+        error: error of reading and writing them together.
         private: as in ``spark_errors``.
         tried: those that failed before and were to be tried again. With one of them among files of which none can be
             read, all of these are tried again by later runs, and newer files do not wait for them.
-        others: files of newer ledger batches: if one can be read, it is no trouble of the machines either.
+        others: files of newer ledger batches; if one can be read, the machines are not the cause either.
 
     Raises:
         Exception: ``error``, if it is not the files: all can be read, or none can and Spark blames no file, or it is
@@ -83,7 +83,7 @@ def _bad_among(
 ) -> dict[str, Failure]:
     """Find unreadable files by halving; all are read again, since most errors are transient.
 
-    Those that fail by transient trouble once more are added to ``passing``.
+    Files that fail by a transient error again are added to ``passing``.
     """
     try:
         read(paths).write.format("noop").mode("overwrite").save()

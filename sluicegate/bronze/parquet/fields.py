@@ -58,7 +58,7 @@ def of_field(node: SchemaNode) -> Stored:
     """How a field of a file is stored, by the rules by which Spark reads Parquet files (``ParquetSchemaConverter``).
 
     Raises:
-        Unreadable: it cannot be read.
+        Unreadable: the field cannot be read.
     """
     stored = _of(node)
     if node.repetition != REPEATED:

@@ -51,9 +51,9 @@ class SchemaNode:
     Attributes:
         name: its name.
         repetition: ``REQUIRED``, ``OPTIONAL`` or ``REPEATED``.
-        physical: how its values are stored, one of ``PHYSICAL``; empty for a group.
+        physical: physical type of its values, one of ``PHYSICAL``; empty for a group.
         length: bytes of a value of FIXED_LEN_BYTE_ARRAY.
-        logical: what they mean, one of ``LOGICAL``; INTERVAL; empty if nothing is said.
+        logical: logical type, one of ``LOGICAL``; INTERVAL; empty if none is given.
         details: ``unit`` and ``utc`` of TIME and TIMESTAMP, ``bits`` and ``signed`` of INTEGER, ``precision`` and
             ``scale`` of DECIMAL.
         children: fields of a group.

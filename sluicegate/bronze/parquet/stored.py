@@ -51,7 +51,7 @@ class Text(Stored):
     """Field whose values are text.
 
     Attributes:
-        of: makes the text of a stored value.
+        of: converts a stored value to text.
     """
 
     of: Callable[[Expression], Expression]
@@ -265,7 +265,7 @@ class StoredValue(Value):
 
     Attributes:
         all: all of it, as it is rescued.
-        lacking: condition that ``raw`` lacks a part of it; None if it never does.
+        lacking: condition that ``raw`` lacks a part of the value; None if it never does.
     """
 
     all: Expression
@@ -284,7 +284,7 @@ def value_of(stored: Stored | None, column: Column, raw: Expression, options: Ma
     """Return the value of a field for its column.
 
     Args:
-        stored: how the field is stored, if Spark would not read it.
+        stored: stored form of the field, if Spark cannot read it.
         column: its column.
         raw: the value as it is read.
         options: reader options by lower-case name.

@@ -35,8 +35,8 @@ def time(stored: Expression, digits: int) -> Expression:
     """Format a time of day, such as ``23:59:59.999``.
 
     Args:
-        stored: its milliseconds, microseconds or nanoseconds. Negative ones, which are no time, stay as they are.
-        digits: of its seconds' fraction.
+        stored: milliseconds, microseconds or nanoseconds. Negative values, which are not a time of day, stay numbers.
+        digits: digits of the fraction of a second.
     """
     from pyspark.sql import functions as F
 
@@ -86,11 +86,11 @@ def interval(stored: Expression) -> Expression:
 def decimal(stored: Expression, scale: int) -> Expression:
     """Format a decimal from its big-endian two's complement.
 
-    By Python, as no number of Spark's has as many digits; so it has no place in the function of a list or map.
+    Uses Python, as no Spark number has as many digits; so it cannot be used in functions of lists and maps.
 
     Args:
         stored: its bytes.
-        scale: number of its digits behind the point.
+        scale: number of digits after the decimal point.
     """
     from pyspark.sql import functions as F
 

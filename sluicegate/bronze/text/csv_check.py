@@ -38,10 +38,10 @@ def header_and_check(
 
     Args:
         path: the file.
-        options: the reader's options by their names in small letters.
-        separator: what stands between two values.
-        header: whether the header is to be read.
-        check: whether the file is to be checked.
+        options: reader options by lower-case name.
+        separator: separator of values.
+        header: whether to read the header.
+        check: whether to check the file.
     """
     about = {}
     if header:
@@ -176,10 +176,10 @@ class _Check:
 
     Attributes:
         grammar: characters with a meaning.
-        several: whether Spark parses the file as one, so that a record may have several lines.
+        several: whether Spark parses the file as a whole, so that a record may have several lines.
         columns: number of values of the first record.
-        ends: ends of the lines so far; Spark takes the first for that of all.
-        returns: whether a quoted text has a carriage return, which Spark leaves out where it parses a file as one.
+        ends: line endings so far; Spark uses the first for all lines.
+        returns: whether a quoted value has a carriage return, which Spark drops when it parses a file as a whole.
     """
 
     grammar: Grammar

@@ -46,7 +46,7 @@ class CsvFiles:
         table: the table's definition.
         options: reader options as Spark takes them, with those of the dialect.
         sizes: bytes of files, as listed.
-        damaged: files that cannot be read, and why; filled in.
+        damaged: unreadable files with the reason; filled here.
     """
 
     session: SparkSession
@@ -75,7 +75,7 @@ class CsvFiles:
 
         Args:
             paths: the files.
-            about: what is known of them by their first lines.
+            about: facts from their first lines.
         """
         names = {path: about[path]["fields"] for path in paths if "fields" in about.get(path, {})}
         names |= {path: self._header_by_spark(path) for path in paths if path not in names}
@@ -98,7 +98,7 @@ class CsvFiles:
 
         Args:
             paths: the files.
-            header: whether they have a header that can be read here.
+            header: whether the files have a header that can be read here.
         """
         opened = [path for path in paths if not path.endswith(HADOOP_ONLY)]
         if not opened or not (header or self._checks):

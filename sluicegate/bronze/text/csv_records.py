@@ -42,11 +42,11 @@ class Grammar:
     """Special characters of a CSV text, and patterns of its lines.
 
     Attributes:
-        separator: what stands between two values; one or more characters.
-        quote: what quoted values stand in; empty if nothing is quoted.
-        escape: what stands before a quote in a quoted value; the quote itself by RFC 4180.
-        comment: what a line that is no record begins with; empty for none.
-        leading: whether blanks before a quote are left out.
+        separator: separator of values; one or more characters.
+        quote: quote character; empty if nothing is quoted.
+        escape: escape character of a quote in a quoted value; the quote itself by RFC 4180.
+        comment: first character of a comment line; empty for none.
+        leading: whether blanks before a quote are dropped.
         cell: one value, quoted or not.
         line: a line whose quotes are all closed.
         opening: a line that ends in an open quote.
@@ -153,9 +153,9 @@ class Extent:
     """Extent of a quoted record over several lines.
 
     Attributes:
-        end: number of the line after the last of it.
-        closed: whether its quotes are closed; else the last line is where they cannot be, or the last of the text.
-        whole: whether the text ended before they were.
+        end: number of the line after its last one.
+        closed: whether its quotes are closed; otherwise its last line is where they cannot be, or the text's last.
+        whole: whether the text ended before its quotes were closed.
     """
 
     end: int
@@ -167,11 +167,11 @@ def records(content: bytes, grammar: Grammar, columns: int, header: bool, encodi
     """Return the records of a file and whether each is plausible; an undecodable byte makes one implausible.
 
     Args:
-        content: the file, unpacked.
+        content: the decompressed file.
         grammar: characters with a meaning.
         columns: number of values of a record.
-        header: whether the first record is the header, which is left out.
-        encoding: the file's encoding, as Python knows it.
+        header: whether the first record is a header, which is dropped.
+        encoding: Python's name of the file's encoding.
     """
     text = content.decode(encoding, "surrogateescape")
     lines = list(io.StringIO(text, newline=""))
@@ -197,7 +197,7 @@ class Records:
         lines: its lines, with their ends.
         columns: number of values of a record.
         grammar: characters with a meaning.
-        figures: columns that have figures in the lines without a quote.
+        figures: columns that have digits in lines without a quote.
     """
 
     lines: Sequence[str]
@@ -215,7 +215,7 @@ class Records:
         """Yield each record without its last line ending, and whether its quotes are plausible.
 
         Args:
-            header: whether the first record is the header, which is left out.
+            header: whether the first record is a header, which is dropped.
         """
         number, after_tail = self._behind_header() if header else 0, False
         while number < len(self.lines):

@@ -54,10 +54,10 @@ class DecodedFiles:
 
     Attributes:
         session: the Spark session.
-        folder: where the copies are.
-        thorough: whether files in UTF-8 are looked through, too.
-        results: what ``text_decoder.decode`` says, by path.
-        sentinel: text that no value has.
+        folder: folder of the copies.
+        thorough: whether UTF-8 files are examined, too.
+        results: results of ``text_decoder.decode`` by path.
+        sentinel: text that occurs in no value.
     """
 
     session: SparkSession
@@ -125,7 +125,7 @@ class DecodedFiles:
         Args:
             name: the table's name, for messages.
             table: its definition.
-            headers: names in the headers of files and of copies, by their places.
+            headers: header names of files and copies, by path.
 
         Raises:
             SourceError: a header has an undecodable byte.

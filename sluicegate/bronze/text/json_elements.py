@@ -18,7 +18,7 @@ def damage(text: str) -> str | None:
 def elements(text: str) -> list[tuple[str, bool]]:
     """Return the complete elements of a damaged array, and at last the rest with False.
 
-    A text that is no array, or is whole, is such a rest, or has none.
+    A text that is not an array is such a rest; an undamaged array has none.
     """
     blank, decoder = re.compile(r"[\s\ufeff]*"), json.JSONDecoder()
 

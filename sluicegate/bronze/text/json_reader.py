@@ -74,9 +74,9 @@ class JsonFiles:
         session: the Spark session.
         table: the table's name, for messages.
         options: the reader's options, as the definition has them.
-        damaged: files of which a part or nothing is read, and why; filled in by ``documents``.
-        sure: whether the files are known to be valid UTF-8.
-        doubts: signs of values that Spark's reader may not read as the types that it shows.
+        damaged: files that are not read in full, with the reason; filled by ``documents``.
+        sure: whether the files are certainly valid UTF-8.
+        doubts: signs of values that Spark's reader may not read as the types that it infers.
     """
 
     session: SparkSession

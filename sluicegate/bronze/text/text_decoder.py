@@ -60,13 +60,13 @@ class Decoding(NamedTuple):
     Attributes:
         encoding: Java's name of the encoding.
         form: format of the files.
-        whole: whether a file, and not a line, is a record or several.
+        whole: whether records are read from whole files instead of lines.
         several: whether a record can have several lines.
-        separator: what ends a line, if the definition says so.
+        separator: line separator, if the definition sets one.
         header: whether the first line has the names of the columns.
-        comment: what a line begins with that is none.
-        folder: where the copies go.
-        sentinel: what no value has.
+        comment: first character of a comment line.
+        folder: folder for the copies.
+        sentinel: text that occurs in no value.
         renames: whether a file whose name Spark might take for a pattern gets a copy in any case.
     """
 
@@ -114,9 +114,9 @@ def decoder(encoding: str, head: bytes, errors: str = "strict") -> Decoder:
     """Return the incremental decoder of files in an encoding.
 
     Args:
-        encoding: Java's name of it.
-        head: the first bytes of the file, by which the byte order of UTF-16 and UTF-32 is known.
-        errors: Python's name of what is done about bytes that are no text.
+        encoding: Java's name of the encoding.
+        head: first bytes of the file, which show the byte order of UTF-16 and UTF-32.
+        errors: Python's name of the handling of undecodable bytes.
     """
     found = encodings.find(encoding) or encodings.UTF_8
     if found.characters:
