@@ -88,7 +88,7 @@ def keyed(rows: Any, rules: str, more: Sequence[str] = ()) -> pa.Table:
 
     Args:
         rows: an Arrow batch or table with ``KEYS``, of which some may be missing.
-        rules: its column with the rules.
+        rules: name of the column with the rules.
         more: further columns to keep.
     """
     columns: dict[str, Any] = {name: pc.fill_null(_column(rows, name, pa.int64()), -1) for name in NUMBERS}
@@ -125,7 +125,7 @@ def counting(rows: pa.Table, discards: pa.Table) -> tuple[pa.Array, pa.Array]:
         discards: rows of ``on_record``.
 
     Returns:
-        places among the rows, in their order, and for each the place among the discards.
+        positions of the discarded rows in order, and for each the position of its discard.
     """
     nothing = pa.array([], pa.int64())
     if not (rows.num_rows and discards.num_rows):
@@ -156,12 +156,12 @@ class Discarded:
     """Result of one discard.
 
     Attributes:
-        id: its id: the DAG run's, or a command's.
-        time: when it was (UTC).
-        by: who discarded.
-        note: why.
-        rules: rules that its records broke.
-        records: rows of the quarantine that it counts for now.
+        id: ID of the DAG run, or of the command.
+        time: time of the discard (UTC).
+        by: user who discarded.
+        note: reason.
+        rules: rules that the records broke.
+        records: number of quarantined rows that it applies to now.
     """
 
     id: str
@@ -266,14 +266,14 @@ def add(uri: str, rows: pa.Table, discard: str, by: str, note: str) -> int:
     """Discard rows of a quarantine in one commit, except those that are discarded already.
 
     Args:
-        uri: the table of discards, which is made if there is none.
+        uri: the table of discards, which is created if missing.
         rows: rows of ``quarantined``.
-        discard: id of this discard.
-        by: who discards them.
-        note: why.
+        discard: ID of this discard.
+        by: user who discards.
+        note: reason.
 
     Returns:
-        how many were discarded now.
+        the number of rows discarded now.
 
     Raises:
         SluicegateError: other programs keep discarding records of the table, or its folder is not writable.
@@ -291,11 +291,11 @@ def take_back(uri: str, chosen: Callable[[pa.Table], Any], by: str) -> int:
 
     Args:
         uri: the table of discards.
-        chosen: says of each of some discards (schema ``DISCARDS``) whether it is taken back.
-        by: who takes them back.
+        chosen: returns a mask of the discards (schema ``DISCARDS``) to undo.
+        by: user who undoes them.
 
     Returns:
-        how many rows were taken back.
+        the number of rows whose discard was undone.
 
     Raises:
         SluicegateError: other programs keep discarding records of the table, or its folder is not writable.

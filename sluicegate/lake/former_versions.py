@@ -27,7 +27,7 @@ def fact(*, begins: bool) -> dict[str, bool]:
     """Return the commit fact of a table that starts from scratch.
 
     Args:
-        begins: whether the log is to begin with this commit.
+        begins: whether the log starts with this commit.
     """
     return {NEW_TABLE: begins}
 
@@ -56,7 +56,7 @@ def of_others(table: Table, definition: Mapping[str, Any]) -> bool:
 
     Args:
         table: the table, which exists.
-        definition: the facts by which commits tell the definition of today; an empty one is not compared.
+        definition: facts of the current definition in commits; an empty value is not compared.
     """
     if are_left(table.uri, table.last_commit_of_ours):
         return True
@@ -73,7 +73,7 @@ def delete(uri: str) -> int:
     """Delete all files in a table's folder that its newest version does not need.
 
     Args:
-        uri: the table, whose newest commit is the empty one at which its log is to begin.
+        uri: the table, whose newest commit is the empty one at which its log will start.
 
     Returns:
         the number of files.

@@ -38,7 +38,7 @@ class Commit:
         overwrites: whether it was an overwrite.
         partly: whether the overwrite had a predicate (``replaceWhere``).
         restored_to: target version of a RESTORE by version.
-        fence: whether it is a fence of ours, which changes nothing that anybody reads.
+        fence: whether it is one of our fences, which change nothing that readers see.
     """
 
     version: int
@@ -57,7 +57,7 @@ def commits(table: DeltaTable, limit: int | None = None) -> Iterator[Commit]:
 
     Args:
         table: the table.
-        limit: how many of them at most; None for all.
+        limit: maximum number of commits; None for all.
     """
     for number, entry in enumerate(_history(table, limit)):
         yield commit_of(table.version() - number, entry)

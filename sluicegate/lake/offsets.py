@@ -27,8 +27,8 @@ class Restore:
     """One RESTORE of a table.
 
     Attributes:
-        to: the version that was restored; None if it is no longer known.
-        at: the version that the RESTORE made: its restore epoch.
+        to: the version that was restored; None if unknown.
+        at: the version of the RESTORE itself: its restore epoch.
     """
 
     to: int | None
@@ -41,7 +41,7 @@ class RestoreHistory:
 
     Attributes:
         restores: all restores, oldest first.
-        ours: newest commit made by one of our runs; None if the log has none any more.
+        ours: newest commit of our runs; None if the log has none.
         news: whether there was a RESTORE that this commit does not record.
     """
 
@@ -89,8 +89,8 @@ class _NewestCommits:
     Attributes:
         of_run: the newest commit of one of our runs; None if there is none among them.
         recorded_upto: version up to which this commit records the restores.
-        restores: restores after that, the newest first.
-        oldest: version of the oldest commit that was looked at.
+        restores: later restores, newest first.
+        oldest: version of the oldest commit that was read.
     """
 
     of_run: log.Commit | None = None
@@ -160,7 +160,7 @@ class CommittedOffset:
 
     Attributes:
         app_id: ``txnAppId`` of its next commits.
-        offset: source version up to which the target has taken in its source; None before the first.
+        offset: source version up to which the target is up to date; None before the first.
     """
 
     app_id: str

@@ -30,11 +30,11 @@ class ProvedState:
     """State of a table when it was proved.
 
     Attributes:
-        table_id: its id; a table that was made again has another.
+        table_id: ID of the table; a re-created table has another.
         version: its version.
         identity: identity of the commit of that version.
-        restores: each RESTORE of it up to then.
-        files: size and time of each of its data files, by their paths in the log.
+        restores: RESTOREs of the table up to that version.
+        files: size and time of each data file, by path in the log.
     """
 
     table_id: str
@@ -47,7 +47,7 @@ class ProvedState:
     def of(cls, table: DeltaTable) -> ProvedState | None:
         """Return the state of a table; None where it could not show changes.
 
-        That is where rows are not in data files alone, or under other names, or if the log has no more of the commit.
+        None if rows are not in data files alone or under other names, or if the log no longer has the commit.
 
         Raises:
             OSError: the store cannot be reached.

@@ -31,10 +31,10 @@ class Table:
     def delta(self) -> DeltaTable | None:
         """Opened table; None if it does not exist.
 
-        Who writes by it moves it on to the version of that write, and says ``refresh``.
+        A writer moves it to the version of its write, and calls ``refresh``.
 
         Raises:
-            NotADeltaTable: there are files at the address, but no Delta log among them.
+            NotADeltaTable: the address has files, but no Delta log.
         """
         return tables.delta_table(self.uri)
 
@@ -68,7 +68,7 @@ class Table:
     def commit_identity(self, version: int) -> str | None:
         """Return the identity of the commit of a version; None if it is unknown.
 
-        It is read once for each version.
+        The identity is read once for each version.
         """
         if version < 0:
             return None

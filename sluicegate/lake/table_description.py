@@ -31,7 +31,7 @@ class Description:
     """Description of a table in its definition.
 
     Attributes:
-        comment: of the table; empty for none.
+        comment: comment of the table; empty for none.
         columns: comments of columns by name, in any case.
         properties: table properties, those of tags among them.
     """
@@ -56,10 +56,10 @@ class Change:
     """Difference between a description and a table.
 
     Attributes:
-        comment: the table's comment to be, empty to take it away; None where it stays.
-        columns: comments to be of columns, by their names in the table; empty to take one away.
-        properties: properties to be set.
-        removed: properties to be taken away.
+        comment: new comment of the table, empty to remove it; None to keep it.
+        columns: new comments of columns by name in the table; empty to remove one.
+        properties: properties to set.
+        removed: properties to remove.
     """
 
     comment: str | None
@@ -118,7 +118,7 @@ def _changed_columns(table: DeltaTable, description: Description, former: Iterab
 
     Args:
         table: the table.
-        description: what its definition says.
+        description: its description in the definition.
         former: columns, in lower case, whose comments are a definition's so far.
     """
     landed = {column.name.lower(): _metadata(column, LANDED) for column in table.schema().fields}

@@ -18,8 +18,8 @@ class ChangeVolume:
         inserted: inserted rows.
         updated: updated rows.
         deleted: deleted rows.
-        changed: bytes of the files from which the change data feed of these commits is read.
-        written: bytes of the files that they wrote.
+        changed: bytes of the files that the change data feed of these commits reads.
+        written: bytes of the files that the commits wrote.
     """
 
     inserted: int = 0

@@ -31,7 +31,7 @@ def put_together(table: DeltaTable, column: str, texts: tuple[str, ...] = (), fa
 
     Args:
         table: a table without partitions or deletion vectors.
-        column: integer column that grows from commit to commit; rows are sorted by it, newest first.
+        column: integer column that grows with each commit; rows are sorted by it, newest first.
         texts: columns of short texts that get min/max statistics.
         facts: our commit metadata.
 

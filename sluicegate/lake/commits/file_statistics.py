@@ -50,7 +50,7 @@ def right_of(rows: pa.Table) -> bool:
 def right_of_stored(table: DeltaTable) -> bool:
     """Return whether delta-rs' statistics of the stored rows are right, by the log; no data is read.
 
-    A MERGE writes whole files again, and in them rows that stay.
+    A MERGE rewrites whole files, with rows that stay.
     """
     doubtful = list(_doubtful(table))
     if any(not leaf.named for leaf in doubtful):
@@ -68,7 +68,7 @@ class _Leaf:
 
     Attributes:
         name: its name in the statistics.
-        named: whether no other one can have this name.
+        named: whether the name is unique.
     """
 
     name: str

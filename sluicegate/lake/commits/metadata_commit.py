@@ -60,13 +60,13 @@ def put(table: DeltaTable, name: str, value: str) -> bool:
     """Commit the metadata of a local table as its next version; False if another program took that version.
 
     Args:
-        table: the table, as of the version that the commit is to follow.
-        name: the property that is set.
+        table: the table, as of the version before the commit.
+        name: the property.
         value: its value.
 
     Raises:
         SluicegateError: the log has no metadata.
-        OSError: the disk refuses a link, or is full.
+        OSError: the file system does not support hard links, or is full.
     """
     metadata = action(table)
     metadata["configuration"] = {**(metadata.get("configuration") or {}), name: value}

@@ -53,8 +53,8 @@ class Facts:
 
     Attributes:
         metadata: its ``userMetadata``; None for none.
-        app_id: id of the ``txn`` that it sets; None for none.
-        version: version of this.
+        app_id: ID of the ``txn`` to set; None for none.
+        version: version of the ``txn``.
         private: whether rows may have personal data, which a commit must not quote.
     """
 
@@ -103,10 +103,10 @@ def append(uri: str, rows: pa.Table, facts: Facts, opened: DeltaTable | None = N
     """Append rows to a table in one commit, also if there are none.
 
     Args:
-        uri: the table, which ``takes`` it.
-        rows: rows with columns of the table, of its types; the others become NULL.
-        facts: what the commit says.
-        opened: the table as it was opened before; if others have committed since, it is opened again.
+        uri: the table, for which ``takes`` is true.
+        rows: rows with columns of the table, in its types; other columns become NULL.
+        facts: metadata of the commit.
+        opened: the opened table; it is reopened if others have committed since.
 
     Raises:
         SluicegateError: other programs kept committing, or replaced the table.
@@ -138,16 +138,16 @@ def merge(table: DeltaTable, changes: pa.Table, keys: Sequence[str], op: str, fa
     """Merge rows into a table by non-NULL keys in one commit, also if no row changes.
 
     Args:
-        table: the table, which ``takes`` it, as of the version that the commit is to follow.
+        table: the table, for which ``takes`` is true, as of the version before the commit.
         changes: rows with the columns of the table, and with ``op``: insert, update or delete.
         keys: the key columns.
-        op: the column that says what is to be done with a row.
-        facts: what the commit says.
+        op: the column with the operation of each row.
+        facts: metadata of the commit.
         near: predicate that holds for each row ``held`` of the table with one of these keys, so that files are skipped.
             Its values are in the commit.
 
     Returns:
-        False if delta-rs cannot read rows of the table, such as a text that is not UTF-8: nothing is written then.
+        False, and nothing is written, if delta-rs cannot read rows of the table, as with text that is not UTF-8.
 
     Raises:
         SluicegateError: another program committed to the table first.

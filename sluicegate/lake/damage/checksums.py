@@ -1,6 +1,6 @@
 """Compare local files with the checksums that Hadoop wrote beside them, to detect changes by the disk.
 
-Spark refuses a file that does not have its checksums. Others read it.
+Spark refuses a file that does not match its checksums; other readers accept it.
 https://github.com/apache/hadoop/blob/trunk/hadoop-common-project/hadoop-common/src/main/java/org/apache/hadoop/fs/ChecksumFileSystem.java
 """
 

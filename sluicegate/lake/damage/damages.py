@@ -37,9 +37,9 @@ class Damage:
     """File of a table that differs from what was written.
 
     Attributes:
-        file: its path.
-        what: what is wrong with it, as the end of a sentence.
-        version: version of the commit that wrote it; None if that is not known.
+        file: path of the file.
+        what: the damage, as a predicate whose subject is the file.
+        version: version of the commit that wrote it; None if unknown.
     """
 
     file: str
@@ -64,7 +64,7 @@ def actions(lines: Iterable[str], left_out: tuple[str, ...] = ()) -> Iterator[di
 
     Args:
         lines: the lines.
-        left_out: beginnings of lines that are not parsed.
+        left_out: prefixes of lines that are not parsed.
 
     Raises:
         ValueError: a line is not an action, or the entry has none.
@@ -109,7 +109,7 @@ def checkpoint_version(table: Path) -> int:
 def of_checkpoint(table: Path) -> Damage | None:
     """Return the damage of the newest checkpoint by ``_last_checkpoint``, if any.
 
-    What it has is in the log entries up to it as well, as long as these were not cleaned away.
+    Its content is also in the earlier log entries, unless these were cleaned up.
     """
     version = checkpoint_version(table)
     if version < 0:
@@ -134,7 +134,7 @@ def has_history(table: Path, end: int, without: int) -> bool:
     Args:
         table: the table's folder.
         end: the first version whose entry is not needed.
-        without: the version whose checkpoint, as those after it, is not counted.
+        without: the version whose checkpoint, and later ones, do not count.
     """
     names = os.listdir(log_of(table))
     checkpoints = [int(name[:20]) for name in names if name[20:31] == ".checkpoint" and name[:20].isdigit()]
@@ -146,7 +146,7 @@ def has_history(table: Path, end: int, without: int) -> bool:
 def gaps(table: Path) -> Iterator[Damage]:
     """Yield missing log entries: gaps, or the first ones without a checkpoint.
 
-    Delta cleans away the oldest ones that a checkpoint has, and none between others.
+    Delta cleans up the oldest entries that a checkpoint covers, and none between others.
     """
     names = os.listdir(log_of(table))
     entries = {int(named[1]) for name in names if (named := ENTRY.fullmatch(name))}
@@ -208,7 +208,7 @@ def of_commit(table: Path, version: int, longest: int | None = None) -> Damage |
     Args:
         table: the table's folder.
         version: version of the commit.
-        longest: bytes of an entry whose data files are not looked at any more; None to look at all.
+        longest: bytes of an entry up to which its data files are checked; None to check all.
 
     Raises:
         FileNotFoundError: the log has no such entry.
@@ -231,9 +231,9 @@ def of_file(table: Path, path: str, size: int | None, *, whole: bool = False) ->
 
     Args:
         table: the table's folder.
-        path: the file as the log has it.
-        size: its bytes by the log, if that tells.
-        whole: whether it has to be there as it was written. One of an older version may have been cleaned away.
+        path: path of the file in the log.
+        size: its bytes by the log, if known.
+        whole: whether the file must be complete. One of an older version may have been cleaned up.
     """
     file = table / unquote(path)
     if "://" in path:  # of a table that was cloned from another

@@ -50,7 +50,7 @@ def damaged_files(table: Path) -> list[Damage]:
 def changed_files(table: Path) -> list[Damage]:
     """Return log entries and data files of the newest version that differ from Hadoop's checksums.
 
-    All of them are read. delta-rs writes no checksums.
+    All files are read. Files by delta-rs have no checksums.
     """
     paths = [*damages.log_of(table).glob("*.json")]
     try:

@@ -33,7 +33,7 @@ def set_aside_damaged(lake: layout.Lake, tell: Callable[[str], None]) -> None:
     """Set aside the damaged newest commits of a pipeline's tables, and report them.
 
     Args:
-        lake: the lake; on an object store nothing is done, as it has whole objects or none.
+        lake: the lake; nothing is done on an object store, where objects are complete or absent.
         tell: receives a line for each commit.
 
     Raises:

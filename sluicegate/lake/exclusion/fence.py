@@ -58,7 +58,7 @@ def sole_writer(
         owner: name of the holder, shown to those who wait.
         remote: whether the holder writes by a Spark Connect server.
         wait: seconds to wait for another holder.
-        sent: whether the server has been sent anything by now.
+        sent: whether anything has been sent to the server yet.
         renaming: see ``pipeline_lock``.
 
     Raises:

@@ -51,8 +51,8 @@ class Claim:
         owner: name of the holder; empty once it has released the lease.
         until: when the lease expires, seconds since 1970 UTC.
         host: machine of the holder.
-        pid: its process id there.
-        since: when it began (UTC, ISO 8601).
+        pid: process ID of the holder on that machine.
+        since: start of the lease (UTC, ISO 8601).
         token: unique to this holder.
         world: namespace in which the pid is valid (see ``processes.world``); empty if unknown.
     """

@@ -35,7 +35,7 @@ def pipeline_lock(lake: Lake, owner: str, wait: float = 600.0, *, renaming: bool
         lake: the pipeline's lake.
         owner: name of the holder, shown to those who wait.
         wait: seconds to wait for another holder.
-        renaming: whether the holder is to complete a rename, which keeps others out.
+        renaming: whether the holder completes a rename, which excludes others.
 
     Raises:
         LakeLocked: another process held the lock for the whole wait, or took a lease that was not renewed.
@@ -63,7 +63,7 @@ def turn(lake: Lake, owner: str) -> Iterator[str | None]:
     The job itself takes the lock some seconds later; if callers only checked the lock, two of them would both start.
 
     Yields:
-        None if the turn is ours; else who has the turn or the lock, and then nothing is held.
+        None if the turn is ours; else the holder of the turn or the lock, and nothing is held.
     """
     address = lake.lock("turn")
     if aws.on_s3(lake.root):

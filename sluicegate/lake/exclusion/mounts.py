@@ -87,9 +87,9 @@ class _Mount(NamedTuple):
     """A line of ``/proc/self/mountinfo``.
 
     Attributes:
-        place: where it is mounted.
-        id: its number.
-        fields: its options, and behind a dash its type, its source and options of its file system.
+        place: mount point.
+        id: number of the mount.
+        fields: mount options, then after a dash type, source and options of the file system.
     """
 
     place: str

@@ -26,10 +26,10 @@ class Rename:
     """Rename of a pipeline.
 
     Attributes:
-        former: its former name.
-        name: its name.
-        since: when it was begun (UTC, ISO 8601).
-        done: whether it has come to its end.
+        former: former name.
+        name: new name.
+        since: start of the rename (UTC, ISO 8601).
+        done: whether the rename is complete.
     """
 
     former: str

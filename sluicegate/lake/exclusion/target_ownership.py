@@ -43,7 +43,7 @@ def demand_ours(lake: Lake, target: str, owner: str | None = None) -> None:
     Args:
         lake: the lake.
         target: name of the target; empty for a pipeline without targets.
-        owner: the target that is entered, if it is known already.
+        owner: the recorded target, if known already.
 
     Raises:
         TargetConflict: the tables belong to another target.
