@@ -61,7 +61,7 @@ class Catalyst:
     def without_subqueries(self, plan: Any) -> Any:
         """Return the plan with subqueries as joins, where Spark's rules allow, and shared queries inlined.
 
-        Where a rule refuses the plan, it is left as it was before that rule.
+        If a rule refuses the plan, the plan stays as it was before the rule.
         """
         rules = [self._jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False), *map(self._object, _RULES)]
         for rule in rules:

@@ -92,7 +92,7 @@ def conf_folder() -> str:
 def own_settings() -> set[str]:
     """Return the names of the user's settings that override ours, without ``OURS``.
 
-    Spark would let its command line win, which has ours; so these are left out there.
+    Spark's command line takes precedence and has our settings, so these are omitted there.
     """
     matches = (re.match(r"\s*(spark\.[^\s=:]+)", line) for line in _default_lines())
     return {match[1] for match in matches if match} - OURS

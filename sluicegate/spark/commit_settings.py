@@ -1,6 +1,6 @@
 """Settings of a session by which each Delta write in it carries an offset and metadata.
 
-Spark's writers read them by themselves; what is written without Spark is told of them by ``facts``.
+Spark's writers read them by themselves; writes without Spark get them from ``facts``.
 https://docs.delta.io/latest/delta-streaming.html#idempotent-table-writes-in-foreachbatch
 """
 

@@ -49,7 +49,7 @@ def spark_conf(settings: Settings, *, archive: bool = True, long_lived: bool = F
     """Return the settings of a job for spark-submit's command line (a running session is too late for JVM options).
 
     Args:
-        settings: their master decides between local and cluster settings.
+        settings: settings whose master decides between local and cluster settings.
         archive: whether the driver uses the class-data archive.
         long_lived: whether the job runs for hours.
     """

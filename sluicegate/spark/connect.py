@@ -138,7 +138,7 @@ def open_session(url: str, wanted: Mapping[str, str]) -> SparkSession:
 
     Args:
         url: the server's address.
-        wanted: settings of our jobs; those that a session can change are set where they differ.
+        wanted: settings of our jobs; those that a session can change are set if they differ.
 
     Raises:
         SparkUnreachable: no server answers at the address, or it rejects the token.
@@ -269,7 +269,7 @@ def analyzed(frame: DataFrame) -> DataFrame:
     """Return the frame after Spark has analyzed it: a client's frame would report errors much later.
 
     Raises:
-        AnalysisException: it cannot.
+        AnalysisException: Spark cannot analyze the frame.
     """
     if is_remote(frame.sparkSession):
         _ = frame.schema

@@ -25,8 +25,8 @@ def describe(session: SparkSession, uri: str, change: Change, before: str | None
     Args:
         session: the session.
         uri: the table.
-        change: what is to change.
-        before: the note that the table has.
+        change: changes to make.
+        before: present note of the table.
     """
     name = f"delta.{quoted(uri)}"
     properties, last = dict(change.properties), None

@@ -80,7 +80,7 @@ def found(*, s3: bool = False) -> list[Path]:
     """Return all jars of the folder in a fixed order.
 
     Args:
-        s3: whether those for ``s3a://`` are required.
+        s3: whether the jars for ``s3a://`` are required.
 
     Raises:
         JavaMissing: a pinned jar is missing. (Their checksums were verified when they were fetched.)
@@ -107,7 +107,7 @@ def demand_kafka(table: str) -> None:
     """Check that the folder has the jars for Kafka.
 
     Args:
-        table: the table that reads it.
+        table: the table that reads Kafka.
 
     Raises:
         JavaMissing: a jar is missing.
@@ -140,7 +140,7 @@ def fetch(jars: Sequence[Jar], folder: Path, java: str, spark: Path | None) -> l
 
     Args:
         jars: all required jars.
-        folder: is created if need be.
+        folder: target folder, created if needed.
         java: the program.
         spark: the installed ``pyspark``, which ships Ivy; None if there is none.
 

@@ -30,7 +30,7 @@ def new_folder() -> str:
     """Create a private folder for the Spark of this process; remove those that killed processes left.
 
     Returns:
-        its path; empty if a variable names another place, or there is no temporary folder.
+        path of the folder; empty if a variable names another place, or there is no temporary folder.
     """
     if any(os.environ.get(name) for name in NAMED):
         return ""

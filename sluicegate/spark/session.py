@@ -115,12 +115,12 @@ def _remote_session(url: str, at: Lake | None, *, private: bool) -> SparkSession
 def open_server(host: str, port: int, token: str) -> SparkSession:
     """Open a session whose JVM serves Spark Connect, with the settings that clients cannot set.
 
-    Not by Spark's plugin: that takes connections while the session is still being made.
+    Spark's plugin is not used: it accepts connections before the session is complete.
 
     Args:
         host: address to listen on.
         port: port to listen on; 0 for any that is free.
-        token: what clients have to show; empty for none. It is never on a command line, nor in an environment.
+        token: token that clients must send; empty for none. It is never on a command line, nor in an environment.
 
     Raises:
         UserError: there is no token, and other machines could connect.
@@ -192,7 +192,7 @@ class SharedSpark:
         name: Spark's application name.
         at: the lake that the jobs write to.
         private: whether rows may have personal data; see ``open_session``.
-        opened: a session to use instead of one of its own.
+        opened: a session to use instead of a new one.
     """
 
     def __init__(self, name: str, at: Lake, *, private: bool, opened: SparkSession | None = None) -> None:

@@ -57,8 +57,8 @@ def readable(error: BaseException, layer: str, table: str, *, private: bool = Fa
     Args:
         error: the error.
         layer: layer of the table.
-        table: the table that was being written.
-        private: whether to pass on no text that may hold a value of a row; then every error becomes one of ours.
+        table: the table being written.
+        private: whether to drop all text that may hold a value of a row; then every error becomes one of ours.
     """
     from pyspark.errors import AnalysisException, ParseException
 

@@ -131,7 +131,7 @@ def serve_command(settings: Settings, host: str, port: int) -> list[str]:
     """Build the command that serves Spark Connect on this machine.
 
     Args:
-        settings: their master is that of the server's Spark.
+        settings: settings whose master is that of the server's Spark.
         host: address to listen on.
         port: port to listen on; 0 for any that is free, which the server prints.
 
@@ -193,7 +193,7 @@ def submit_env(job: str = "") -> dict[str, str]:
     """Return the environment of a job: this process's without withheld variables, with the Spark and Python to use.
 
     Args:
-        job: its name, by which the one that opens the metastore has its password.
+        job: name of the job; the one that opens the metastore gets its password.
     """
     without = withheld(job) | {connect.REMOTE}
     return {

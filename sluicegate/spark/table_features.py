@@ -21,7 +21,7 @@ def enable_local_times(rows: DataFrame, uri: str) -> None:
     """Enable TIMESTAMP_NTZ columns in a table: Delta would refuse one that is new to it.
 
     Args:
-        rows: rows that are to be written.
+        rows: rows to write.
         uri: their table, which may not exist yet.
     """
     if not _has_local_times(rows.schema):

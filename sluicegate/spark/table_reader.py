@@ -49,7 +49,7 @@ def read(session: SparkSession, uri: str, version: int | None = None, opened: De
         session: the session.
         uri: the table, which exists.
         version: the version; the newest by default.
-        opened: the table as delta-rs has opened it; used if it is of that version.
+        opened: the table as opened by delta-rs; used if it has that version.
     """
     if opened is None or (version is not None and opened.version() != version):
         opened = tables.table_at(uri, version)
