@@ -35,7 +35,7 @@ def guarded(work: Callable[[], RunReport]) -> int:
 def guarded_all(work: Callable[[], Iterable[RunReport]]) -> int:
     """Do the work of a job with several reports, send each when it is ready, and return the exit code.
 
-    So the reports before a failure are not lost; the error stands behind them, as the last message.
+    So the reports before a failure are not lost; the error follows them as the last message.
     """
     channel.attach()
     processes.end_with_parent()
@@ -57,13 +57,13 @@ def guarded_all(work: Callable[[], Iterable[RunReport]]) -> int:
 def writing(lake: layout.Lake, owner: str, wait: float = 600.0, *, target: str) -> Iterator[None]:
     """Hold the right to write a pipeline's tables alone; see ``lake.fence.sole_writer``.
 
-    An interrupt, such as where its lease is another's, also ends what a server still does for it.
+    An interrupt, as when the lease was lost, also cancels what a server still runs for it.
 
     Args:
         lake: the lake.
         owner: name of the run, shown to those who wait.
-        wait: seconds to wait for another.
-        target: target that the definition was read for; empty if it has none.
+        wait: seconds to wait for another holder.
+        target: target of the loaded definition; empty if it has none.
 
     Raises:
         TargetConflict: the tables belong to another target.

@@ -80,12 +80,12 @@ class Continuous:
     """Loop of a continuous run.
 
     Args:
-        settings: where things are.
+        settings: places of pipelines, landing and lake.
         lake: the pipeline's lake.
-        stream: its registration.
-        facts: who runs this, for every commit.
-        registration: the registry entry, by which it reports its state and is asked to stop.
-        spark: a Spark to use instead of one of its own.
+        stream: registration of the run.
+        facts: facts on the run for every commit.
+        registration: registry entry, which has its state and requests to stop.
+        spark: a Spark to use instead of a new one.
     """
 
     def __init__(

@@ -80,12 +80,12 @@ def run(
     """Copy the files; the caller holds the pipeline's lock.
 
     Args:
-        copy: which files, and how.
+        copy: files and options of the copy.
         pipeline: the definition.
         name: the bronze table.
         lake: the lake.
-        facts: who runs this.
-        spark: a session to use instead of one of its own.
+        facts: facts on the run.
+        spark: a session to use instead of a new one.
 
     Raises:
         UserError: the files cannot be read with the options of the copy; nothing was entered.

@@ -116,14 +116,14 @@ class Job:
         pipeline: the definition.
         lake: the lake.
         layer: bronze, silver or gold.
-        facts: who runs this, for every commit.
-        spark: a session, or a Spark that jobs share, to use instead of one of its own.
-        only: tables to run; None for all of the layer.
+        facts: facts on the run for every commit.
+        spark: a session, or a Spark that jobs share, to use instead of a new one.
+        only: tables to run; None for all tables of the layer.
         finder: finds landed files in place of plain discovery.
         choice: records of silver tables to reprocess.
         full_refresh: full refresh of silver and gold tables, and of bronze tables with a Delta source.
-        tell: takes each line for people.
-        copies_events: whether its commits go to the event log; a run of several layers may do that once, at its end.
+        tell: receives each line for people.
+        copies_events: whether to copy its commits to the event log; a run of several layers may do so once at its end.
     """
 
     def __init__(
@@ -210,8 +210,8 @@ class Job:
     def _run_tables(self, chosen: Mapping[str, Flow]) -> list[BaseException]:
         """Run tables, several at a time, each after those that it reads; return the errors.
 
-        A record of silver is evaluated again when its source gets it. A gold table would be made of some tables as they
-        are now, and of others as they were before: it is left as it is.
+        A silver record is evaluated again when its source gets it. A gold table would combine some tables as they
+        are now with others as they were before, so it is not refreshed.
         """
         needs = flows.needs(chosen)
 
@@ -234,11 +234,11 @@ class Job:
 
         Args:
             name: the table.
-            flow: what fills it.
-            renew: whether it reads tables of this layer, which this run may have made, or given other columns.
+            flow: flow that fills it.
+            renew: whether it reads tables of this layer, which this run may have created or changed.
 
         Returns:
-            whether those that read it can go on: not if it has rows of before, and waits.
+            whether the tables that read it can continue: not if it has former rows and waits.
         """
         try:
             return self._table(name, flows.renewed(flow, self.pipeline, self.lake) if renew else flow)

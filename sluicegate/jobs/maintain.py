@@ -40,10 +40,10 @@ def run(
     Args:
         pipeline: the definition.
         lake: the lake.
-        facts: who runs this.
+        facts: facts on the run.
         spark: opens a session; called only if Spark has work.
-        keeps: how long files stay; by default as the definition says.
-        tell: takes each line for people.
+        keeps: retention of files; by default the definition's.
+        tell: receives each line for people.
     """
     due = [table for table in maintainable(pipeline, lake, keeps) if table.due]
     for table in due:

@@ -21,15 +21,15 @@ def side_by_side(
     """Run each task after all that it needs, even if one failed, unless such tasks are to be left.
 
     Args:
-        needs: for each task by name, the names of those that come before it.
-        work: runs a task; False if it had to leave it as it is, so that those that need it are left, too.
-        most: tasks that run at a time.
+        needs: for each task by name, the tasks that must precede it.
+        work: runs a task; returns False if the task was left, so that those that need it are left, too.
+        most: maximum number of concurrent tasks.
         stop: ends what tasks are waiting for; called again and again after an interrupt until those that run end.
         leave: takes a task that is not run as others that it needs failed or were left, and their names; without it
             tasks are run all the same.
 
     Returns:
-        what tasks raised, in the order of ``needs``.
+        errors of tasks, in the order of ``needs``.
 
     Raises:
         CycleError: tasks need each other.
@@ -54,12 +54,12 @@ class _Tasks:
     """Tasks with their state: waiting, running, done.
 
     Attributes:
-        needs: as of ``side_by_side``, like ``work`` and ``leave``.
-        order: which tasks are ready.
-        pool: runs them.
-        running: those that run.
-        raised: what those that failed raised.
-        skipped: those that were left, or that had to leave things as they are.
+        needs: as in ``side_by_side``, like ``work`` and ``leave``.
+        order: sorter that gives the ready tasks.
+        pool: pool that runs them.
+        running: running tasks.
+        raised: errors of failed tasks.
+        skipped: tasks that were left, or that left their table.
     """
 
     needs: Mapping[str, Iterable[str]]

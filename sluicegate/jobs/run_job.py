@@ -77,8 +77,8 @@ class Run:
     Args:
         pipeline: the definition.
         lake: the lake.
-        facts: who runs this, for every commit.
-        spark: a Spark to use instead of one of its own.
+        facts: facts on the run for every commit.
+        spark: a Spark to use instead of a new one.
     """
 
     def __init__(
@@ -91,9 +91,9 @@ class Run:
         """Run the layers, and yield the report of each as soon as it has ended.
 
         Args:
-            request: what is to be done.
-            layers: in their order. After an interval, gold is run only if it has work.
-            follow: whether tables that follow those of the request are brought up to date, too.
+            request: the request of the run.
+            layers: layers in order. After an interval, gold runs only if it has work.
+            follow: whether tables downstream of those of the request are updated, too.
 
         Raises:
             SluicegateError: a layer failed; those after it were not run.

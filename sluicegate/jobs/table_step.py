@@ -33,13 +33,13 @@ class TableStep:
 
     Attributes:
         name: the table.
-        flow: what fills it.
+        flow: flow that fills it.
         pipeline: the definition.
         lake: the lake.
-        finder: how to find files that have landed; None for the usual one.
-        opened: the handles that the whole step reads by, each opened once unless it says ``refresh``.
-        refreshes: whether a full refresh makes the table again from its source. One of files cannot, as files may be
-            gone: there they are entered once more instead.
+        finder: discovery of landed files; None for the usual one.
+        opened: handles for the whole step, each opened once until ``refresh``.
+        refreshes: whether a full refresh rebuilds the table from its source. A table of files cannot, as files may be
+            gone: they are entered once more instead.
     """
 
     name: str
@@ -54,7 +54,7 @@ class TableStep:
         """Do what must precede the read of the table's progress.
 
         Args:
-            session: gives a session of the table's own; most tables need none for that.
+            session: opens the table's session; most tables do not need it here.
         """
 
     def fill(
@@ -63,10 +63,10 @@ class TableStep:
         """Bring the table up to date with its source; only called if there is work.
 
         Args:
-            session: a session of the table's own.
+            session: the table's session.
             facts: who runs this, for every commit.
-            choice: records to be reprocessed in the same batch.
-            full_refresh: whether to make the table again whole, even if nothing calls for it.
+            choice: records to reprocess in the same batch.
+            full_refresh: whether to refresh the table in full even if nothing requires it.
         """
         return loop.run(session, self.flow, self.apply(), facts, choice, full_refresh=full_refresh, opened=self.opened)
 
@@ -80,10 +80,10 @@ class TableStep:
     def describe(self, session: Callable[[], SparkSession]) -> list[str]:
         """Set the comments and properties of the definition on the table; return lines for people.
 
-        Without a difference this is a look at the log, and none where the definition says nothing of the table.
+        Without a difference only the log is read, and nothing if the definition has no description.
 
         Args:
-            session: gives a session of the table's own.
+            session: opens the table's session.
         """
         target, description = self.opened[self.flow.target], self.flow.description
         if not (description or is_described(target.delta)):
