@@ -25,7 +25,7 @@ def since(
 ) -> DataFrame | None:
     """Return the rows that a table gained or lost, by its files, regardless of the log.
 
-    Rows that a commit has copied into other files are not among them.
+    Rows that a commit copied to other files are not included.
 
     Args:
         session: the session.
@@ -35,8 +35,8 @@ def since(
         later: the later state.
 
     Returns:
-        None if its rows are not in data files alone, if a file was changed in place, or if one that the table had
-        before is gone: a copied row cannot be told from a changed one then.
+        None if rows are not in data files alone, if a file was changed in place, or if a file that the table had
+        before is gone: a copied row then looks like a changed one.
     """
     new_files, replaced_files = earlier.new_files(later), earlier.replaced_files(uri, later)
     if new_files is None or replaced_files is None or not table_reader.is_plain(table):
@@ -59,11 +59,11 @@ def since(
 def net(changes: DataFrame, without: Collection[str] = ()) -> DataFrame:
     """Return the net rows of a change feed, each once: inserted more often than deleted, or less often.
 
-    A table that was written anew with the same rows has none.
+    A table that was rewritten with the same rows has none.
 
     Args:
         changes: the changes, with Delta's columns.
-        without: columns by which rows are not told apart, and which the result does not have.
+        without: columns that are ignored, and which the result does not have.
     """
     data_fields = [field for field in changes.schema if field.name not in {*CHANGE_COLUMNS, *without}]
     columns = [quoted(field.name) for field in data_fields]

@@ -38,9 +38,9 @@ def demand_compared(rows: DataFrame, columns: Iterable[str], subject: str, table
     """Check that Spark can compare the values of columns: no maps, no variants, no value that contains them.
 
     Args:
-        rows: the rows; a column that they do not have is passed over.
+        rows: the rows; a column that they lack is skipped.
         columns: names of columns, in any case.
-        subject: what needs it, for the message.
+        subject: what compares the columns, for the message.
         table: name of the table.
         place: the field or rule that names the columns.
 
@@ -68,15 +68,15 @@ def demand_compared(rows: DataFrame, columns: Iterable[str], subject: str, table
 def demand_typed(rows: DataFrame, columns: Iterable[str], table: str, place: str, file: str | None = None) -> None:
     """Check that no column has an untyped part, as of a NULL or an empty array.
 
-    Delta leaves such a part out of its files, or refuses it, and readers then find other columns than the log has. A
-    column that is NULL as a whole is no such: it gets its type from the first value that comes.
+    Delta omits such a part from its files, or refuses it, and readers then find other columns than the log has. A
+    column that is entirely NULL is allowed: it gets its type from the first value.
 
     Args:
         rows: the rows.
-        columns: the columns to look at.
+        columns: the columns to check.
         table: name of the table.
-        place: the field of the table that makes them.
-        file: file of the query, if it is in one.
+        place: the field of the table that computes them.
+        file: file of the query, if any.
 
     Raises:
         QueryError: a column has an untyped part.

@@ -39,7 +39,7 @@ def ranges(values: Sequence[int], most: int = RANGES) -> list[tuple[int, int]]:
 
     Args:
         values: ascending, each once.
-        most: how many ranges there may be.
+        most: maximum number of ranges.
     """
     if not values:
         return []
@@ -65,8 +65,8 @@ def within(column: str, spans: Sequence[tuple[Any, Any]]) -> Column:
 def near(frame: DataFrame, rows: DataFrame, event_time: str | None, keys: Sequence[str]) -> DataFrame:
     """Return the rows of a table that may share a key with one of ``rows``.
 
-    With the event time among the keys only the hours of these rows are read; else the whole table, whose files are
-    then all opened for their keys.
+    With the event time among the keys, only the hours of these rows are read; otherwise all files of the table are
+    opened for their keys.
     """
     if event_time is None or event_time not in keys:
         return frame
@@ -100,11 +100,11 @@ def same_values(rows: DataFrame, of: str) -> Callable[[Column], Column] | None:
     """Return the predicate for values of a column in ``rows``, or between them if these are many.
 
     Args:
-        rows: the rows; up to ``FEW_VALUES`` values of theirs are collected.
+        rows: the rows, of which up to ``FEW_VALUES`` values are collected.
         of: their column with the value; the predicate is for columns of the same type.
 
     Returns:
-        None if Delta has no usable statistics of values of this type, or Python cannot have one of the values.
+        None if Delta has no usable statistics for this type, or Python cannot represent a value.
     """
     kind = rows.schema[of].dataType.simpleString()
     if not _has_statistics(kind):

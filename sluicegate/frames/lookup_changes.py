@@ -36,7 +36,7 @@ def touched(
         changes: the lookup's changes, with Delta's columns.
         join_keys: the lookup's join keys.
         engine_columns: engine columns of the lookup, which queries do not see.
-        record_id: the columns by which a record is known.
+        record_id: the columns that identify a record.
     """
     parts = [
         _select(record_id, records, [(net(changes, key.columns, engine_columns), key)], only=True) for key in join_keys
@@ -49,7 +49,7 @@ def touching(rows: DataFrame, keys: Sequence[tuple[DataFrame, JoinKey]]) -> Data
 
     Args:
         rows: the rows.
-        keys: lookup keys, each with the join key that it is of.
+        keys: lookup keys, each with its join key.
     """
     return _select(["*"], rows, keys, only=True)
 

@@ -102,10 +102,10 @@ def run(
     Args:
         function: the transform, from ``load``.
         batch: the records, with ``_chunk`` and ``_pos``.
-        tables: the tables that it may read, by name; it gets them without the identities of their own rows.
+        tables: the tables that it may read, by name, without the identities of their rows.
         name: the silver table, for messages.
-        identity: the columns by which a record of the batch is known.
-        private: whether values may be personal data; an error's own words are then withheld.
+        identity: the columns that identify a record of the batch.
+        private: whether values may be personal data; the text of an error is then withheld.
 
     Raises:
         TransformError: the function fails, reads another table, or does not return a DataFrame with the
@@ -123,7 +123,7 @@ def of_tables(function: Transform, tables: Mapping[str, DataFrame], name: str, *
 
     Args:
         function: the function, from ``load``.
-        tables: the tables that it may read, by name; it gets them without the identities of their rows.
+        tables: the tables that it may read, by name, without the identities of their rows.
         name: the gold table, for messages.
         private: see ``run``.
 

@@ -26,9 +26,9 @@ class Identities:
     """Set of records.
 
     Attributes:
-        frame: the columns of ``record_id``, already computed; some may come twice.
-        record_id: columns by which a record is known, ``_chunk`` first.
-        rows: rows that they have, where these were counted as they may be more than the records.
+        frame: the columns of ``record_id``, already computed; there may be duplicates.
+        record_id: columns that identify a record, ``_chunk`` first.
+        rows: number of their rows, if counted because it may exceed the number of records.
     """
 
     frame: DataFrame
@@ -87,12 +87,12 @@ def materialize(frame: DataFrame, *, few: bool, adaptive: bool = False) -> DataF
 
     No later plan repeats its plan, and it stays as it is when one of these tables is written: a frame that is only
     persisted (``persist``) Delta recomputes then, and a winner that has left would no longer be found.
-    The price is that a lost executor ends the run; the next one begins the batch again.
+    The price is that a lost executor ends the run; the next run starts the batch again.
 
     Args:
         frame: the frame.
-        few: whether it is of few records.
-        adaptive: whether to keep adaptive query execution although they are few: for frames joined with tables that
+        few: whether the frame is of few records.
+        adaptive: whether to keep adaptive query execution although records are few: for frames joined with tables that
             may be large. It costs a job more for each step.
     """
     # Spark 4.2 gives a checkpointed frame the constraints of its columns, and may then fail to plan a union of such

@@ -34,8 +34,8 @@ def append(rows: DataFrame, uri: str, *, few: bool, **options: str) -> None:
     Args:
         rows: the rows; computed twice if delta-rs turns out not to be able to write them.
         uri: the table.
-        few: whether they are few enough for the driver.
-        options: options of Delta's writer for a table that is made by this.
+        few: whether the rows are few enough for the driver.
+        options: options of Delta's writer for a table that is created here.
     """
     table = tables.delta_table(uri)
     if table is not None:
@@ -63,7 +63,7 @@ class Changes:
     """Few changes to a table, collected on the driver, which delta-rs can merge by key.
 
     Attributes:
-        table: the table as of the version that they are for.
+        table: the table as of the version of the changes.
         rows: rows with the columns of the table, and with ``op``.
         keys: key columns.
         op: the column with the operation.
@@ -86,10 +86,10 @@ class Changes:
             session: the session.
             uri: the table's address.
             kinds: the operations.
-            numbers: keys whose values are numbers of ours, which a commit may quote whatever the rows are.
+            numbers: keys whose values are the engine's numbers, which a commit may always quote.
 
         Returns:
-            False if Spark has to merge them; nothing is written then.
+            False, and nothing is written, if Spark has to merge them.
         """
         facts = commit_settings.facts(session)
         rows = self.rows.filter(pc.is_in(self.rows[self.op], pa.array(kinds)))
@@ -105,7 +105,7 @@ def brought(uri: str, changes: DataFrame, keys: Sequence[str], op: str) -> Chang
     """Collect changes on the driver in one job.
 
     Args:
-        uri: the table that they are for.
+        uri: the table to change.
         changes: few rows with ``op``, materialized.
         keys: key columns.
         op: the column with the operation.
@@ -135,7 +135,7 @@ def _fits(table: DeltaTable, schema: StructType, *, all_columns: bool) -> bool:
     Args:
         table: the table.
         schema: the columns.
-        all_columns: whether these must be all of its columns.
+        all_columns: whether the table must have no other columns.
     """
     if not small_commits.takes(table) or not table_reader.is_plain(table):
         return False
@@ -154,7 +154,7 @@ def _bytes(table: DeltaTable) -> int:
 def _near(values: pa.ChunkedArray, column: str) -> str:
     """Return the predicate for rows of a table with these values, or between them; empty for other types.
 
-    delta-rs skips files by such a one alone: not by those that it could make of the rows that it merges.
+    delta-rs skips files only by an explicit predicate, not by one that it could derive from the merged rows.
     """
     kind = values.type
     if pa.types.is_string(kind):

@@ -32,8 +32,8 @@ def demand_same(rows: StructType, uri: str, opened: DeltaTable | None = None) ->
 
     Args:
         rows: schema of the rows.
-        uri: the table; one that is not there yet takes any.
-        opened: the table as it has been opened.
+        uri: the table; a missing one accepts all types.
+        opened: the opened table.
 
     Raises:
         SchemaMismatch: a column, or a part of one, has another type.

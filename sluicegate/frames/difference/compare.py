@@ -42,8 +42,8 @@ class Other:
     """Row that differs: as stored, and as expected.
 
     Attributes:
-        key: values of its key columns.
-        stored: its other values in the table; None if the table has no such row.
+        key: values of the key columns.
+        stored: other values in the table; None if the table lacks the row.
         due: the expected values; None if no such row is expected.
     """
 
@@ -84,7 +84,7 @@ def compare(
         stored: the table, with the columns of ``due``.
         due: the expected rows.
         keys: key columns, if known; without any, rows are paired by all columns that are not rounded.
-        slack: relative tolerance of floating-point numbers; None if not even a zero's sign may differ.
+        slack: relative tolerance of floating-point numbers; None if not even the sign of zero may differ.
         values: whether values may be reported, or rows only counted.
     """
     kinds = {field.name: field.dataType for field in stored.schema if field.name in due.columns}
@@ -117,7 +117,7 @@ def sampled(frame: DataFrame, kinds: dict[str, DataType], keys: Sequence[str], p
     Args:
         frame: the rows.
         kinds: types to which the columns are cast for the hash.
-        keys: columns to hash; without any, all that are not rounded. A frame without such columns is taken whole.
+        keys: columns to hash; without any, all that are not rounded. A frame without such columns is not sampled.
         percent: size of the sample.
     """
     fixed = [column for column in (keys or kinds) if not is_rounded(kinds[column])]
@@ -143,7 +143,7 @@ def is_rounded(kind: DataType) -> bool:
 def canonical(value: Column, kind: DataType) -> Column:
     """Return the form of a value that Spark can group and join by; floating-point values keep their shape.
 
-    There a map becomes its entries in the order of their keys.
+    There a map becomes its entries in key order.
     """
     from pyspark.sql.types import ArrayType, MapType, StructType
 

@@ -38,7 +38,7 @@ def difference(new: DataFrame, old: DataFrame | None, keys: Sequence[str] = IDEN
 
     Args:
         new: expected rows of some records.
-        old: stored rows of these records; None if there is no table.
+        old: stored rows of these records; None without a table.
         keys: key columns, unique in each frame; NULL equals NULL.
     """
     if old is None:
@@ -97,9 +97,9 @@ def merged(stored: DataFrame, changes: DataFrame, keys: Sequence[str]) -> DataFr
 def exchange(new: DataFrame, old: DataFrame) -> DataFrame:
     """Return the rows to write to replace some rows of a table by others, each as often as it occurs.
 
-    Rows that are the same as keys of all columns cannot be told apart. Where some of them go, all do, by one row with
-    ``OP`` ``delete``, and those that are to be there come, by as many with ``insert``; else only those come that are
-    not there yet.
+    Rows that are equal as keys of all columns are indistinguishable. If some are deleted, all are, by one row with
+    ``OP`` ``delete``, and the expected ones are inserted by as many rows with ``insert``; otherwise only missing
+    rows are inserted.
 
     Args:
         new: expected rows.
@@ -143,8 +143,8 @@ def merge(
         uri: the table, which exists.
         changes: rows with ``OP``, materialized: a MERGE reads its source twice, and must see the same.
         records: the records of these rows.
-        row_id: the columns by which a row is known.
-        kinds: the operations to write; rows with another are left out.
+        row_id: the columns that identify a row.
+        kinds: the operations to write; rows with others are skipped.
     """
 
     def same(names: _Names) -> Column:
@@ -180,10 +180,10 @@ def merge_by(
         changes: rows with ``OP``, materialized.
         keys: key columns; NULL equals NULL.
         few: whether to broadcast the rows.
-        brought: the same rows as ``bring`` gives them; None to merge them by Spark.
+        brought: the same rows from ``bring``; None to merge by Spark.
         near: predicate for the rows of the table that have one of these keys, so that no other files are opened,
             made for a prefix of the table's columns. The commit quotes it.
-        numbers: keys whose values are numbers of ours, which a commit may quote whatever the rows are.
+        numbers: keys whose values are the engine's numbers, which a commit may always quote.
     """
     if brought is not None and brought.merge(changes.sparkSession, uri, KINDS, numbers):
         return

@@ -41,10 +41,10 @@ def naming(
     """Name the rule in errors that a rule caused; other errors pass unchanged.
 
     Args:
-        rows: gives the batch's rows before the rules; None if it has come to none.
+        rows: returns the batch's rows before the rules; None if there are none yet.
         rules: the expectations by name.
         flow: flow of the table.
-        deletes: the condition of ``apply_as_deletes``, if there is one.
+        deletes: the condition of ``apply_as_deletes``, if any.
 
     Raises:
         QueryError: a value makes one of the rules fail.

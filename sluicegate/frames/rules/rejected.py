@@ -39,11 +39,11 @@ class Refusal:
     """Rules that refuse a batch, and the rows that broke them.
 
     Attributes:
-        words: for each rule by its name what it found.
-        causes: the rules in words.
-        rows: the rows, with ``BROKEN``; none of them if no row is to blame.
-        of_table: whether these are rules about the whole table.
-        blames: whether rows are to blame.
+        words: result of each rule by name.
+        causes: the conditions of the rules.
+        rows: the violating rows, with ``BROKEN``; empty if the rule blames none.
+        of_table: whether the rules are about the whole table.
+        blames: whether single rows are to blame.
     """
 
     words: Mapping[str, str]
@@ -58,9 +58,9 @@ def refuse(batch: Batch, refusals: Sequence[Refusal], facts: Mapping[str, Any], 
 
     Args:
         batch: the batch.
-        refusals: what refuses it.
-        facts: what is known of the rules, for the commit of these rows.
-        writes: whether the rows are to be kept; not where a run only tries what it would do.
+        refusals: refusals of the batch.
+        facts: facts on the rules for the commit of these rows.
+        writes: whether to store the rows; not if the run only validates.
 
     Raises:
         ExpectationFailed: always; ``TableRuleFailed`` if one of the rules is about the whole table.

@@ -78,7 +78,7 @@ class RowRules:
         """Return the refusal of rows beyond a threshold; None if the table may have them.
 
         Args:
-            tally: the rows, counted.
+            tally: counts of the rows.
             evaluated: the rows, with ``BROKEN``.
         """
         words = {name: text for name, failed in tally.failed.items() if (text := self._refused(name, failed, tally))}

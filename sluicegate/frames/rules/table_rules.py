@@ -69,9 +69,9 @@ class WouldBe:
     """Table as it would be after a batch.
 
     Attributes:
-        rows: all of its rows.
-        count: their number.
-        comes: those that it does not have yet, or not as they are; None where every row counts as one.
+        rows: all rows of the table.
+        count: number of the rows.
+        comes: new or changed rows; None if all rows count as new.
     """
 
     rows: Callable[[], DataFrame]
@@ -84,9 +84,9 @@ class _Breach:
     """Breach of a rule by the table as it would be.
 
     Attributes:
-        words: how, in words; empty if it would not.
-        rows: the rows that break it; None of a rule that blames none.
-        count: their number, or 1 of such a rule.
+        words: description of the breach; empty without one.
+        rows: the rows that break the rule; None if it blames none.
+        count: number of these rows; 1 if the rule blames none.
     """
 
     words: str
@@ -108,7 +108,7 @@ class TableCheck:
     """Check of one table as it would be against its rules.
 
     Attributes:
-        batch: the batch that would make it so.
+        batch: the batch that would change the table.
         rules: the rules by name.
     """
 
@@ -233,7 +233,7 @@ class TableCheck:
     def _having(self, rows: DataFrame, names: Sequence[str]) -> DataFrame:
         """Add missing columns to rows as NULL if they may still appear; else raise.
 
-        That is so in bronze, as any file may bring it, and where flows of the table wait for their sources.
+        Columns may still appear in bronze, from any file, and if flows of the table wait for their sources.
         """
         awaited = self.batch.flow.streams.keys() - self.batch.progress.streams.keys()
         if self.batch.flow.layer != "bronze" and not awaited:
