@@ -26,8 +26,8 @@ def exact(texts: DataFrame, inferred: Mapping[str, DataType], options: Mapping[s
     """Return the inferred types, with STRING where a type does not hold all values of its column. One job.
 
     Args:
-        texts: the records, with a text in each column.
-        inferred: types of some of its columns.
+        texts: the records, with text in each column.
+        inferred: inferred types by column.
         options: reader options by lower-case name.
     """
     from pyspark.sql import functions as F

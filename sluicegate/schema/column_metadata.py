@@ -17,7 +17,7 @@ def with_metadata(frame: DataFrame, of: Callable[[StructField], Mapping[str, Any
 
     Args:
         frame: the frame.
-        of: gives the whole metadata that a column is to have; None for one that stays as it is.
+        of: returns the complete new metadata of a column; None to keep it.
     """
     metadata_of_columns = [of(field) for field in frame.schema]
     if all(metadata is None for metadata in metadata_of_columns):

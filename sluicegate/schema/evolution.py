@@ -50,8 +50,8 @@ class Column:
 
     Attributes:
         field: name in the files.
-        read: type with which it is read.
-        name: its column; None: all its values are rescued.
+        read: type in which it is read.
+        name: column of the field; None if all its values are rescued.
         type: type of that column.
         conversion: ``native``: as it is read; ``cast``: its text is cast; ``token``: likewise, but the text of a value
             that has a type of its own, where 007 is no number; ``json``: its text is parsed as JSON; ``typed``: it has
@@ -73,10 +73,10 @@ class Schema:
 
     Attributes:
         table: the table's name, for messages.
-        definition: its definition.
+        definition: definition of the table.
         known: type of each existing data column.
         first: whether no record has been committed yet.
-        landed: landed names of normalized columns; those that come are entered.
+        landed: landed names of normalized columns; new ones are added.
     """
 
     table: str
@@ -215,7 +215,7 @@ class Schema:
     def _of_before(self) -> frozenset[str]:
         """Columns from before names were normalized: each belongs to the field of exactly that name.
 
-        One that the definition names may never have had a field, and is open to the first that comes.
+        A column in the definition may have had no field yet, and goes to the first matching one.
         """
         return frozenset({*self.known} - {*self.landed, *self.wanted})
 

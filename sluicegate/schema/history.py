@@ -37,7 +37,7 @@ def keep(lake: layout.Lake, name: str, opened: Tables | None = None) -> None:
     Args:
         lake: the lake.
         name: the bronze table.
-        opened: the handles of the step that this is a part of.
+        opened: the handles of the current step.
     """
     table = (opened or Tables())[lake.table("bronze", name)].delta
     if table is None:

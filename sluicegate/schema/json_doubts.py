@@ -54,7 +54,7 @@ class Doubts:
         typed: names of fields, inner ones too, whose columns are not text.
         texts: names of fields whose columns are text.
         doubles: whether there may be a DOUBLE column.
-        infers: whether new columns are given the types of their values.
+        infers: whether new columns get the types of their values.
         maps: whether values that are not text may have any name, as in a map.
     """
 
@@ -99,8 +99,8 @@ class Doubts:
         """Return the doubts about fields of files, from the signs in their text.
 
         Args:
-            fields: the fields as they are inferred, with or without ours.
-            signs: signs that their texts have.
+            fields: the inferred fields, with or without our signs.
+            signs: signs in their text.
         """
         if ANY_EMPTY not in signs:
             return signs & ALL

@@ -51,9 +51,9 @@ class LandedJson:
     """A JSON text that is to have a nested type.
 
     Attributes:
-        raw: the text.
+        raw: the JSON text.
         target: type of the column.
-        shape: as ``shape`` gives it.
+        shape: result of ``shape``.
         options: reader options by lower-case name.
     """
 
@@ -131,7 +131,7 @@ def with_fits(frame: DataFrame, texts: Mapping[str, LandedJson]) -> DataFrame:
 def _is_written_as(parsed: Expression, raw: Expression) -> Expression:
     """Return whether the JSON of a parsed value equals the landed text, except for blanks and NULL fields.
 
-    No leaf of such a value needs a look: each is spelled as it landed. Parsing changes no blank within a text.
+    Leaves of such a value need no check: each is spelled as it landed. Parsing changes no blanks within a text.
     """
     from pyspark.sql import functions as F
 
@@ -155,7 +155,7 @@ def _is_written_as(parsed: Expression, raw: Expression) -> Expression:
 def _written_type(target: DataType) -> DataType | None:
     """Return the type in which a value is parsed as a whole, if all its leaves have one.
 
-    Times have several values for a text, by the time zone, and stay texts. So have FLOAT and others by their precision.
+    Times depend on the time zone, and stay text. So do FLOAT and others because of their precision.
     """
     from pyspark.sql.types import (
         ArrayType,
@@ -301,7 +301,7 @@ class _Leaves:
 def _parsed(text: Expression, shape: DataType) -> Expression:
     """Parse a text inside an object, since from_json does not accept every type at the top level.
 
-    One that ends our object, or goes on in it, is no value: of what lies behind a value Spark says nothing.
+    A text that ends the object or continues it is not a value: Spark does not report what follows a value.
     """
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType, StructField, StructType

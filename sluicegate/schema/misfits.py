@@ -38,8 +38,8 @@ class StoredColumn:
 
     Attributes:
         type: its type.
-        value: its value in a row, as SQL.
-        landed: landed name of its field.
+        value: SQL of its value in a row.
+        landed: landed name of the field.
     """
 
     type: DataType
@@ -50,7 +50,7 @@ class StoredColumn:
 def misfits(columns: Mapping[str, StoredColumn], rescued: Expression, *, any_case: bool) -> Expression:
     """Array of the texts whose columns lack their landed value, in the order of the rescued fields.
 
-    It is NULL, and nothing else is evaluated, for a row without rescued data.
+    For a row without rescued data the result is NULL, and nothing else is evaluated.
 
     Args:
         columns: columns by the text that the array has for them.

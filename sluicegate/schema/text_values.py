@@ -57,8 +57,8 @@ class Fitted:
     """Value in its type, and what was lost.
 
     Attributes:
-        value: the value exactly; NULL where the type does not hold it, inside of a nested value for the part alone.
-        lost: whether the type does not hold all of the value, never NULL; None if it always does.
+        value: the exact value; NULL if the type cannot hold it; within a nested value, only that part.
+        lost: condition, never NULL, that the type cannot hold all of the value; None if it always can.
     """
 
     value: Expression
@@ -139,7 +139,7 @@ def _by_pattern(raw: Expression, target: DataType, pattern: str, zone: str | Non
         raw: the text.
         target: DATE, TIMESTAMP or TIMESTAMP_NTZ.
         pattern: the format.
-        zone: zone of times without one of their own; None for that of the lake.
+        zone: zone of times without one; None for the lake's zone.
     """
     from pyspark.sql import functions as F
     from pyspark.sql.types import DateType, TimestampNTZType, TimestampType

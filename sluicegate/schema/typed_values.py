@@ -57,8 +57,8 @@ def fitted(raw: Expression, source: DataType, target: DataType, of_text: OfText 
     Args:
         raw: the value.
         source: its type.
-        target: the type that it is to have.
-        of_text: what becomes of a text, inside of a nested value too.
+        target: the target type.
+        of_text: conversion of a text, also within a nested value.
     """
     from pyspark.sql.types import ArrayType, AtomicType, MapType, NullType, StringType, StructType, VariantType
 

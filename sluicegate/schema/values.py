@@ -32,7 +32,7 @@ class Value:
 
     Attributes:
         column: mapping of the field to a column.
-        raw: the value as it is read.
+        raw: the value as read.
         options: reader options by lower-case name.
     """
 
@@ -96,7 +96,7 @@ def with_fits(frame: DataFrame, values: Sequence[Value]) -> tuple[DataFrame, lis
     put it in the place of a column that is used more than once.
 
     Args:
-        frame: records as they are read.
+        frame: the records as read.
         values: the values of their fields.
     """
     from pyspark.sql import functions as F
