@@ -101,7 +101,7 @@ def register(spark: SparkSession, pipeline: Pipeline, lake: layout.Lake) -> list
     """Register a pipeline's database and its tables that are not in the catalog yet.
 
     Returns:
-        the names of the tables that were registered.
+        names of the registered tables.
 
     Raises:
         CatalogConflict: a name already belongs to another table.
@@ -138,7 +138,7 @@ def _forget_former(spark: SparkSession, databases: Iterable[str], lake: layout.L
 
     Args:
         spark: the session.
-        databases: where they may be entered.
+        databases: databases that may have the entries.
         lake: the lake.
     """
     former = tuple(f"{layout.canonical(lake.root)}/{name}/" for name in renamed.former_names(lake.root, lake.pipeline))

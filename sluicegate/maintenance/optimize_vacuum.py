@@ -56,14 +56,14 @@ class MaintainedTable:
     """Files of a table, and the maintenance that is due.
 
     Attributes:
-        name: its path below the pipeline's lake.
-        uri: its URI.
-        of_spark: whether Spark writes it, else delta-rs does.
-        files: data files of its newest version.
+        name: path below the pipeline's lake.
+        uri: URI of the table.
+        of_spark: whether Spark writes the table; otherwise delta-rs does.
+        files: number of data files of its newest version.
         bytes: bytes of all data files in its folder, former versions included.
-        scattered: whether small files are to be compacted, or rows to be clustered.
+        scattered: whether small files need compaction, or rows clustering.
         stale: files older than the retention that the newest version does not use.
-        retention: how long such files stay.
+        retention: retention of unused files.
         lengthen: whether the table's own ``delta.deletedFileRetentionDuration`` is shorter.
         hold_reason: why VACUUM is held back (may be empty).
     """
@@ -103,7 +103,7 @@ def maintainable(pipeline: Pipeline, lake: layout.Lake, keeps: timedelta | None 
     Args:
         pipeline: the definition.
         lake: the lake.
-        keeps: how long files stay; by default as the definition says.
+        keeps: retention of files; by default the definition's.
     """
     if keeps is None:
         keeps = retention(pipeline)

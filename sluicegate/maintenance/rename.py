@@ -40,8 +40,8 @@ class Renamed:
 
     Attributes:
         lake: whether the folder in the lake was moved.
-        definition: whether the definition has got the name.
-        remarks: what is left for people to do.
+        definition: whether the definition was renamed.
+        remarks: what people still have to do.
     """
 
     lake: bool = False
@@ -53,10 +53,10 @@ def rename(former: str, name: str, settings: Settings, *, tables_only: bool = Fa
     """Rename a pipeline: its tables in the lake, and its definition.
 
     Args:
-        former: its name.
-        name: the name that it is to have.
-        settings: where things are; of a pipeline with targets the tables of the chosen one are renamed.
-        tables_only: whether the definition gets its name by other means.
+        former: present name.
+        name: new name.
+        settings: places of pipelines and lake; for a pipeline with targets, the chosen target's tables are renamed.
+        tables_only: whether the definition is renamed by other means.
 
     Raises:
         RenameRefused: the name is not available, or another rename was not completed.
@@ -183,8 +183,8 @@ class _Rename:
         """Check the preconditions.
 
         Args:
-            old: whether there are tables under the former name.
-            new: whether there are tables under the new one.
+            old: whether tables exist under the former name.
+            new: whether tables exist under the new name.
         """
         record = renamed.recorded(self.root, self.former)
         if record is not None and record.name == self.name and new and not old:
