@@ -30,11 +30,11 @@ class Bounds:
     """Time limits of requests to a store.
 
     Attributes:
-        attempts: how often delta-rs retries a request.
-        arrow_attempts: how often Arrow makes one.
+        attempts: number of retries by delta-rs.
+        arrow_attempts: number of attempts by Arrow.
         retry_seconds: seconds after the first request for which delta-rs begins another one.
         connect_seconds: seconds for a connection.
-        request_seconds: seconds for one request, with the bytes that it brings.
+        request_seconds: seconds for one request, including its response body.
     """
 
     attempts: int
@@ -60,7 +60,7 @@ _BRIEF: ContextVar[bool] = ContextVar("brief", default=False)
 def briefly() -> Iterator[None]:
     """Limit the time of this thread's requests within the block; also a decorator.
 
-    For pages and commands that only read. A file system or a table that is opened within it keeps these bounds.
+    For pages and commands that only read. A file system or table opened within the block keeps these limits.
     """
     before = _BRIEF.set(True)
     try:

@@ -63,8 +63,8 @@ def write(address: str, text: str) -> None:
     """Write a small file atomically: readers find the former or the new one, also after a power cut.
 
     Args:
-        address: its path or URI; missing folders are made.
-        text: its content.
+        address: path or URI of the file; missing folders are created.
+        text: content of the file.
 
     Raises:
         OSError: the file cannot be written.

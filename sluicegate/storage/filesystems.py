@@ -27,7 +27,7 @@ EPOCH = datetime.fromtimestamp(0, UTC)
 def options(address: str) -> dict[str, str] | None:
     """Return delta-rs' storage options for an address on S3; else None. Credentials are found as by Arrow.
 
-    Its commits on S3 are PUTs with ``If-None-Match``, by its own default.
+    By default, delta-rs commits on S3 by PUT with ``If-None-Match``.
     """
     if not aws.on_s3(address):
         return None

@@ -43,12 +43,12 @@ FOLDER_MARKER = "_$folder$"
 def files(address: str, admits: Admits = lambda _: True, skipped_paths: dict[str, str] | None = None) -> pa.Table:
     """List all files in a folder and below (schema ``FILES``), without folder markers.
 
-    Non-files (a pipe, a dangling link) are left out, and so are local names that are not UTF-8.
+    Entries that are not files (a pipe, a dangling link) are omitted, and so are local names that are not UTF-8.
 
     Args:
         address: the folder.
-        admits: predicate on names below it, which decides the name of a file that has links. It filters no other file.
-        skipped_paths: receives what is passed over because it cannot be read or leads out of the folder, and why; the
+        admits: predicate on names below the folder, which decides the name of a file with links. It filters no file.
+        skipped_paths: receives entries that are unreadable or lead out of the folder, with the reason; the
             name of a folder ends in ``/``.
 
     Raises:

@@ -50,8 +50,8 @@ class Walk:
 
     Attributes:
         root: the folder.
-        admits: predicate on names below it.
-        skipped_paths: receives what is passed over, and why; a folder's name ends in ``/``.
+        admits: predicate on names below the folder.
+        skipped_paths: receives skipped entries with the reason; a folder's name ends in ``/``.
     """
 
     root: str

@@ -18,8 +18,8 @@ class StoreRefusal:
     """One thing that a store says no by.
 
     Attributes:
-        signs: words of Arrow, delta-rs, Hadoop and Amazon's SDK, any of which means it.
-        error: the error of ours that it becomes.
+        signs: words of Arrow, delta-rs, Hadoop and Amazon's SDK, any of which shows this refusal.
+        error: type of our error.
         message: what happened.
         hint: what to do.
     """
@@ -73,7 +73,7 @@ def readable(error: BaseException, *, private: bool = False) -> SluicegateError 
 
     Args:
         error: the error.
-        private: whether to pass on no text that may hold a value of a row.
+        private: whether to drop all text that may hold a value of a row.
     """
     if isinstance(error, SluicegateError):
         return None
