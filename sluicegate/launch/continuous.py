@@ -61,11 +61,11 @@ def start(
 
     Args:
         pipeline: the definition.
-        settings: where things are.
-        layer: only this one; None for all.
+        settings: places of pipelines, landing and lake.
+        layer: only this layer; None for all.
         every: the interval.
-        tell: takes each line that is for people.
-        take: takes the message of each batch (see ``flow.report.BATCH``).
+        tell: receives each line for people.
+        take: receives the message of each batch (see ``flow.report.BATCH``).
 
     Raises:
         PipelineMissing: the layer is unknown.

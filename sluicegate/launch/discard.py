@@ -33,11 +33,11 @@ class Discard:
     Attributes:
         table: the silver table.
         rules: only records that broke one of these rules; none means any.
-        note: why, for people; not needed to take discards back.
-        undo: whether discards are taken back.
-        only: id of the only discard that is taken back; empty for all of these records.
-        shown: state of the quarantine that a person has seen, as ``state`` gives it: records that came later are left;
-            empty for those that are there now.
+        note: reason, for people; not needed to undo discards.
+        undo: whether to undo discards.
+        only: ID of the only discard to undo; empty for all of these records.
+        shown: state of the quarantine that a person has seen, from ``state``: later records are left;
+            empty for the current records.
     """
 
     table: str
@@ -111,9 +111,9 @@ class Chosen:
     Attributes:
         request: the discard.
         uri: the table of discards.
-        rows: the rows of the quarantine to discard (``lake.discards.quarantined``); to undo, those that wait again.
-        discards: the discards to take back; none where records are discarded.
-        rules: rows by the rules that they broke.
+        rows: the quarantined rows to discard (``lake.discards.quarantined``); to undo, the rows that wait again.
+        discards: the discards to undo; none when discarding.
+        rules: row counts by broken rule.
     """
 
     request: Discard
@@ -155,11 +155,11 @@ class Chosen:
         """Write the discard in one commit, if there is something to do.
 
         Args:
-            by: who does it.
-            discard: id of the discard.
+            by: user who discards or undoes.
+            discard: ID of the discard.
 
         Returns:
-            rows that are discarded now and were not before; to undo, rows that were on record as discarded.
+            the number of newly discarded rows; to undo, of rows that were discarded.
 
         Raises:
             SluicegateError: other programs keep discarding records of the table.

@@ -24,7 +24,7 @@ def serving(registry: Registry, port: int, host: str = HERE) -> Iterator[int]:
     Args:
         registry: the metrics.
         port: the port; 0 for any that is free.
-        host: the address to listen at.
+        host: the address to listen on.
 
     Raises:
         UserError: the port is taken, or the address is not this machine's.

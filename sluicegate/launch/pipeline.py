@@ -51,7 +51,7 @@ def run(
         warm_minutes: for which Spark stays ready for the next run; 0 for a Spark of this run alone.
 
     Returns:
-        a report for each layer that was run; none when nothing was waiting.
+        a report for each layer that ran; empty if nothing was waiting.
 
     Raises:
         PipelineMissing: the layer is unknown.

@@ -35,10 +35,10 @@ class Request:
             of a silver table by a job of their own, and gold follows; ``discard``: quarantined records
             are discarded, or that is taken back, and nothing else.
         interval: the interval, in that mode.
-        tables: only these tables; none means all.
-        max_files: files that each bronze table takes in at most, the oldest first; None means all.
-        replay: the records to replay, in that mode.
-        discard: the records to discard, or the discards to take back, in that mode.
+        tables: only these tables; empty for all.
+        max_files: maximum number of files for each bronze table, oldest first; None for all.
+        replay: records to replay, in that mode.
+        discard: records to discard, or discards to undo, in that mode.
     """
 
     mode: Mode = "incremental"
@@ -86,9 +86,9 @@ class Request:
             pipeline: the definition.
             mode: see ``MODES``.
             since: start of the interval by event time, ISO 8601; without a zone it is UTC.
-            until: its end, exclusive.
+            until: end of the interval, exclusive.
             tables: only these tables.
-            max_files: files that each bronze table takes in at most.
+            max_files: maximum number of files for each bronze table.
 
         Raises:
             PipelineMissing: the pipeline has no such table.
@@ -185,7 +185,7 @@ class Request:
     def reprocesses(self, layers: Sequence[str]) -> bool:
         """Return whether these layers have work even if nothing is new.
 
-        Of an interval silver has. Gold then sees by its own offsets whether silver changed.
+        With an interval, silver has. Gold then sees by its own offsets whether silver changed.
         """
         if self.mode == "full-refresh":
             return True

@@ -80,11 +80,11 @@ def serve(settings: Settings, host: str, port: int, token_file: Path | None, tel
     """Run a server until Ctrl-C or SIGTERM, and print how to use it.
 
     Args:
-        settings: their master is that of the server's Spark.
+        settings: settings whose master is that of the server's Spark.
         host: address to listen on.
         port: port to listen on; 0 for any that is free.
-        token_file: file of the token, made if it is not there; None for the usual one.
-        tell: takes each line for people.
+        token_file: file of the token, created if missing; None for the usual one.
+        tell: receives each line for people.
 
     Raises:
         UserError: the token's file cannot be created or read.

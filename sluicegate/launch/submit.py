@@ -66,7 +66,7 @@ def submit_all(
         warm_minutes: for which Spark stays ready after a job that a warm one can do; 0 for a Spark of its own.
 
     Returns:
-        its reports: one, or that of each layer that it ran.
+        its reports: one, or one for each layer that it ran.
 
     Raises:
         SluicegateError: the job's error, with its code, exit code and the reports until then.

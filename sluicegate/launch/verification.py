@@ -36,9 +36,9 @@ def without_spark(
 
     Args:
         pipeline: the definition.
-        tell: takes a line before each table that takes long.
+        tell: receives a line before each table that takes long.
         sample: the landed files whose values are compared; records are always counted.
-        proofs: what former verifications have proved; None where that is neither asked for nor recorded.
+        proofs: proofs of former verifications; None to neither use nor record them.
     """
     settings = pipeline.settings
     findings = list(statistics.findings(pipeline, Lake(settings.lake, pipeline.name)))
@@ -101,9 +101,9 @@ def proofs_of(pipeline: Pipeline, sample: Sample, tell: Callable[[str], None] = 
 
     Args:
         pipeline: the definition.
-        sample: what it compares; a sample proves no table, so that it records nothing.
-        tell: takes a line if they cannot be written.
-        since_last: whether it compares what came or changed since the last one.
+        sample: part to compare; a sample proves no table, so it records nothing.
+        tell: receives a line if proofs cannot be written.
+        since_last: whether to compare only what was added or changed since the last one.
 
     Raises:
         UserError: both options are set.
