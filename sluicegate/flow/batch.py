@@ -36,18 +36,18 @@ class Batch:
     """Unit of work of a layer: rows to apply, and the means to commit their result.
 
     Attributes:
-        delivery: the rows, and the proof that they are all.
-        read: number of these rows, as the source's own log counts them; 0 where the source is foreign and ``whole``.
-        whole: whether the target is to be replaced by what these rows give.
-        reprocesses: whether some of its records may have been applied before.
+        delivery: the rows, with the proof that they are complete.
+        read: number of these rows by the source's log; 0 if the source is foreign and ``whole``.
+        whole: whether the result of these rows replaces the target.
+        reprocesses: whether some of the records may have been processed before.
         progress: the offsets.
         flow: the flow.
-        report: for the layer to fill in.
-        facts: who runs this, for the commit's metadata.
-        choice: records that a person chose to apply again; None without.
-        opened: the handles that the offsets were read by, as of the versions of the batch, or with fences after these.
-        replaces_table: whether a new table takes the place of the target, and no former version is kept.
-        commits_read: identities of the commits that it reads; see ``histories.facts``.
+        report: report that the layer fills in.
+        facts: facts on the run for the commit's metadata.
+        choice: records that a person chose to reprocess; None without.
+        opened: the handles by which offsets were read, at the versions of the batch, or with fences after these.
+        replaces_table: whether a new table replaces the target, without former versions.
+        commits_read: identities of the commits read; see ``histories.facts``.
     """
 
     delivery: Delivery
@@ -81,8 +81,8 @@ class Batch:
         """Return another input at the version of the batch; a lazy Delta read is not pinned by itself.
 
         Args:
-            name: its name.
-            version: another version of it.
+            name: name of the input.
+            version: another version than the batch's.
         """
         return self._read(self.flow.inputs[name], self.progress.versions[name] if version is None else version)
 
@@ -123,8 +123,8 @@ class Batch:
         """Return the change feed of another input since a version, with Delta's columns of a change.
 
         Args:
-            name: its name.
-            since: after which version; by default, since the last batch.
+            name: name of the input.
+            since: version after which changes count; by default that of the last batch.
         """
         first = (self.progress.changed[name] if since is None else since) + 1
         return table_reader.changes(self.session, self.flow.inputs[name], first, self.progress.versions[name])
@@ -161,7 +161,7 @@ class Batch:
         Args:
             offset: the offset to commit; by default the batch's end. Where the target has it already (a full refresh
                 from an unchanged source) none is written, since Delta skips a write whose ``txnVersion`` is not higher.
-            fenced: whether to commit an offset at all. Not where a write must happen even if one with this offset did.
+            fenced: whether to commit an offset at all; not if the write must happen even if this offset exists.
             facts: further metadata of this commit (rows by disposition, …).
 
         Raises:
@@ -251,7 +251,7 @@ def overtaken(table: str, uri: str) -> SluicegateError:
 def raise_readable(error: BaseException, flow: Flow) -> NoReturn:
     """Raise an error of filling a table in readable form; see ``readable``.
 
-    A trace shows Spark's own words as its cause, but where they may quote personal data.
+    A trace shows Spark's error as its cause, unless that may quote personal data.
     """
     if flow.private:
         cause = None

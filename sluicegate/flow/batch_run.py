@@ -40,9 +40,9 @@ class BatchRun:
         session: the Spark session.
         flow: the flow.
         apply: applies the batch to the layer's table.
-        facts: who runs this, for every commit.
-        report: takes what started the batch; the layer fills in the rest.
-        choice: records that are to be applied again.
+        facts: facts on the run for every commit.
+        report: receives the trigger of the batch; the layer fills in the rest.
+        choice: records to reprocess.
         opened: the handles of the step.
     """
 
@@ -58,11 +58,11 @@ class BatchRun:
         """Apply the changes, or do a full refresh if it is due or the changes are not available.
 
         Args:
-            part: what this batch is to take in.
-            waiting: all that waits.
+            part: progress that this batch covers.
+            waiting: progress up to all that waits.
 
         Returns:
-            what was taken in: all, if the part cannot be had.
+            the progress that was made: all, if the part is not available.
         """
         if part.kind == "incremental":
             gap = self.follow(part)
@@ -83,7 +83,7 @@ class BatchRun:
         """Apply the changes after the offset, and the records to reprocess, in one batch.
 
         Returns:
-            why these changes cannot be had, so that a full refresh is due; empty if they were applied.
+            why the changes are not available, so that a full refresh is due; empty if they were applied.
         """
         if self.flow.streams or part.since >= part.until:
             return self.reprocess(part)
@@ -105,7 +105,7 @@ class BatchRun:
     def stream_changes(self, part: Progress) -> str:
         """Run an availableNow stream over the changes after the offset, and apply its one batch. As ``follow``.
 
-        A table of others is always read so: Spark's stream tells rows that were added from those of rewritten files.
+        Another program's table is always read so: Spark's stream tells added rows from those of rewritten files.
         """
         counted = source_stream.counted_changes(self.flow, part)
         most_files = self._most_files(part, counted)

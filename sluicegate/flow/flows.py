@@ -33,7 +33,7 @@ def flows(pipeline: Pipeline, lake: layout.Lake, layer: str, opened: Tables | No
         pipeline: the definition.
         lake: the lake.
         layer: bronze, silver or gold.
-        opened: the handles of the step that this is a part of; how gold is refreshed depends on what tables have now.
+        opened: the handles of the current step; gold's refresh strategy depends on the present tables.
     """
     by_name = _flows(pipeline, lake, layer, opened or Tables())
     return {name: _as_defined(flow, pipeline, lake) for name, flow in by_name.items()}
@@ -83,7 +83,7 @@ def all_opened(pipeline: Pipeline, lake: layout.Lake, opened: Tables | None = No
     Args:
         pipeline: the definition.
         lake: the lake.
-        opened: handles of which none is open yet, where they are to be of a kind; by default new ones.
+        opened: unopened handles, if a special kind is needed; by default new ones.
     """
     opened, address = Tables() if opened is None else opened, _addresses(pipeline, lake)
     reads = {name: pipeline.reads(name) for name in pipeline.names("silver") + pipeline.names("gold")}
@@ -238,7 +238,7 @@ def _followed(strategy: RefreshStrategy, inputs: list[str]) -> frozenset[str]:
 def _decided(strategy: RefreshStrategy, fingerprint: str, last: log.Commit | None) -> RefreshStrategy:
     """Return the refresh strategy: that of the last run, found with Spark, else by the query's text.
 
-    Of a streaming aggregation the definition tells it, and its commits name the mode instead.
+    For a streaming aggregation the definition decides, and its commits name the mode instead.
     """
     if strategy.kind == "stream":
         return strategy

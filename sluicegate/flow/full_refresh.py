@@ -36,11 +36,11 @@ class SourceState:
     """State of a source that decides about a full refresh of its target.
 
     Attributes:
-        source: the source as it is now.
-        offset: version of it that the target has taken in; None before the first.
+        source: the present source.
+        offset: source version that the target has processed; None before the first.
         changes: the commits of the source after the offset.
-        stamps: the other inputs as they are now, each as its id and version.
-        identity: what records of the source are known by.
+        stamps: ID and version of each other input now.
+        identity: how records of the source are identified.
     """
 
     source: DeltaTable
@@ -86,7 +86,7 @@ def why_numbered(flow: Flow, last: log.Commit, identity: Identity) -> str:
     Args:
         flow: the flow.
         last: our last commit to the target.
-        identity: what records of the source are known by.
+        identity: how records of the source are identified.
     """
     if not flow.policy.by_record:
         return ""
@@ -124,7 +124,7 @@ def why_inputs(flow: Flow, stamps: Mapping[str, str], last: log.Commit) -> str:
 
     Args:
         flow: the flow.
-        stamps: the inputs, each as its id and version.
+        stamps: ID and version of each input.
         last: our last commit to the target.
     """
     relevant = {name: stamp for name, stamp in stamps.items() if name not in flow.as_of_run}

@@ -62,7 +62,7 @@ def identity_of_source(facts: Mapping[str, Any], flow: str = "") -> str | None:
 
     Args:
         facts: facts of the commit.
-        flow: which of the several flows that fill the table.
+        flow: name of the flow, for a table with several flows.
     """
     identity: str | None = facts.get(COMMITS, {}).get("sources", {}).get(flow)
     return identity
@@ -107,7 +107,7 @@ def why(uri: str, version: int) -> str:
 def older(flow: Flow, uri: str) -> SluicegateError:
     """Return the error for a source that is older than the offset.
 
-    Delta keeps the higher of two offsets, so later changes of the source would be taken for known.
+    Delta keeps the higher of two offsets, so later changes of the source would be skipped.
     """
     return SluicegateError(
         f"{flow.table} cannot continue: {name_of(uri)} is older than the version that was read last",
@@ -121,8 +121,8 @@ def refused(flow: Flow, uri: str, version: int) -> SluicegateError:
 
     Args:
         flow: the flow.
-        uri: the source.
-        version: its version that is another commit.
+        uri: address of the source.
+        version: the version that is another commit now.
     """
     name = name_of(uri)
     return SluicegateError(

@@ -43,19 +43,19 @@ def run(
 ) -> TableReport:
     """Update a flow's target from its source, by a stream over the changes or by a full refresh.
 
-    In one batch, or where more waits than one is to take in, in several, each with its commit.
+    Work is done in one batch, or in several with a commit each if more waits than fits in one.
 
     Args:
         session: the Spark session.
         flow: the flow.
         apply: applies one batch to the layer's table.
-        facts: who runs this, for every commit.
-        choice: records that are to be applied again in the same batch.
-        full_refresh: whether to make the target again whole, even if nothing calls for it.
-        opened: the handles of the step that this is a part of; afterwards that of the target has what was committed.
+        facts: facts on the run for every commit.
+        choice: records to reprocess in the same batch.
+        full_refresh: whether to refresh the target in full even if nothing requires it.
+        opened: the handles of the current step; afterwards the target's handle has the commits.
 
     Raises:
-        SluicegateError: whatever ``apply`` raises, with its class (Spark would lose it).
+        SluicegateError: errors of ``apply``, in their own type (Spark would lose it).
         QueryError: Spark rejects the query.
         UserError: a selection is only validated, and there is no table yet to compare with.
         SchemaMismatch: the changed definition needs a full refresh that only a person may start.
@@ -124,7 +124,7 @@ class TableRun:
     def _batches(self, waiting: Progress) -> Iterator[TableReport]:
         """Process part after part; yield the report of each.
 
-        What the table reads may change between two of them: then it may wait, or have nothing left to take in.
+        The table's inputs may change between two parts: then it may wait, or have nothing left to process.
         """
         read = 0
         while waiting.work:
@@ -140,7 +140,7 @@ class TableRun:
         """Process a part of what waits; all of it, if the part is not available.
 
         Returns:
-            the report, and what was taken in.
+            the report, and the progress that was made.
         """
         report = TableReport(self.flow.table, self.flow.layer, state=part.kind, why=part.why)
         # The records that a person chose are applied once, with the last part.

@@ -36,11 +36,11 @@ class Fingerprints:
     """Fingerprints of what determines a table's rows; a run acts on any that differs from the last commit's.
 
     Attributes:
-        computation: of what computes the table; the target gets a full refresh when it differs. Empty: not compared.
-        rules: of the rules that its rows must meet before they are committed. Where it differs, all rows are held to
-            them, though none has changed. Empty: there are none, or only new rows are held to them.
-        key: of the key that its pseudonyms are made with; the target gets a full refresh when it differs. Empty: it has
-            none, or the key is not known to this process.
+        computation: of the query or function; the target gets a full refresh when it differs. Empty: not compared.
+        rules: of the rules that rows must meet before a commit. When it differs, all rows are checked against
+            them, though none has changed. Empty: there are none, or only new rows are checked.
+        key: of the key of pseudonyms; the target gets a full refresh when it differs. Empty: there is
+            none, or this process does not have the key.
     """
 
     computation: str = ""
@@ -55,17 +55,17 @@ class Flow:
     Attributes:
         layer: bronze, silver or gold.
         table: name of the table it fills.
-        source: URI of the Delta table whose changes it follows; of several the first.
+        source: URI of the Delta table whose changes it follows; the first of several.
         target: URI of the table it fills.
-        streams: where several flows of the definition fill the target together, the table that each of them follows,
-            by its name. Else empty.
+        streams: if several flows of the definition fill the target, the table that each of them follows,
+            by its name. Otherwise empty.
         inputs: the other tables it reads, name to URI; when one of them changes, the target gets a full refresh.
         references: the tables that its rules read, name to URI.
         side_tables: URIs of the tables that are written together with the target, before or after it.
-        policy: what is due when one of these tables changes, by the kind of the target.
-        fingerprints: of what makes its rows.
+        policy: actions on changes of these tables, by the kind of the target.
+        fingerprints: fingerprints of what determines its rows.
         private: whether values may be personal data, so that no message can quote one.
-        description: what the definition says of the target besides its rows.
+        description: comments and properties of the target.
     """
 
     layer: str
@@ -156,13 +156,13 @@ class StreamProgress:
     """Offset of one of several flows, and what to do about it.
 
     Attributes:
-        source_id: table id of its source.
-        since: version of the source that the target has taken in; -1 before the first.
-        until: version of the source now.
-        known: whether the target may have records of it already.
-        restarts: whether all of the source is read, in place of what the target has of it.
-        revised: whether the source changed or lost rows that were applied already.
-        why: reason of either.
+        source_id: table ID of its source.
+        since: source version that the target has processed; -1 before the first.
+        until: present version of the source.
+        known: whether the target may already have records of the flow.
+        restarts: whether the whole source is read, to replace the flow's records.
+        revised: whether the source changed or lost rows that were already processed.
+        why: reason of a restart or revision.
     """
 
     source_id: str
@@ -194,25 +194,25 @@ class Progress:
     Attributes:
         kind: ``idle``; ``blocked``: a table that it needs does not exist yet; ``incremental``: take the changes after
             ``since`` up to ``until``; ``whole``: make a full refresh from the source as of ``until``.
-        since: the offset: version of the source that the target has taken in; -1 before the first.
-        until: version of the source now.
-        versions: version of each other input now; the batch reads exactly these.
-        stamps: table id and version of each other input, as they are recorded.
+        since: the offset: source version that the target has processed; -1 before the first.
+        until: present version of the source.
+        versions: present version of each other input; the batch reads exactly these.
+        stamps: table ID and version of each other input, as recorded.
         app_id: ``txnAppId`` of the offset; it has the source's table id in it, so a source that was deleted and
             created again is not taken for the former one, and the restore epoch (see lake/offsets.py).
         seen: version of the target when its offsets were read; -1 before the first.
-        restores: each RESTORE of the target, as its commits record them.
-        why: reason of a full refresh, of reprocessing, or of waiting.
-        revised: whether the source changed or lost rows that were applied already.
-        changed: the followed inputs that changed, each with the version that was read last.
-        retry: whether an input changed for which quarantined records are to be reprocessed.
+        restores: RESTOREs of the target, as its commits record them.
+        why: reason for a full refresh, for reprocessing, or for waiting.
+        revised: whether the source changed or lost rows that were already processed.
+        changed: the followed inputs that changed, each with the version read last.
+        retry: whether an input changed because of which quarantined records are reprocessed.
         repair: whether a run was stopped between two of its commits, so that records may be in two tables.
-        of_many: whether rows of the source have numbers within their records, and are records here.
-        of_flows: whether a record is known by its flow, too, as several fill the target or the table that it follows.
-        streams: progress of each of the flows whose source is there, by name; empty where there is only one.
-        removed: flows that the target has records of, and the definition no more.
-        of_the_run: whether nothing changed, and a full refresh is due only since the result depends on when it is run.
-        command: the command for a full refresh that no run makes by itself; empty where one does.
+        of_many: whether source rows are numbered within their records, and are the records of this table.
+        of_flows: whether a record's identity includes its flow, as several flows fill the target or its source.
+        streams: progress of each flow whose source exists, by name; empty if there is only one.
+        removed: flows with records in the target that the definition no longer has.
+        of_the_run: whether nothing changed, and a full refresh is due only because the result depends on the time.
+        command: the command for a full refresh that only a person may start; empty if a run does it.
     """
 
     kind: Literal["idle", "blocked", "incremental", "whole"]

@@ -88,10 +88,10 @@ def _end(uri: str, since: int, until: int, most_bytes: int, least: int) -> int:
 
     Args:
         uri: the source.
-        since: its version that was taken in last.
-        until: its version at which all that waits ends.
-        most_bytes: how many bytes of its files a part may have.
-        least: version before which it may not end.
+        since: the version that was processed last.
+        until: the version at the end of all that waits.
+        most_bytes: maximum bytes of files in a part.
+        least: version before which the part may not end.
     """
     if until - since <= 1:
         return until

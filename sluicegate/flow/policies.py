@@ -23,9 +23,9 @@ class Policy:
         rebuildable: whether a full refresh from the source is possible.
         foreign: whether the source is a table of other programs': it may have no change data feed, and change in any
             way (see bronze/delta_source.py).
-        by_record: whether the target knows by identity which records its rows were made of.
-        forgets: whether former versions of the target are deleted when another definition makes it, or another key.
-        followed: the inputs of whose changes the affected records are known: only these are reprocessed.
+        by_record: whether the target's rows have the identity of their record.
+        forgets: whether former versions of the target are deleted when its definition or key changes.
+        followed: the inputs whose changes identify the affected records, which are reprocessed.
     """
 
     rebuildable: ClassVar[bool] = True
@@ -108,8 +108,8 @@ class QueryPolicy(Policy):
     """Gold table: the result of its query.
 
     Attributes:
-        added: whether it can take in new rows only; any other change of the source calls for a full refresh.
-        row_deltas: see ``Policy``; it can then follow any change of the source.
+        added: whether only new rows can be processed; any other change of the source requires a full refresh.
+        row_deltas: see ``Policy``; any change of the source can then be followed.
         refresh_strategy: see ``Policy``.
     """
 
@@ -148,8 +148,8 @@ class CopyPolicy(RecordPolicy):
     """De-identified copy of a silver table.
 
     Attributes:
-        treated: columns that the source has to have, in lower case.
-        makes: columns that each flow of that source makes, in lower case; None where its data tells.
+        treated: columns that the source must have, in lower case.
+        makes: columns that each flow of the source returns, in lower case; None if only its data shows them.
     """
 
     forgets: ClassVar[bool] = True

@@ -30,13 +30,13 @@ def progress(flow: Flow, opened: Tables | None = None) -> Progress:
 
     Args:
         flow: the flow.
-        opened: the handles of the step that this is a part of; by default each table is opened at its newest version.
+        opened: the handles of the current step; by default each table is opened at its newest version.
 
     Raises:
         NotADeltaTable: an address has files, but no Delta table.
         LandingMissing: the source, another program's table, does not exist.
-        SluicegateError: the source is older than what was taken from it, or it is another table than the one that the
-            target was filled from, or has another history now, and the target cannot be made again from it.
+        SluicegateError: the source is older than the offset, or another table than the one that the
+            target was filled from, or has another history now, and the target cannot be rebuilt.
     """
     opened = opened or Tables()
     # The target first: of a run that commits to both in between, an offset without its version of the source would
@@ -186,7 +186,7 @@ def _why_rules(flow: Flow, last: log.Commit, opened: Tables, *, idle: bool) -> s
         flow: the flow.
         last: our last commit to the target.
         opened: the handles of the step.
-        idle: whether nothing else is to be done.
+        idle: whether there is nothing else to do.
     """
     if flow.layer != "gold":
         return ""
@@ -251,7 +251,7 @@ def _of_batches(
         flow: the flow of the table.
         unread: the versions of its lookups, and of the target.
         last: our last commit to the target.
-        streams: progress of the flows whose sources are there.
+        streams: progress of the flows whose sources exist.
         opened: the handles of the step.
     """
     target, app_id = opened[flow.target], several_progress.app_id(flow)
@@ -288,8 +288,8 @@ def _by_record(flow: Flow, read: Progress, reasons: Sequence[str], last: log.Com
 
     Args:
         flow: the flow.
-        read: its offset, and where its source is.
-        reasons: what is to be said of changes of the source besides new rows: applied records are reprocessed then.
+        read: its offset, and the version of its source.
+        reasons: remarks on changes of the source besides new rows, for which processed records are reprocessed.
         last: our last commit to the target.
         opened: the handles of the step.
     """

@@ -106,10 +106,10 @@ class FormerRun:
     """Former run of the table, from its commit.
 
     Attributes:
-        technique: how it was done.
-        work: over which rows.
-        seconds: how long it took, from the choice to the commit.
-        estimates: what was estimated then.
+        technique: technique of the run.
+        work: row counts of the run.
+        seconds: seconds from the choice to the commit.
+        estimates: estimates at that time.
         regret: ``RefreshCost.regret`` before it.
     """
 
@@ -126,10 +126,10 @@ class TechniqueChoice:
 
     Attributes:
         technique: the technique.
-        estimates: seconds of each that could be taken, and of ``partial`` also where there is no state.
-        work: the rows.
-        regret: see ``RefreshCost.regret``; commits carry it on, since the runs that it is of may be many.
-        began: when it was chosen, in milliseconds since 1970 UTC.
+        estimates: seconds of each permitted technique, and of ``partial`` even without state.
+        work: the row counts.
+        regret: see ``RefreshCost.regret``; each commit records it, since it may cover many runs.
+        began: time of the choice, in milliseconds since 1970 UTC.
     """
 
     technique: Technique
@@ -161,9 +161,9 @@ def permitted(strategy: RefreshStrategy, *, auto: bool, small: bool, few: bool, 
 
     Args:
         strategy: the refresh strategy.
-        auto: whether ``refresh`` leaves the choice open, and does not demand that state is kept.
-        small: whether the tables that it reads are too small to keep state.
-        few: whether few rows changed, so that state, once it is there, is not made again.
+        auto: whether ``refresh`` leaves the choice open, and does not require state.
+        small: whether the tables read are too small to keep state.
+        few: whether few rows changed, so that existing state is not rebuilt.
         state: whether there is aggregate state from which changes can be followed.
     """
     if small and auto:
@@ -224,9 +224,9 @@ class RefreshCost:
         """Choose the technique with the lowest estimate, with an advantage for the last run's.
 
         Args:
-            permitted: those that give the right table now; with ``restart`` and without ``partial`` where the state has
-                to be made anew.
-            work: the rows.
+            permitted: techniques that give the right table; with ``restart`` and without ``partial`` if the state has
+                to be rebuilt.
+            work: the row counts.
         """
         estimates = {name: self.seconds(name, work) for name in RATES if name in permitted}
         if "restart" in permitted and len(permitted) > 1:
@@ -294,8 +294,8 @@ def _fitted(runs: Sequence[FormerRun], before: tuple[float, float]) -> tuple[flo
     """Fit the factors of the fixed and the per-row part by least squares of relative errors.
 
     Args:
-        runs: the runs that they are to explain.
-        before: factors from which they depart; they count as one run does.
+        runs: the runs that the factors should explain.
+        before: initial factors, which count as one run.
     """
     ff, fr, rr = 1.0, 0.0, 1.0
     ft, rt = before

@@ -39,7 +39,7 @@ def accounted(failed_files: int) -> str:
     """Return the closing sentence of a run that reconciles.
 
     Args:
-        failed_files: files that could not be read; what they have is in no table.
+        failed_files: files that could not be read; their records are in no table.
     """
     if not failed_files:
         return "every file and every record is accounted for"

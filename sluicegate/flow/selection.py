@@ -21,8 +21,8 @@ class Choice(Protocol):
     """Selection of records to reprocess.
 
     Attributes:
-        validate: whether only to count what would change, and to write nothing.
-        everything: whether these are all records that there are.
+        validate: whether to only count what would change, and write nothing.
+        everything: whether these are all records.
     """
 
     @property
@@ -43,8 +43,8 @@ class Interval:
     """Records whose event time is in an interval, by the former or the current definition.
 
     Attributes:
-        since: its beginning (UTC), which belongs to it.
-        until: its end (UTC), which does not.
+        since: start (UTC), inclusive.
+        until: end (UTC), exclusive.
     """
 
     since: datetime
@@ -104,10 +104,10 @@ class Replay:
 
     Attributes:
         table: the silver table.
-        rules: only those that broke one of these expectations; none means any.
-        dropped: those that expectations dropped, too.
-        everything: all records of the table's source.
-        validate: whether only to count what would change, and to write nothing.
+        rules: only records that broke one of these expectations; empty for any.
+        dropped: whether to include records that expectations dropped.
+        everything: whether to replay all records of the table's source.
+        validate: whether to only count what would change, and write nothing.
     """
 
     table: str
@@ -154,8 +154,8 @@ def demand_silver(table: str, pipeline: Pipeline, operation: str, more: str = ""
     Args:
         table: name of the table.
         pipeline: the definition.
-        operation: what only silver tables do, for the message.
-        more: what else the hint says.
+        operation: operation that only silver tables have, for the message.
+        more: end of the hint.
 
     Raises:
         PipelineMissing: the pipeline has no such table.

@@ -53,13 +53,13 @@ class CommitChanges:
     """Changes by one commit.
 
     Attributes:
-        version: the version that it made.
-        operation: Delta's name for it, or what stands for it in a sentence.
+        version: version of the commit.
+        operation: Delta's name of the operation, or a word for it in a sentence.
         only_adds: whether the operation is of a kind that only adds rows.
         replaces_all: whether it was an overwrite of the whole table.
-        removes_rows: whether it took data files away that had rows.
-        schemas: the columns that it gave the table; none where it left them alone.
-        columns: what it did to them.
+        removes_rows: whether it removed data files with rows.
+        schemas: columns that it gave the table; empty if unchanged.
+        columns: its effect on the columns.
     """
 
     version: int
@@ -98,9 +98,9 @@ class SourceChanges:
     empty if there is none.
 
     Attributes:
-        name: what the table is called in them.
+        name: name of the table in the reasons.
         commits: the commits that the log still has, oldest first.
-        gone: versions of those that were cleaned away.
+        gone: versions of commits that were cleaned up.
     """
 
     name: str
@@ -113,9 +113,9 @@ class SourceChanges:
 
         Args:
             uri: the table.
-            offset: the version that was taken in last.
-            until: the last version to be read.
-            name: what the table is called in sentences.
+            offset: the version that was processed last.
+            until: the last version to read.
+            name: name of the table in sentences.
         """
         versions = range(offset + 1, until + 1)
         if not versions:
@@ -169,7 +169,7 @@ class SourceChanges:
     def only_gained_columns(self) -> bool:
         """Whether all commits at most added columns; False if unknown.
 
-        Where one lost a column or changed its type, Delta reads no change feed, even if a later one put that right.
+        If a commit dropped a column or changed its type, Delta reads no change feed, even if a later one reverted that.
         """
         return not self.gone and all(commit.columns is ColumnChange.ADDITIVE for commit in self.commits)
 
@@ -223,7 +223,7 @@ def newest(table: DeltaTable, read: int) -> int:
 
     Args:
         table: the table.
-        read: the version that was read last; -1 if none was.
+        read: the version that was read last; -1 for none.
     """
     version = table.version()
     if not 0 <= read < version or not next(iter(log.commits(table, 1))).fence:

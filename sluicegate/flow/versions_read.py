@@ -19,10 +19,10 @@ class VersionRead:
     """Version of a table that another table was built from.
 
     Attributes:
-        table_id: id of the table; one that was made again has another.
+        table_id: ID of the table; a re-created table has another.
         version: the version.
-        identity: identity of its commit; None if it cannot be told.
-        restores: each RESTORE of the table up to now.
+        identity: identity of its commit; None if unknown.
+        restores: RESTOREs of the table so far.
     """
 
     table_id: str
@@ -55,7 +55,7 @@ def versions_read(opened: Tables, places: Mapping[str, tuple[str, int]]) -> dict
 
     Args:
         opened: the handles of the tables.
-        places: address and version of each, by name.
+        places: address and version of each table, by name.
     """
     versions = {name: VersionRead.of(opened[uri], version) for name, (uri, version) in places.items()}
     return {name: version for name, version in versions.items() if version is not None}

@@ -43,9 +43,9 @@ class DefinitionChange:
 
     Attributes:
         layer: silver or gold.
-        what: what changes.
-        next_run: what the next run does.
-        known: how it is found: ``plan`` tells it beforehand, or the run compares what Spark makes of the query.
+        what: the change.
+        next_run: action of the next run.
+        known: how it is detected: by ``plan`` beforehand, or by the run, which compares Spark's types of the query.
     """
 
     layer: Literal["silver", "gold"]
@@ -100,7 +100,7 @@ class StoredRows:
 
     Attributes:
         table: the definition.
-        command: the command that gives it a full refresh.
+        command: the command for its full refresh.
     """
 
     table: SilverTable
@@ -185,7 +185,7 @@ class StoredRows:
     def _of_expressions(self, before: Mapping[str, Mapping[str, str]], facts: Mapping[str, Any]) -> str:
         """Return the reason if the expression of a key or of the sequence changed.
 
-        Texts are compared of edited definitions only: another version of Sluicegate may write them in another way.
+        Expressions are compared for edited definitions only: another version of Sluicegate may write them differently.
         """
         for flow in self.table.makers:
             if flow not in before or not self._flow_edited(flow, facts):
@@ -228,7 +228,7 @@ def refused(table: str, reason: str, lookups: str, command: str) -> SchemaMismat
         table: the table.
         reason: why it needs a full refresh.
         lookups: names of its lookups with ``as_of_run``.
-        command: the command that does it all the same.
+        command: the command that does the full refresh.
     """
     return SchemaMismatch(
         f"{table} needs a full refresh: {reason}",

@@ -40,7 +40,7 @@ def change(table: SilverTable, columns: Mapping[str, str]) -> str:
 
     Args:
         table: the definition.
-        columns: types of the stored columns, see ``stored``.
+        columns: types of the stored columns; see ``stored``.
     """
     for name, kind in _types(table).items():
         former = columns.get(name.lower(), kind)

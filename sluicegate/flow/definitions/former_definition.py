@@ -16,7 +16,7 @@ def flow_definitions(table: SilverTable, flows: Iterable[str]) -> dict[str, str]
 
     Args:
         table: the table.
-        flows: names of its flows whose sources are there.
+        flows: names of its flows whose sources exist.
     """
     names = set(flows)
     return {name: maker.fingerprint for name, maker in table.several.items() if name in names}
@@ -26,9 +26,9 @@ def in_silver(table: SilverTable, last: Commit | None, flows: Iterable[str]) -> 
     """Return whether a silver table may have rows of a former definition; they stay until reprocessed.
 
     Args:
-        table: the table as it is defined today.
-        last: its newest commit of ours; None if there is none.
-        flows: names of its flows whose sources are there.
+        table: current definition of the table.
+        last: our newest commit to it; None if there is none.
+        flows: names of its flows whose sources exist.
     """
     facts = (last.ours if last is not None else None) or {}
     if facts.get("mixed") or facts.get("definition", table.fingerprint) != table.fingerprint:

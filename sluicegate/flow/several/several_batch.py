@@ -36,7 +36,7 @@ def packed(frames: Mapping[str, DataFrame], *, numbered: bool) -> DataFrame:
 
     Args:
         frames: records of each flow, by its name.
-        numbered: whether records are known by a number, too; it is 0 for those of a source without.
+        numbered: whether the identity of records includes a number; it is 0 for sources without one.
     """
     from pyspark.sql import functions as F
 
@@ -73,8 +73,8 @@ class StreamsBatch(Batch):
     """Batch of several flows.
 
     Attributes:
-        deliveries: what each flow delivers, by its name.
-        counts: number of the rows of each, by the logs of their sources.
+        deliveries: delivery of each flow by name.
+        counts: row count of each flow by its source's log.
     """
 
     deliveries: Mapping[str, Delivery] = field(default_factory=dict)
@@ -124,7 +124,7 @@ def batch_of(session: SparkSession, batch: Batch) -> StreamsBatch:
 
     Args:
         session: the session.
-        batch: the batch, whose rows are not taken.
+        batch: the batch, whose own rows are not used.
 
     Raises:
         RuntimeError: the history of a source is gone in the middle; see ``GAP`` in flow/streaming/source_stream.py.

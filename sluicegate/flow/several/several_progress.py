@@ -68,7 +68,7 @@ def lacking(flow: Flow, source: Table, columns: Iterable[str]) -> tuple[list[str
     Args:
         flow: the flow of the copy.
         source: the table that it follows.
-        columns: the columns that this has.
+        columns: the columns of the source.
     """
     policy = flow.policy
     if not isinstance(policy, CopyPolicy):
@@ -88,7 +88,7 @@ def progress_of(flow: Flow, opened: Tables, last: log.Commit | None) -> dict[str
     Args:
         flow: the flow of the table.
         opened: the handles of the step.
-        last: our last commit to the target, if it tells what it was made from.
+        last: our last commit to the target, if it records its inputs.
 
     Raises:
         SluicegateError: a source is older than its offset, or has another history now.
@@ -110,7 +110,7 @@ def _progress(flow: Flow, name: str, source: DeltaTable, offset: Mapping[str, An
         flow: the flow of the table.
         name: the name of the flow.
         source: the table that it follows.
-        offset: its offset, as the last commit records it; None if it is new.
+        offset: offset of the flow in the last commit; None if the flow is new.
     """
     uri, source_id = flow.streams[name], tables.table_id(source)
     if offset is None:

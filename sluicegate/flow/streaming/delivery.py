@@ -47,8 +47,8 @@ class ExpectedRows:
     """Expected row counts of versions of a table, by its log.
 
     Attributes:
-        rows: rows that each version gives to a follower of the table; None where the log alone cannot tell.
-        files: data files that each version gives them in.
+        rows: rows that each version delivers to a reader of changes; None if the log alone does not show it.
+        files: number of data files that each version delivers.
         paths: paths of these files.
     """
 
@@ -74,9 +74,9 @@ def expected_rows(uri: str, since: int, until: int, *, feed: bool) -> ExpectedRo
 
     Args:
         uri: the table.
-        since: the version that is taken in already; -1 for none.
+        since: the version that was processed already; -1 for none.
         until: the last version.
-        feed: whether its change data feed is followed, or only the rows that are added.
+        feed: whether to count the change data feed, or only added rows.
 
     Raises:
         RuntimeError: with ``GONE`` in its message: the log, or a file that it names, was cleaned away.
@@ -111,8 +111,8 @@ def all_rows(uri: str, table: DeltaTable) -> ExpectedRows:
     """Count all rows of a table as of its handle's version, as ``rows_at`` does.
 
     Args:
-        uri: its address.
-        table: its handle.
+        uri: address of the table.
+        table: handle of the table.
     """
     counts = tables.statistics(table, "path", "num_records")
     files = list(zip(*(column.to_pylist() for column in counts.columns), strict=True))
@@ -196,7 +196,7 @@ class _Followed:
         """Count the rows; None if deletions changed within one file, and only Spark knows which rows.
 
         Args:
-            counts: rows of the files whose writer did not count them, by their paths.
+            counts: row counts of files whose writer did not count them, by path.
         """
         removed = {file.path for file in self.files if not file.comes}
         changed = {file.path for file in self.files if file.comes and file.path in removed}
@@ -230,8 +230,8 @@ class Delivery:
     """Rows of a batch, with a proof of their number.
 
     Args:
-        frame: the rows, as Spark delivered them.
-        flow: their flow.
+        frame: the rows as Spark delivered them.
+        flow: flow of the rows.
         expected: the expected rows; None where no stream delivered them, but all rows of one version are read, or
             none.
         table: the source as of the version of which all rows are read; None where others are.
@@ -271,7 +271,7 @@ class Delivery:
     def may_have_rescued(self) -> bool:
         """Whether the rows may include records with rescued data, or that could not be parsed.
 
-        Before all of them have been read it is known by the footers of few data files, and true of many.
+        Before all rows are read, it is known from the footers of few data files, and assumed for many.
         """
         counts = self._of_the_first_job()
         if counts is None or counts["rows"] != self._expected:

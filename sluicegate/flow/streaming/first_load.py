@@ -40,8 +40,8 @@ class FirstLoad:
         session: the Spark session.
         flow: the flow, with one source.
         opened: handles of the tables.
-        report: takes what started the batch.
-        apply: applies the rows; with their number by the source's log, None where it is not known.
+        report: receives the trigger of the batch.
+        apply: applies the rows, with their number by the source's log; None if unknown.
     """
 
     session: SparkSession
@@ -54,7 +54,7 @@ class FirstLoad:
         """Run a stream over all rows of the source as of ``now.until``, and apply its one batch.
 
         Returns:
-            why there is no such stream, so that a query is to read them; empty if they were applied.
+            why there is no such stream, so that a query has to read the rows; empty if they were applied.
         """
         if not self._same_rows(load.until, self.opened[self.flow.source].version):
             return self._stream_first_part(load)
@@ -90,7 +90,7 @@ class FirstLoad:
         """Stream the change feed from the first version up to ``now.until``; as ``stream``.
 
         Args:
-            load: where the batch ends.
+            load: progress with the end of the batch.
             history: the rows of these versions, all of them added.
         """
         from_nothing = replace(load, since=-1)

@@ -28,12 +28,12 @@ def run_available(
     Args:
         writer: the stream.
         take: called with each batch's rows and its number.
-        checkpoint: URI of its checkpoint.
-        private: whether the message of an error may hold values that must not be shown.
-        enough: whether the stream is to be stopped, though not all that is available was read; None: it is not.
+        checkpoint: URI of the checkpoint.
+        private: whether error messages may have values that must not be shown.
+        enough: returns whether to stop the stream before all available data was read; None: never.
 
     Raises:
-        BaseException: what ``take`` raised, itself, which Spark would turn into text; else what Spark raises.
+        BaseException: the error of ``take`` itself, which Spark would turn into text; otherwise Spark's error.
     """
     failure: list[BaseException] = []
 

@@ -38,13 +38,13 @@ NO_FILE = "[PATH_NOT_FOUND]"
 def changes(session: SparkSession, flow: Flow, since: int, most_files: int | None = None) -> DataFrame:
     """Return a stream of the source's changes after a version.
 
-    Rows of a source without a change feed are those that were added: Delta's stream tells them from rewritten ones.
+    Rows of a source without a change feed are the added ones: Delta's stream distinguishes them from rewritten ones.
 
     Args:
         session: the session.
         flow: the flow.
-        since: the version.
-        most_files: how many files the first batch has; by default all that is available.
+        since: the version after which changes count.
+        most_files: number of files in the first batch; by default all available ones.
     """
     if most_files is None:
         limit = source_changes.STREAM
@@ -68,13 +68,13 @@ def take_first_batch(
 
     Args:
         stream: the stream.
-        flow: the flow that it is for.
+        flow: the flow of the stream.
         take: called with the batch's rows, and the folder of the checkpoint.
-        stops: whether to stop it then, though more is available.
+        stops: whether to stop after that batch, though more is available.
 
     Raises:
         AccountingError: a second batch came, although the first should have everything.
-        BaseException: whatever ``take`` raises, or Spark.
+        BaseException: the error of ``take``, or Spark's.
     """
     taken: list[bool] = []
 
@@ -131,7 +131,7 @@ def demand_all(
     ends before it runs it. Rows are counted later.
 
     Returns:
-        the expected rows of the batch, and the version that the batch ends at.
+        the expected rows of the batch, and the version at its end.
 
     Raises:
         AccountingError: the batch ends too early, or in the middle of a version.

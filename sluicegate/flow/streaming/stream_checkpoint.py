@@ -22,7 +22,7 @@ class Checkpoint:
     """Checkpoint with one source.
 
     Attributes:
-        address: path or URI of its folder.
+        address: path or URI of the checkpoint's folder.
     """
 
     address: str
@@ -74,7 +74,7 @@ def covered(offsets: str, files: Callable[[int], int] | None = None) -> int | No
     """Return the Delta version at the end of a batch, from the text of its offsets.
 
     Args:
-        offsets: what Spark wrote.
+        offsets: text that Spark wrote.
         files: number of files that a version delivers. After the last of them Delta writes the next version, but after
             the last change file it may write that file's index.
 

@@ -17,15 +17,15 @@ class Finding:
     """One result of a verification.
 
     Attributes:
-        kind: ``wrong``: rows are lost, doubled or other than they should be; ``behind``: more waits than was taken in,
-            which is no fault; ``unproved``: whether it is right cannot be said; ``unseen``: what was not looked at, and
-            why; ``proved``: what was found to be right, and by what.
+        kind: ``wrong``: rows are lost, doubled or have wrong values; ``behind``: changes are still unprocessed,
+            which is not a fault; ``unproved``: it could not be verified; ``unseen``: what was not compared, and
+            why; ``proved``: what was verified, and how.
         table: name of the table.
-        what: a sentence without its subject, which is the table.
-        mend: the command to run; empty if there is none.
-        reason: ``without-spark``: it is unproved only as the verification was to start no Spark; ``proved-before``: it
-            is unseen as a former verification has proved it, and it has not changed since. Empty for all others, whose
-            sentence says why.
+        what: a predicate whose subject is the table.
+        mend: the command that repairs it; empty if there is none.
+        reason: ``without-spark``: unproved only because the verification did not start Spark; ``proved-before``:
+            unseen because a former verification proved it, and it has not changed since. Empty for all others, whose
+            sentence gives the reason.
         version: version of the table that was ``proved``.
     """
 

@@ -39,11 +39,11 @@ class Proof:
     """Proof of one table.
 
     Attributes:
-        definition: what identifies the definition that it was compared with.
-        whole: the day on which all of it was last compared, in UTC.
-        last: the day of the last comparison.
-        states: what it and its side tables were, by their names; its own is ``TARGET``.
-        more: further facts of its layer.
+        definition: identifies the definition that the table was compared with.
+        whole: day of the last comparison of the whole table, in UTC.
+        last: day of the last comparison.
+        states: states of the table (``TARGET``) and its side tables, by name.
+        more: additional facts of its layer.
     """
 
     definition: str
@@ -64,9 +64,9 @@ class Proofs:
 
     Args:
         at: the lake.
-        since_last: whether a verification compares what came or changed since the last one.
-        keeps: whether what it proves is recorded: not by one that compares a sample.
-        tell: takes a line if that cannot be written.
+        since_last: whether to compare only what was added or changed since the last verification.
+        keeps: whether to record proofs: not when only a sample is compared.
+        tell: receives a line if a proof cannot be written.
     """
 
     def __init__(
@@ -113,12 +113,12 @@ class Proofs:
         """Record that a table has been proved.
 
         Args:
-            layer: its layer.
+            layer: layer of the table.
             name: its name.
-            definition: what identifies its definition.
-            states: what it and its side tables were before they were compared.
-            former: the proof that the rest was left out by; None if all was compared.
-            more: further facts.
+            definition: identifies its definition.
+            states: states of the table and its side tables before the comparison.
+            former: the proof that covers the rest; None if all was compared.
+            more: additional facts.
         """
         if not self._keeps:
             return
