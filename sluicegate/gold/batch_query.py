@@ -25,9 +25,9 @@ class BatchQuery:
     """Query of one gold table, for one batch.
 
     Attributes:
-        batch: the batch, with the versions that are read.
+        batch: the batch, with the versions read.
         name: the gold table.
-        table: its definition.
+        table: definition of the table.
     """
 
     batch: Batch

@@ -25,9 +25,9 @@ class TouchedKeys:
     """Keys whose rows a batch replaces.
 
     Attributes:
-        all_because: reason why all rows are touched, or why it is not known which; empty if the keys tell.
-        rows: the keys, materialized; None where all are touched.
-        count: number of them.
+        all_because: why all rows are affected, or the affected ones unknown; empty if keys identify them.
+        rows: the keys, materialized; None if all rows are affected.
+        count: number of keys.
     """
 
     all_because: str = ""

@@ -89,8 +89,8 @@ def replace(
         rows: the rows.
         uri: the table.
         by: clustering columns; none for a table without clustering.
-        commit: context within which a write is the one that changes the rows.
-        recluster: whether it may have had other clustering columns before.
+        commit: context for the write that changes the rows.
+        recluster: whether the table may have had other clustering columns.
     """
     session = rows.sparkSession
     exists = tables.delta_table(uri) is not None

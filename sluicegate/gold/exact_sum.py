@@ -61,8 +61,8 @@ def with_limbs(rows: DataFrame, number: int, term: str, kind: Kind) -> tuple[Dat
     Args:
         rows: the rows.
         number: number of the aggregate function.
-        term: the column with the term; of one that is NULL all limbs are 0.
-        kind: what it is.
+        term: the column with the term; NULL has limbs of 0.
+        kind: kind of number.
 
     Returns:
         the rows with helper columns, and SQL of each limb's place and value.
@@ -141,7 +141,7 @@ def variance(sums: Mapping[int, int] | None, number: int, function: str) -> floa
     Args:
         sums: the map.
         number: number of the aggregate function.
-        function: which one, by its plain name.
+        function: plain name of the function.
     """
     sums, base = sums or {}, number * PLACES
     count = sums.get(base + COUNT, 0)
@@ -183,7 +183,7 @@ class Sum:
     Attributes:
         map: SQL of the map.
         number: number of the aggregate function.
-        kind: of the terms.
+        kind: kind of the terms.
         scale: decimal digits of the terms, for decimals.
     """
 
@@ -210,7 +210,7 @@ class Sum:
         """Return the sum divided by the number of terms, rounded once; NULL without terms.
 
         Args:
-            result: the type, of doubles or of decimals.
+            result: result type, for doubles or decimals.
             scale: decimal digits of the result, for decimals.
         """
         if self.kind == "double":
@@ -339,8 +339,8 @@ def _nearest(quotient: str, base: str) -> str:
     all that rounding to 53 bits asks for. Spark makes the nearest double of a DECIMAL.
 
     Args:
-        quotient: SQL of the struct.
-        base: place of its last digit.
+        quotient: SQL of the quotient's struct.
+        base: place of the last digit.
     """
 
     def of(q: str) -> str:

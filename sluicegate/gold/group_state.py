@@ -44,7 +44,7 @@ class GroupState:
 
     Attributes:
         batch: the batch.
-        partials: the aggregate functions that it is of.
+        partials: the aggregate functions of the state.
         uri: the table, which may not exist yet.
     """
 
@@ -60,8 +60,8 @@ class GroupState:
         """Return the stored state of some groups, and of other groups in the same files.
 
         Args:
-            groups: their keys, materialized.
-            few: whether they are few.
+            groups: keys of the groups, materialized.
+            few: whether the groups are few.
         """
         state = table_reader.read(self.batch.session, self.uri)
         buckets = None
@@ -110,10 +110,10 @@ class GroupState:
     def _versions_of_joined(self, recorded: Mapping[str, str]) -> dict[str, int] | None:
         """Return the versions of the joined tables that have changed since the state was written.
 
-        None if the state is behind the table: it would need more changes than the batch is about.
+        None if the state is behind the table, and would need more changes than the batch has.
 
         Args:
-            recorded: joined tables as the state's last commit has them, each as its id and version.
+            recorded: ID and version of each joined table in the state's last commit.
         """
         progress = self.batch.progress
         versions: dict[str, int] = {}
@@ -139,8 +139,8 @@ class GroupState:
 
         Args:
             groups: new state as of ``Partials.merged``; a group with empty sums has no rows left.
-            since: source version of the state that they are made from.
-            few: whether they are few.
+            since: source version of the state before.
+            few: whether the groups are few.
         """
         self._demand_not_overtaken()
         partials = self.partials

@@ -42,9 +42,9 @@ class KeysToCompare:
     """Groups or keys whose rows are compared.
 
     Attributes:
-        rows: their values, materialized, each once.
-        count: their number.
-        names: columns of the table that have them.
+        rows: distinct values of the keys, materialized.
+        count: number of keys.
+        names: key columns of the table.
     """
 
     rows: DataFrame
@@ -64,8 +64,8 @@ class KeysSince:
 
     Args:
         proofs: the proofs of the pipeline.
-        batch: batch of all rows of the versions that the table was made of.
-        table: its definition.
+        batch: batch of all rows of the versions that the table was built from.
+        table: definition of the table.
         target: the table.
     """
 
@@ -102,7 +102,7 @@ class KeysSince:
         """Record that the table has been proved.
 
         Args:
-            former: the proof of what was not compared; None if all was.
+            former: the proof of the rows that were not compared; None if all were.
         """
         source = self._versions.get(SOURCE)
         if not self._states or source is None or source.identity is None:
@@ -118,7 +118,7 @@ class KeysSince:
     def _columns(self) -> str:
         """Columns that are read, computed and stored; empty for a function, which would have to be called.
 
-        A column that is added to the table by hand comes with no row of a change feed.
+        A column that was added to the table manually appears in no change feed.
         """
         if self._table.transform is not None:
             return ""

@@ -70,7 +70,7 @@ class Partials:
     """Aggregate functions of a query with their state.
 
     Attributes:
-        grouped: the query taken apart.
+        grouped: the query split into parts.
         types: type of each group's value and of each function's argument, by its column in ``prepared``.
     """
 
@@ -82,8 +82,8 @@ class Partials:
         """Check the types.
 
         Args:
-            grouped: the query taken apart.
-            rows: rows of its table, of which none is read.
+            grouped: the query split into parts.
+            rows: rows of its table; nothing is read.
 
         Raises:
             NotPartial: a type of a key or argument cannot have state, or there are too many functions.
@@ -256,8 +256,8 @@ class Partials:
         """Return the new state of recomputed groups; empty sums for groups without rows.
 
         Args:
-            lost: these groups as of ``merged``.
-            fresh: the state of their rows.
+            lost: the groups, as from ``merged``.
+            fresh: the state from their rows.
         """
         extremes = [f"_held_{call.number}" for call in self.stored_calls]
         recomputed = fresh.select(F.struct(*self.groups).alias("_key"), F.col("_sums").alias("_now"), *extremes)

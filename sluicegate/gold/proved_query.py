@@ -223,7 +223,7 @@ class ProvedQuery(BatchQuery):
         """Return the user's query with sums and averages that do not depend on the order of addition.
 
         Args:
-            rows: rows of the table that it follows.
+            rows: rows of the followed table.
             touched: the affected groups; all by default.
         """
         plain, exact = self._query(rows), self._rounded

@@ -70,7 +70,7 @@ def keep_nulls_of_maps(result: DataFrame, tables: Iterable[DataFrame], text: str
     Args:
         result: result of the query.
         tables: the tables that it reads.
-        text: its text; None if it has none.
+        text: text of the query; None for a function.
     """
     # No function that makes a map has another name.
     may = text is None or "map" in text.lower() or any("map<" in table.schema.simpleString() for table in tables)
@@ -88,7 +88,7 @@ def disproved(session: SparkSession, query: Query, grouped: Grouped) -> str:
     Args:
         session: the session, in which the views of the query's FROM (spark_sql/refresh/joins.py) are made.
         query: the user's query.
-        grouped: the same taken apart.
+        grouped: the query split into parts.
     """
     views = {grouped.table: ROWS, **{name: view(name) for name in grouped.joins}}
     texts = [grouped.recomposed]
@@ -190,7 +190,7 @@ class Analysis:
     def _opaque(self) -> str:
         """Query without strings that look like a call: a plan shows strings without quotes.
 
-        Where Spark refuses that, since a text is a type or a name, the query is left as it is.
+        If Spark rejects that, since a string is a type or a name, the query stays unchanged.
         """
         plain, tokens = self.query.with_views(self._views), Tokens(self.query.text)
         texts = [i for i in range(len(tokens)) if tokens.is_type(i, TokenType.STRING, TokenType.RAW_STRING)]

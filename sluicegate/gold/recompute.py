@@ -23,9 +23,9 @@ class Recomputation:
     """Expected rows of a table: all, or those of some groups or keys.
 
     Args:
-        batch: batch of all rows of the versions that it was made of.
+        batch: batch of all rows of the versions that the table was built from.
         name: the table.
-        table: its definition.
+        table: definition of the table.
         keys: the groups or keys; None for all rows.
     """
 

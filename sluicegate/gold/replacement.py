@@ -31,7 +31,7 @@ def is_comparable(batch: Batch, expected: StructType, by: Sequence[str] = ()) ->
     Args:
         batch: the batch.
         expected: the expected columns.
-        by: the clustering columns that the table is to have.
+        by: the new clustering columns of the table.
     """
     target = tables.delta_table(batch.flow.target)
     if target is None or tables.rows(target) > thresholds.COMPARED or not keeps_columns(batch, expected, target):
@@ -45,7 +45,7 @@ def keeps_columns(batch: Batch, expected: StructType, target: DeltaTable | None 
     Args:
         batch: the batch.
         expected: the expected columns.
-        target: the target, if it was opened before.
+        target: the target, if already opened.
     """
     target = target or batch.opened[batch.flow.target].delta
     if target is not None and table_reader.is_plain(target):
@@ -61,7 +61,7 @@ def changes(batch: Batch, expected: DataFrame, keys: Sequence[str], *, few: bool
     Args:
         batch: the batch, whose target is comparable.
         expected: all expected rows, materialized.
-        keys: columns by which rows are known; none where only all columns together tell.
+        keys: columns that identify rows; none if only all columns together do.
         few: whether the expected rows are few.
     """
     target = batch.flow.target

@@ -42,8 +42,8 @@ class RowDeltas:
     Attributes:
         batch: the batch.
         joins: the joined tables, each with its join keys.
-        since: version of the followed table that is taken in already.
-        before: for each joined table that has changed, its version that is taken in already.
+        since: version of the followed table that was processed already.
+        before: for each changed joined table, the version that was processed already.
     """
 
     batch: Batch

@@ -72,8 +72,8 @@ class GoldRules:
     Attributes:
         batch: the batch.
         name: the gold table.
-        table: its definition.
-        facts: what the batch's commit says of the rules; filled in by ``demand``.
+        table: definition of the table.
+        facts: facts on the rules for the batch's commit; filled by ``demand``.
     """
 
     batch: Batch
@@ -134,10 +134,10 @@ class GoldRules:
         """Count rows by the rules, and refuse the batch if the table must not have them.
 
         Args:
-            evaluated: what the query gives, all of it or of some groups, with what each row breaks.
-            former: the table's rows of these groups, whose place they take; None where they are all.
+            evaluated: the query's result, for all or some groups, with the rules that each row breaks.
+            former: the table's rows of these groups, which are replaced; None if all rows are.
             would_be: all rows that the table would have.
-            comes: those that it does not have as they are; None where every row counts as one.
+            comes: new or changed rows; None if all rows count as new.
 
         Raises:
             ExpectationFailed: a rule refuses the rows; ``{table}_rejected`` has the violating ones.

@@ -79,8 +79,8 @@ def run(
         flow: the flow.
         table: the definition of its table.
         lake: the lake.
-        facts: who runs this, for every commit.
-        full_refresh: whether to make a full refresh even if nothing calls for it.
+        facts: facts on the run for every commit.
+        full_refresh: whether to do a full refresh even if nothing requires it.
 
     Raises:
         QueryError: Spark rejects the query, or rejects it in this mode.

@@ -31,9 +31,9 @@ class TableChanges:
     Attributes:
         uri: the table.
         rows: the rows with ``OP``, materialized.
-        keys: columns by which they are the table's rows; all where rows are counted.
-        counted: whether several rows may be the same by ``keys``.
-        few: whether they are few.
+        keys: columns that identify the table's rows; all columns if rows are counted.
+        counted: whether several rows may have the same ``keys``.
+        few: whether the rows are few.
     """
 
     uri: str
@@ -60,7 +60,7 @@ class TableChanges:
             expected: expected rows, materialized.
             former: the rows of the table with these keys, materialized.
             keys: the columns of the key.
-            few: whether they are few.
+            few: whether the rows are few.
         """
         if _are_unique(expected, keys) and _are_unique(former, keys):
             return cls.by_key(uri, expected, former, keys, few=few)
@@ -76,11 +76,11 @@ class TableChanges:
             uri: the table.
             expected: all expected rows, materialized, with the columns of the table.
             former: all rows of the table.
-            keys: columns by which its rows are known, unique or not; none where only all columns together tell.
-            few: whether they are few.
+            keys: columns that identify rows, unique or not; none if only all columns together do.
+            few: whether the rows are few.
 
         Returns:
-            None where to replace the table costs less than to merge them: none of its rows stays, or most of many go.
+            None if replacing the table costs less than a merge: no row stays, or most of many rows change.
         """
         count = expected.count()
         if not few:
@@ -133,7 +133,7 @@ class TableChanges:
         """Write the changes in the session's one commit, which is made also without any.
 
         Args:
-            near: predicate for the rows of the table that may go, as of ``merge_by``. The commit quotes it.
+            near: predicate for the table's rows that may be deleted, as in ``merge_by``. The commit quotes it.
         """
         if not self.counts:
             small_writes.commit_only(self.rows.sparkSession, self.uri)

@@ -89,9 +89,9 @@ def prove(
         spark: the session; each table gets one of its own, for its views.
         pipeline: the definition.
         lake: the lake.
-        percent: how many of the rows, or groups, are compared.
-        tell: takes a line before each of several tables.
-        proofs: what former verifications have proved; None where that is neither asked for nor recorded.
+        percent: share of rows or groups to compare.
+        tell: receives a line before each of several tables.
+        proofs: proofs of former verifications; None to neither use nor record them.
     """
     names, started = provable(pipeline, lake), time.monotonic()
     proofs = proofs or Proofs(lake, keeps=False)
@@ -231,8 +231,8 @@ class _Proof:
 
         Args:
             stored: the table.
-            due: the rows that Spark's own sums make.
-            rounded: the columns that may differ, as they are made of sums; any if it is not known which.
+            due: the rows with Spark's own sums.
+            rounded: the columns that may differ, as they depend on sums; all if unknown.
         """
         compared = self._difference(stored, due, self._slack)
         if not compared.count:

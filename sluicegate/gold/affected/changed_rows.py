@@ -26,7 +26,7 @@ class ChangedRows:
 
     Attributes:
         batch: the batch.
-        current: all tables that the query reads as of the batch's end, by name; the first is the one that is followed.
+        current: all tables of the query as of the end of the batch, by name; the first is the followed one.
     """
 
     batch: Batch

@@ -39,10 +39,10 @@ class Expression:
     """Expression of a plan.
 
     Attributes:
-        jvm: Spark's own.
-        refs: numbers of the columns in it.
-        steady: whether it is one value of a row, the same each time, and the same for rows that Spark takes for equal.
-        bare: whether it is a column.
+        jvm: Spark's expression.
+        refs: numbers of its columns.
+        steady: whether it is a deterministic value of one row, the same for rows that Spark treats as equal.
+        bare: whether it is just a column.
     """
 
     jvm: Any

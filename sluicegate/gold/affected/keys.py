@@ -35,7 +35,7 @@ class Keys:
         catalyst: constructors of plans.
         root: the query's operators.
         columns: numbers of the columns of the key.
-        names: their names in the table.
+        names: names of these columns in the table.
     """
 
     catalyst: Catalyst
@@ -51,7 +51,7 @@ class Keys:
             session: the session; views are made in it.
             query: the query.
             schemas: the columns of the tables that it reads.
-            source: the table that it follows first.
+            source: the followed table.
 
         Raises:
             TouchesAll: each change of the source affects all rows, or there is no key for another reason.
@@ -114,11 +114,11 @@ class Keys:
     def touched(self, changes: Mapping[str, DataFrame], current: Mapping[str, DataFrame]) -> DataFrame | None:
         """Return the distinct affected keys in columns ``touched_names``; None if the plan reads no changed table.
 
-        A table that is named in the query need not be in its plan: a WITH may be read nowhere.
+        A table in the query need not be in its plan: a WITH may be unused.
 
         Args:
-            changes: of each changed table, its rows that came and those that went.
-            current: all tables as they are now.
+            changes: inserted and deleted rows of each changed table.
+            current: current rows of all tables.
         """
         catalyst = self.catalyst
         changed_plans = {name: catalyst.plan(frame) for name, frame in changes.items()}

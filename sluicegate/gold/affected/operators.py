@@ -39,8 +39,8 @@ class Blocker:
 
     Attributes:
         why: the reason.
-        instead: what to write instead; empty if nothing is known.
-        tables: the tables of which it is made.
+        instead: what to write instead; empty if unknown.
+        tables: the tables that it reads.
     """
 
     why: str
@@ -54,8 +54,8 @@ class Inputs:
 
     Attributes:
         catalyst: the constructors of plans.
-        changes: of each changed table, its rows that came and those that went.
-        current: of each table, its rows now.
+        changes: inserted and deleted rows of each changed table.
+        current: current rows of each table.
     """
 
     catalyst: Catalyst
@@ -69,7 +69,7 @@ class Operator:
     Attributes:
         attributes: the columns of its output, in order, by their numbers.
         children: the operators that it reads.
-        direct: columns that a key may have at no more cost than reading what changed.
+        direct: columns that a key may have at no more cost than reading the changes.
         keyed: columns that a key may have at all.
     """
 
@@ -173,8 +173,8 @@ class Projected(Operator):
 
     Attributes:
         items: the value of each column.
-        groups: whether rows are put together, so that some keys are those of several rows.
-        chosen: columns with the value of a row that comes first in its group, or of which the order of rows decides.
+        groups: whether rows are grouped, so that some keys belong to several rows.
+        chosen: columns whose value depends on the order of rows, as the first one of a group.
     """
 
     child: Operator
@@ -245,7 +245,7 @@ class Passed(Operator):
 class Filtered(Operator):
     """Rows that meet conditions.
 
-    A condition over columns of a key also filters the touched keys. Others filter none, which touches more.
+    Conditions over columns of a key also filter the affected keys; others do not, which affects more.
     """
 
     child: Operator
@@ -282,8 +282,8 @@ class Branches(Operator):
     """Rows of several operators by column position: UNION, INTERSECT and EXCEPT.
 
     Attributes:
-        places: for each child, the number of its column in the place of each of ours.
-        cover_of: how many of the children, from the first, its rows are those of.
+        places: for each child, the numbers of its columns in the order of this operator's.
+        cover_of: number of children, from the first, that its rows come from.
     """
 
     children: Sequence[Operator]

@@ -23,9 +23,9 @@ class Peers:
     """Values of an operator's output that depend on the order of equal rows.
 
     Attributes:
-        unsettled: columns whose values it decides.
-        agreed: columns in which the rows agree of which it decides.
-        rows: whether it decides which rows there are.
+        unsettled: columns whose values depend on the order.
+        agreed: columns in which the affected rows agree.
+        rows: whether the set of rows depends on it.
     """
 
     unsettled: Columns
@@ -63,8 +63,8 @@ def _of_unsettled(operator: Operator, below: Peers, children: Sequence[Peers]) -
 
     Args:
         operator: the operator.
-        below: what the order decides of all that it reads.
-        children: the same of each operator that it reads.
+        below: dependence of all its inputs.
+        children: dependence of each child.
     """
     columns = frozenset(operator.attributes)
     match operator:

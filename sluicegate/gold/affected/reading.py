@@ -64,7 +64,7 @@ class UnreadablePlan(Exception):
 def stand_in(session: SparkSession, number: int, schema: StructType) -> DataFrame:
     """Create an empty table by which a plan shows where it reads the table with this number.
 
-    Spark pads what it compares with a column of CHAR, which a column's metadata says that it is.
+    Spark pads values compared with a CHAR column, which is marked in a column's metadata.
     """
     lengths = [{_LENGTH: field.metadata[_LENGTH]} if _LENGTH in field.metadata else {} for field in schema]
     nulls = [F.lit(None).cast(field.dataType) for field in schema]
@@ -79,7 +79,7 @@ def read(plan: Any, tables: Sequence[str]) -> Operator:
 
     Args:
         plan: the plan, over ``stand_in`` of each table.
-        tables: the tables, by their numbers.
+        tables: the tables in the order of their numbers.
 
     Raises:
         UnreadablePlan: it reads something else than these tables.

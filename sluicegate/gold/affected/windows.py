@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 class Windowed(Operator):
     """Window functions: each row has values from its partition.
 
-    A key of the partition's columns costs nothing more. Another one is that of all rows of the touched partitions.
+    A key of partition columns costs nothing more. Any other key has to cover all rows of the affected partitions.
 
     Attributes:
-        partition: what it is partitioned by.
-        peers: columns in which rows agree whose order among each other it takes as it comes; None if no order matters.
-        uses: all columns that its values are made of.
+        partition: PARTITION BY expressions.
+        peers: columns in which rows of arbitrary order agree; None if no order matters.
+        uses: all columns that its values depend on.
     """
 
     child: Operator
@@ -66,7 +66,7 @@ class Generated(Operator):
 
     Attributes:
         plan: the operator as Spark has it; what it makes can be in a key if all that it is made of can.
-        generator: what it is made of.
+        generator: expression of the generator.
     """
 
     child: Operator
@@ -121,7 +121,7 @@ class Expanded(Operator):
     """Several rows for each row, as ROLLUP, CUBE and GROUPING SETS have one for each set of groups.
 
     Attributes:
-        sets: of each of these rows, the values of its columns.
+        sets: values of the columns of each of these rows.
     """
 
     child: Operator
