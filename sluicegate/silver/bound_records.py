@@ -36,12 +36,12 @@ class BoundRecords:
     Args:
         evaluator: evaluator of the batch.
         lake: the lake.
-        identities: identities of the records, already computed; some may come twice.
+        identities: identities of the records, already computed; there may be duplicates.
 
     Attributes:
         chosen: the records.
-        records: those of them that are still there.
-        rows: their evaluated rows, before records decide about each other.
+        records: those that still exist.
+        rows: their evaluated rows, before keys are resolved.
     """
 
     def __init__(self, evaluator: RowEvaluator, lake: layout.Lake, identities: DataFrame) -> None:
@@ -57,7 +57,7 @@ class BoundRecords:
         have other keys than before, and these are followed as well.
 
         Args:
-            former_keys: keys that records of these had, in the columns of ``keys_of``, besides those in the tables.
+            former_keys: additional former keys of these records, in the columns of ``keys_of``.
         """
         keys = self._good_keys(self.rows)
         if former_keys is not None:
@@ -164,7 +164,7 @@ def touched_by(evaluator: RowEvaluator, lookup: str, since: int) -> DataFrame:
     Args:
         evaluator: evaluator of the batch.
         lookup: name of the lookup.
-        since: after which version of it.
+        since: version of the lookup after which changes count.
     """
     batch, record_id = evaluator.batch, evaluator.record_id
     # Not by LIMIT: plans in which one stands are taken for a choice among equal rows.

@@ -128,7 +128,7 @@ class RowEvaluator(SilverBatch):
     def _numbered(self, rows: DataFrame) -> DataFrame:
         """Number rows within their records; with ``quarantine: record``, quarantine whole records.
 
-        Only now, as the record is with few rows here, and numbering may send all of them over the network.
+        Done this late, as few rows have their record here, and numbering may send all of them over the network.
         """
         order = self.outputs
         if self.table.several:  # by name: where a column stands depends on which of the flows' sources are there
@@ -141,7 +141,7 @@ class RowEvaluator(SilverBatch):
     def _with_awaited(self, frame: DataFrame, required: Sequence[str]) -> DataFrame:
         """Add columns that only later records may have, as NULL of a still unknown type.
 
-        They are what ``apply_as_deletes`` looks at, and what rules name and only flows make whose source is not there.
+        These are columns that ``apply_as_deletes`` reads, or that rules name and only flows without a source have.
         """
         named: list[str] = []
         if self.table.apply_changes:
@@ -164,9 +164,9 @@ class RowEvaluator(SilverBatch):
         """Return rows with their final disposition: one of each key, or each that begins a version, stays.
 
         Args:
-            rows: evaluated rows; for a history all of their keys.
-            stored: stored rows, which arrived before, if any; not for a history, and not with expectations ``unique``:
-                then ``rows`` are all that share a key or unique values with one of them.
+            rows: evaluated rows; for a history, all rows of their keys.
+            stored: stored rows, which arrived before, if any; not for a history, and not with ``unique`` expectations:
+                then ``rows`` include all that share a key or unique values.
         """
         if self.history is not None:
             return self.history.settle(rows, self._selected)
@@ -247,9 +247,9 @@ class RowEvaluator(SilverBatch):
         """Return the result of one transform, and its casts by the flag of their failure.
 
         Args:
-            maker: whose transform it is.
+            maker: table or flow with the transform.
             records: its records.
-            flow: its name among several.
+            flow: name of the flow among several.
         """
         landed, records = records.columns, reserved_names.without_working(records)
         transformed = self.made[flow] = self.transform(maker, flow).rows(records)
@@ -273,8 +273,8 @@ class RowEvaluator(SilverBatch):
         """Return a transform of the table.
 
         Args:
-            maker: whose it is.
-            flow: its name among several.
+            maker: table or flow with the transform.
+            flow: name of the flow among several.
         """
         return Transform(
             self.batch, self.name, self.table, maker, flow, self.record_id, self.sequence_by, rescues=self.rescues

@@ -42,11 +42,11 @@ class Rules:
 
     Args:
         table: the silver table's definition.
-        casts: for each hidden boolean column that says "this value did not cast", the cast's source text.
+        casts: source text of each cast, by the hidden boolean column that is true if it failed.
         required: columns that must not be NULL, each with its name in the definition.
-        of_values: those of the boolean columns that a delete is not held to.
-        identity: columns of a delete that it is held to, in lower case.
-        unfit: whether a delete is held to it, for each rule on rescued values; ``UNFIT`` has those that a row breaks.
+        of_values: boolean columns that do not apply to deletes.
+        identity: columns whose rules apply to deletes, in lower case.
+        unfit: whether each rule on rescued values applies to deletes; ``UNFIT`` has those that a row breaks.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Rules:
     def evaluate(self, frame: DataFrame) -> DataFrame:
         """Add ``BROKEN`` and ``DISPOSITION``: ``good``, ``quarantine`` or ``drop``.
 
-        A delete, by ``DELETES``, is held to what is said of its key and of its sequence alone.
+        To a delete, by ``DELETES``, only rules on its key and its sequence apply.
         A row that breaks several gets the disposition that keeps most of it: quarantine before drop. Those that
         are ``unique`` come later (``evaluate_unique``), when it is known which rows the table would have.
         """
@@ -143,7 +143,7 @@ class Rules:
 
         Args:
             rows: evaluated rows, of those with one key the winner alone being good.
-            order: the columns by which they arrived.
+            order: the columns of the order of arrival.
         """
         good, breaches = F.col(DISPOSITION) == "good", []
         for name, columns in self.unique.items():

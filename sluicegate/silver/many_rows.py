@@ -43,8 +43,8 @@ def numbered(rows: DataFrame, outputs: Sequence[str], record_id: Sequence[str]) 
 
     Args:
         rows: evaluated rows, all of each record.
-        outputs: the columns of their values. Rows that are equal in these and in the rules that they break are equal.
-        record_id: the columns by which a record is known.
+        outputs: the value columns. Rows that agree in these and in the rules that they break are equal.
+        record_id: the columns that identify a record.
     """
     forms, order = {}, []
     for number, name in enumerate(outputs):
@@ -96,11 +96,11 @@ def with_begun(
     the offset is committed before, and nothing else would tell of the row that is still there.
 
     Args:
-        changes: rows to write with ``OP``, by the address of their table.
+        changes: rows to write with ``OP``, by address of their table.
         table: address of the silver table.
         set_aside: address of the set-aside.
-        former: records that a stopped run had begun with; None if there is no set-aside.
-        record_id: the columns by which a record is known.
+        former: records that a stopped run had begun; None without a set-aside.
+        record_id: the columns that identify a record.
     """
     steps = []
     for uri, frame in changes.items():

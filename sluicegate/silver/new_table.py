@@ -21,11 +21,11 @@ _MADE = "_sluicegate_new_table"
 def replace(rows: DataFrame, uri: str) -> None:
     """Commit a new table, with its own ID, in place of the one at an address.
 
-    Tried with Delta 4.4: an overwrite, also one with ``overwriteSchema``, keeps the id of the table.
+    Tried with Delta 4.4: an overwrite, even with ``overwriteSchema``, keeps the table's ID.
 
     Args:
-        rows: its rows.
-        uri: the address.
+        rows: rows of the new table.
+        uri: address of the table.
     """
     rows.createOrReplaceTempView(_MADE)
     statement = f"CREATE OR REPLACE TABLE delta.{quoted(uri)} USING delta"
@@ -35,11 +35,11 @@ def replace(rows: DataFrame, uri: str) -> None:
 def begin(batch: Batch, **facts: Any) -> None:
     """Start the log of a batch's target after the commit of the new table, and delete what was before.
 
-    The commit of the new table cannot be the first of the log: it names the files of the former one.
+    The commit of the new table cannot be the first of the log, as it removes the files of the former one.
 
     Args:
         batch: the batch.
-        facts: what the commit of the new table says besides.
+        facts: additional facts in the commit of the new table.
     """
     target = batch.flow.target
     with batch.commit(fenced=False, **facts, **former_versions.fact(begins=True)):

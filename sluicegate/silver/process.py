@@ -77,7 +77,7 @@ def _over_everything(evaluator: RowEvaluator, reason: str) -> RowEvaluator:
 def put(evaluator: RowEvaluator, lake: layout.Lake) -> None:
     """Write the rows of an evaluator's batch to the tables of their dispositions; see ``apply``.
 
-    Where today's definition makes columns of other types than the stored ones, all rows are made again.
+    If the current definition gives other column types than stored, all rows are rebuilt.
     """
     try:
         _put_ruled(evaluator, lake)

@@ -30,8 +30,8 @@ def with_record(records: DataFrame, names: Collection[str] | None = None, *more:
 
     Args:
         records: the records.
-        names: lower-case names of the columns that the struct has; by default it has all.
-        more: values that the struct has besides, under their names.
+        names: lower-case names of the struct's columns; by default all.
+        more: additional values of the struct by name.
     """
     its = [column for column in records.columns if names is None or column.lower() in names]
     return records.withColumn(RECORD_STRUCT, F.struct(*[F.col(quoted(column)) for column in its], *more))
@@ -42,7 +42,7 @@ def file_of(frame: DataFrame, records: Sequence[str]) -> tuple[Column, Column]:
 
     Args:
         frame: rows with their records.
-        records: the columns with these.
+        records: columns with the records.
     """
     parts = [_file_of(frame, column) for column in records]
     arrived, file = ([part[place] for part in parts] for place in range(2))
@@ -54,7 +54,7 @@ def text_of(frame: DataFrame, records: Sequence[str]) -> Column:
 
     Args:
         frame: rows with their records.
-        records: the columns with these.
+        records: columns with the records.
     """
     texts = {record: as_it_came(_fields(frame, record), f"{quoted(record)}.") for record in records}
     if [*records] == [RECORD_STRUCT]:
@@ -67,7 +67,7 @@ def as_it_came(columns: Iterable[str], within: str = "") -> Column:
 
     Args:
         columns: the record's columns.
-        within: what stands before their names, if they are the fields of a struct.
+        within: prefix of their names, if they are fields of a struct.
     """
     engine_columns = {*PROVENANCE, ROW, FLOW} - {"_rescued_data", "_corrupt_record"}
     values = [F.col(f"{within}{quoted(column)}") for column in sorted({*columns} - engine_columns)]

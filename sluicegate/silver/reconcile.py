@@ -41,11 +41,11 @@ class Reconciliation:
     """Row counts of a batch by disposition.
 
     Attributes:
-        read: records that the batch was given.
-        sums: rows by disposition; ``rows`` of all, ``records`` that gave one, and winners that ``replaced`` a row.
-        failed: rows that broke each expectation.
+        read: number of records in the batch.
+        sums: row counts by disposition, with all ``rows``, ``records`` that gave one, and those that ``replaced`` one.
+        failed: number of rows that broke each expectation.
         sample: a quarantined row with the expectations that it broke; None without one.
-        flows: the same of each flow, by its name, where several fill the table.
+        flows: reconciliation of each flow by name, if several fill the table.
     """
 
     evaluator: RowEvaluator
@@ -64,8 +64,8 @@ class Reconciliation:
         Args:
             evaluator: the evaluator of the rows.
             rows: the evaluated rows.
-            read: records that they were made of, counted elsewhere: by the source's log, or by their identities.
-            by_flow: those of each flow, where several fill the table: each must add up by itself.
+            read: number of records behind the rows, counted by the source's log or by identity.
+            by_flow: number of records of each flow, if several fill the table: each must reconcile by itself.
 
         Raises:
             FanOut: the query returns several rows for one record.
@@ -227,7 +227,7 @@ class Reconciliation:
         """Refuse a batch for the rules that its rows break.
 
         Args:
-            rows: the rows that are reconciled.
+            rows: the reconciled rows.
 
         Raises:
             ExpectationFailed: rows break an ``expect_or_fail``, or too many another expectation; those that did are
@@ -258,8 +258,8 @@ class _Aggregates:
 
     Attributes:
         evaluator: the evaluator of the rows.
-        sums: those of ``Reconciliation.sums``.
-        broken: the rows that broke each expectation.
+        sums: aggregates of ``Reconciliation.sums``.
+        broken: aggregates of the rows that broke each expectation.
         sample: a quarantined row.
     """
 
@@ -313,7 +313,7 @@ def _together(empty: Reconciliation, flows: Iterable[Reconciliation]) -> Reconci
 
     Args:
         empty: a reconciliation without rows, with the records read by all of them.
-        flows: their reconciliations.
+        flows: reconciliations of the flows.
     """
     sums, failed, sample = dict(empty.sums), dict.fromkeys(empty.failed, 0), None
     for flow in flows:
@@ -326,7 +326,7 @@ def _together(empty: Reconciliation, flows: Iterable[Reconciliation]) -> Reconci
 def _shown(column: str, kind: DataType) -> str:
     """Return a column of a sample, as Spark's text if Python may not represent the value.
 
-    It has no times before the year 1 and after 9999, and no map whose keys are lists.
+    Python has no times before the year 1 and after 9999, and no map with lists as keys.
     """
     if has_odd_keys(kind) or any(word in kind.simpleString() for word in ("date", "timestamp")):
         return f"CAST({quoted(column)} AS STRING) AS {quoted(column)}"

@@ -46,9 +46,9 @@ class RecordsSince:
 
     Args:
         proofs: the proofs of the pipeline.
-        evaluator: the evaluator of all records of the versions that the table has taken in.
+        evaluator: the evaluator of all records of the processed versions.
         lake: the lake.
-        side_tables: addresses of the side tables that are compared with it.
+        side_tables: addresses of the compared side tables.
     """
 
     def __init__(self, proofs: Proofs, evaluator: RowEvaluator, lake: layout.Lake, side_tables: Sequence[str]) -> None:
@@ -75,7 +75,7 @@ class RecordsSince:
         """Return the changed part with its number of identities; None if all records have to be compared.
 
         Args:
-            keep: keeps a frame that is read more than once.
+            keep: persists a frame that is read more than once.
         """
         if self.proof is None or not are_bound_by_keys(self._evaluator):
             return None
@@ -103,7 +103,7 @@ class RecordsSince:
         """Record that the table has been proved, unless it was changed meanwhile.
 
         Args:
-            former: the proof of what was not compared; None if all was.
+            former: the proof of the records that were not compared; None if all were.
         """
         if not self._states:
             return
@@ -190,8 +190,8 @@ class RecordsSince:
         """Return the identities of added or changed records, and of those that changed lookup rows affect.
 
         Args:
-            proof: what was proved.
-            rows: rows of the table and its side tables that came, changed or went, by their names.
+            proof: the former proof.
+            rows: added, changed and deleted rows of the table and its side tables, by name.
         """
         session, parts = self._evaluator.batch.session, [frame for frames in rows.values() for frame in frames]
         for name, former in _versions(proof, "sources").items():
@@ -209,7 +209,7 @@ class RecordsSince:
 
         Args:
             changed: the identities.
-            rows: rows of the table and its side tables that came, changed or went, by their names.
+            rows: added, changed and deleted rows of the table and its side tables, by name.
         """
         batch = self._evaluator.batch
         changed = materialize(_united([changed, *self._of_lost_keys(rows)]).distinct(), few=False)

@@ -109,7 +109,7 @@ class _Reprocessing:
     def _left_behind(self) -> DataFrame:
         """Return records that a stopped run left in two tables or none, or that a side table has and the source lost.
 
-        In none are those whose rows in a side table a power cut has taken back.
+        In none are records whose rows in a side table were lost by a power cut.
 
         The table itself changed in one commit or not at all: it has nothing that the source had lost by its offset.
         Of records that give many rows those count as well whose rows it had begun to exchange.
@@ -160,7 +160,7 @@ class _Reprocessing:
         """Return the rows to write to each table, counted in one job.
 
         Args:
-            expected: the rows that the records should have in each table, by its address.
+            expected: expected rows of the records in each table, by address.
         """
         stored = {uri: self._rows_of_chosen(uri) for uri in expected}
         if self.evaluator.many:
@@ -257,8 +257,8 @@ class _Reprocessing:
         """Write the table, in the commit with the offset.
 
         Args:
-            changes: all changes; the commit names the side tables that have some.
-            facts: further metadata of the commit.
+            changes: all changes; the commit names the changed side tables.
+            facts: additional metadata of the commit.
         """
         enters = [name_of(change.uri) for change in changes.of_side_tables if change.comes]
         leaves = [name_of(change.uri) for change in changes.of_side_tables if change.leaves]

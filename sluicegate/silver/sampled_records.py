@@ -31,10 +31,10 @@ class SampledPart:
     """SampledPart of the records that a verification compares.
 
     Attributes:
-        choose: gives those rows of a frame whose records are in it.
-        which: its records, in a sentence.
-        why: why the others are not looked at.
-        reason: the same for programs.
+        choose: returns the rows of a frame whose records are in the part.
+        which: its records, as a noun phrase.
+        why: why other records are not compared.
+        reason: code of that reason.
     """
 
     choose: Callable[[DataFrame], DataFrame]
@@ -47,7 +47,7 @@ def are_independent(evaluator: RowEvaluator) -> bool:
     """Return whether the disposition of a record depends only on itself and on lookups.
 
     A query of silver makes a row of one record (`spark_sql/query_shape.py`); what a Python function does is not known.
-    Where a table has keys, a history or a rule of uniqueness, records decide about each other.
+    With keys, a history or a rule of uniqueness, records affect each other.
     """
     of_others = evaluator.keys or evaluator.unique or evaluator.history
     return not of_others and are_bound_by_keys(evaluator)

@@ -32,7 +32,7 @@ class OfFlow:
     """Result of a flow for its records.
 
     Attributes:
-        rows: its rows, with identity, the record itself, and a flag for each failed cast.
+        rows: rows with identity, the record itself, and a flag for each failed cast.
         casts: text of each cast by its flag.
     """
 
@@ -50,7 +50,7 @@ def place(column: Column, flows: Sequence[str]) -> Column:
 
     Args:
         column: ``_record_flow``.
-        flows: names of the table's flows in their order; empty if the table follows one that several flows fill.
+        flows: names of the table's flows in order; empty if the table follows one that several flows fill.
     """
     if not flows:
         return column
@@ -70,10 +70,10 @@ def united(
     """Unite the rows of all flows, and the text of each cast by flag.
 
     Args:
-        flows: what each flow makes, by its name.
-        record_id: columns by which a record is known.
+        flows: result of each flow by name.
+        record_id: columns that identify a record.
         table: the table, for messages.
-        stored: the columns that the table has; None if it is made anew.
+        stored: the columns of the table; None if it is rebuilt.
         named: columns that the definition names. What the table has spells a column, else the definition, else the
             first flow: which one that is depends on which of their sources are there.
 
@@ -122,7 +122,7 @@ def with_declared(frame: DataFrame, declared: Mapping[str, str], table: str, *, 
         frame: the rows.
         declared: type of each declared column, as DDL.
         table: the table, for messages.
-        awaited: whether there are flows whose source is not there yet: they may make what the others do not.
+        awaited: whether the source of a flow does not exist yet, so that this flow may still return the column.
 
     Raises:
         SchemaMismatch: no flow returns a declared column.

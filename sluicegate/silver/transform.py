@@ -38,9 +38,9 @@ class TransformedRows:
 
     Attributes:
         transform: the transform.
-        rows: its rows.
-        watched: what the records are held to.
-        binding: names of the rules on rescued values that a delete is held to, too.
+        rows: rows of the result.
+        watched: rules on rescued values for the records.
+        binding: names of the rules on rescued values that apply to deletes, too.
     """
 
     transform: Transform
@@ -61,12 +61,12 @@ class Transform:
     Attributes:
         batch: the batch, for its session and its pinned lookups.
         name: the silver table.
-        table: its definition.
-        maker: whose transform it is: the table's own, or that of a flow.
+        table: definition of the table.
+        maker: table or flow with the transform.
         flow: name of the flow, where several fill the table.
-        record_id: columns by which a record is known.
+        record_id: columns that identify a record.
         sequence_by: column by which the latest of several records wins.
-        rescues: whether its records may have rescued values, or may not have been parsed.
+        rescues: whether its records may have rescued values or parse errors.
     """
 
     batch: Batch
@@ -100,7 +100,7 @@ class Transform:
     def _binding(self, frame: DataFrame, watched: Watched) -> Collection[str]:
         """Return the rules that apply to deletes, too: on key, sequence, or what makes a record a delete.
 
-        These are all where it is not known what a column is made of, as by a function.
+        These are all rules if the inputs of columns are unknown, as for a function.
         """
         columns = self._columns_of_deletes(frame, watched)
         if columns is None:

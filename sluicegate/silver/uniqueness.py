@@ -22,7 +22,7 @@ class Uniqueness:
 
     Attributes:
         keys: the table's keys.
-        unique: columns of each expectation ``unique``, by its name.
+        unique: columns of each ``unique`` expectation, by name.
     """
 
     keys: Sequence[str]

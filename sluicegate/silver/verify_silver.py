@@ -72,9 +72,9 @@ def prove(
         spark: the session; each table gets one of its own, for its views.
         pipeline: the definition.
         at: the lake.
-        tell: takes a line before each of several tables.
-        sample: the records that are compared, of tables whose records depend on no other.
-        proofs: what former verifications have proved; None where that is neither asked for nor recorded.
+        tell: receives a line before each of several tables.
+        sample: records to compare, for tables whose records do not depend on others.
+        proofs: proofs of former verifications; None to neither use nor record them.
     """
     names, began = flows.stored_silver(pipeline, at), time.monotonic()
     proofs = proofs or Proofs(at, keeps=False)

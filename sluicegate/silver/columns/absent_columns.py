@@ -17,9 +17,9 @@ def remarks(named: Iterable[str], columns: Iterable[str], flow: Flow) -> Iterato
     """Yield remarks on columns that ``apply_as_deletes`` reads and the records do not have yet.
 
     Args:
-        named: the columns that it looks at.
-        columns: those of the records.
-        flow: what fills the table.
+        named: the columns that ``apply_as_deletes`` reads.
+        columns: columns of the records.
+        flow: flow that fills the table.
 
     Raises:
         QueryError: no later record can have the column, as the source is not a bronze table.
@@ -49,8 +49,8 @@ def demand_sequence(column: str, columns: Iterable[str], flow: Flow) -> None:
 
     Args:
         column: the column of ``sequence_by``.
-        columns: those of the rows and of the records.
-        flow: what fills the table.
+        columns: columns of the rows and of the records.
+        flow: flow that fills the table.
 
     Raises:
         QueryError: the records lack the column.

@@ -26,7 +26,7 @@ class ColumnsChanged(Exception):
     """Raised before anything is written if rows of the batch do not match the stored ones.
 
     Attributes:
-        reason: ends up in the report and in the commit of a full refresh.
+        reason: reason for the report and for the commit of a full refresh.
     """
 
     def __init__(self, reason: str) -> None:

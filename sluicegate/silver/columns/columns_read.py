@@ -39,10 +39,10 @@ def by_plan(result: DataFrame, view: str, columns: Collection[str]) -> set[str]:
     Args:
         result: the result of the query, not of a client of Spark Connect.
         view: name of the view.
-        columns: columns of the view that are asked for.
+        columns: columns of the view to look for.
 
     Returns:
-        All of ``columns`` if the plan does not have the view just once.
+        All of ``columns`` unless the plan has the view exactly once.
     """
     plan = result._jdf.queryExecution().analyzed()
     views = [node for node in _nodes(plan) if _is_view(node, view)]
@@ -59,10 +59,10 @@ def by_names(run: Run, records: DataFrame, query: Query, columns: Collection[str
     """Return the columns of records that a query names, or all if it needs another one.
 
     Args:
-        run: gives the result of the query over records.
+        run: returns the result of the query over records.
         records: the records.
         query: the query.
-        columns: columns that are asked for.
+        columns: columns to look for.
     """
     named = {column for column in columns if says(query, column)}
     if _has_star(query) or not can_do_without(run, records, {*columns} - named):

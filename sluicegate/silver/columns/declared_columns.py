@@ -44,9 +44,9 @@ def cast_to_declared(
 
     Args:
         frame: result of the transform. Columns whose names begin with ``_`` stay as they are, at the end.
-        declared: type of each declared column, as DDL, in their order; None if the definition has no schema.
-        stored: columns that the table has; None for a table that is not there yet.
-        evolution: ``addNewColumns``, ``none`` or ``failOnNewColumns``: what becomes of new columns.
+        declared: type of each declared column in order, as DDL; None if the definition has no schema.
+        stored: columns of the table; None if it does not exist yet.
+        evolution: treatment of new columns: ``addNewColumns``, ``none`` or ``failOnNewColumns``.
         table: name of the table, for messages.
 
     Returns:

@@ -38,7 +38,7 @@ def without_reserved(
     """Drop columns of records from a transform's result whose names a silver table reserves.
 
     Args:
-        rows: the result, with the columns by which a record is known and a flag for each failed cast.
+        rows: the result, with the columns that identify a record and a flag for each failed cast.
         records: columns of the records.
         silver_batch: the batch, which gets a remark for each of these columns.
         maker: whose transform it is.

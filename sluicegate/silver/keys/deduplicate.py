@@ -37,7 +37,7 @@ def arrival(row_id: Sequence[str]) -> tuple[str, ...]:
     """Return the columns that give the order of arrival of a table's rows.
 
     Args:
-        row_id: the columns by which one is known.
+        row_id: the columns that identify a row.
     """
     columns = [*ARRIVAL]
     if FLOW in row_id:
@@ -61,9 +61,9 @@ class Keyed:
     """Keys of a table, and the order that decides between records with one key.
 
     Attributes:
-        keys: its key columns; none means that every record is a row.
+        keys: key columns; empty if every record is a row.
         sequenced: whether the greatest sequence wins instead of the first arrival.
-        row_id: the columns by which a row is known.
+        row_id: the columns that identify a row.
     """
 
     keys: tuple[str, ...]
@@ -75,7 +75,7 @@ class Keyed:
 
         Args:
             evaluated: rows with ``DISPOSITION``, the columns of ``arrival`` and, when sequenced, ``_sequence``.
-            stored: the stored rows, which arrived before; None when there are none.
+            stored: the stored rows, which arrived before; None without any.
 
         Returns:
             ``evaluated`` with the final ``DISPOSITION`` and the columns of ``replaced``.
@@ -116,7 +116,7 @@ class Keyed:
     def _holder_wins(self) -> Column:
         """Return whether the stored row wins: with equal sequences, the later arrival wins.
 
-        Of several flows that one arrived earlier whose flow stands before the other's.
+        With several flows, the record of the earlier flow counts as the earlier one.
         """
         has_key = F.col(REPLACED[0]).isNotNull()
         if self.sequenced:

@@ -26,7 +26,7 @@ def with_deletes(frame: DataFrame, changes: ApplyChanges | None) -> DataFrame:
 
     Args:
         frame: the rows.
-        changes: how the table takes in changes; None of one that takes in none.
+        changes: the table's ``apply_changes``; None without it.
     """
     if changes is None or not changes.deletes:
         return frame
@@ -57,8 +57,8 @@ def of_values(table: SilverTable, maker: SilverTable | SilverFlow, flags: Mappin
 
     Args:
         table: the table.
-        maker: whose transform has the casts.
-        flags: what each hidden boolean column tells of a record.
+        maker: table or flow with the transform.
+        flags: meaning of each hidden boolean column.
     """
     if table.apply_changes is None:
         return

@@ -50,14 +50,14 @@ class History:
     """Way in which a key's records become its row (type 1) or its versions (type 2).
 
     Attributes:
-        keys: the columns that say what a record is about.
-        sequence_by: the column that ``_sequence`` was made of.
+        keys: the key columns.
+        sequence_by: the column behind ``_sequence``.
         scd_type: 1 or 2.
-        track: columns whose changes begin a version; None means all that are not in ``track_except``.
-        track_except: columns whose changes begin none.
-        ignore_null_updates: whether NULL in a record leaves the value as it was.
-        snapshots: whether the records of one sequence are all rows that there were then.
-        arrival: the columns by which they arrived.
+        track: columns whose changes begin a version; None for all except ``track_except``.
+        track_except: columns whose changes do not begin a version.
+        ignore_null_updates: whether NULL in a record keeps the former value.
+        snapshots: whether the records of one sequence are a complete snapshot.
+        arrival: the columns of the order of arrival.
     """
 
     keys: tuple[str, ...]
@@ -74,8 +74,8 @@ class History:
         """Build the history for ``apply_changes`` or ``apply_changes_from_snapshot`` of a definition.
 
         Args:
-            changes: that part of the definition.
-            order: the columns by which the records arrived.
+            changes: ``apply_changes`` of the definition.
+            order: the columns of the order of arrival.
         """
         tracked = changes.track_history_column_list
         return cls(
@@ -242,7 +242,7 @@ class History:
     def _of_the_first(self, values: list[str]) -> set[str]:
         """Return the columns that keep the values of a version's first record.
 
-        With snapshots that is the sequence: it would change all rows of the table with each snapshot.
+        With snapshots this is the sequence, which would otherwise change all rows with each snapshot.
         """
         first = _lower([*self._tracked(values), *([self.sequence_by] if self.snapshots else [])])
         return {name for name in values if name.lower() in first}

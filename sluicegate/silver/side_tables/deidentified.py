@@ -90,7 +90,7 @@ class Deidentifying(RowEvaluator):
     def masked_since(self) -> str:
         """Return a masked column that the copy lacks; empty if there is none.
 
-        Its rows would have NULL in it, and a full refresh would mask them like all others.
+        Existing rows would have NULL in it, while a full refresh masks all rows.
         """
         if self.batch.whole or self.target is None:
             return ""
@@ -112,7 +112,7 @@ class _Treated(Transform):
     """Treatment of the columns of a silver table.
 
     Attributes:
-        treatments: what happens to a column, by its name in lower case.
+        treatments: treatment of each column, by lower-case name.
     """
 
     treatments: Mapping[str, Treatment]
@@ -132,7 +132,7 @@ class _Treated(Transform):
     def _demand(self, columns: list[str]) -> None:
         """Raise if a treated column is missing: a misspelt name would leave the intended column untreated.
 
-        One that a flow of the silver table makes whose source has no rows yet is not missing: the others need not wait.
+        A column of a flow whose source has no rows yet is not missing: the other flows need not wait.
         """
         flow = self.batch.flow
         missing, _ = several_progress.lacking(flow, self.batch.opened[flow.source], columns)

@@ -48,10 +48,10 @@ def with_left_out(
 
     Args:
         evaluator: the evaluator of the rows.
-        rows: the evaluated rows, in their final disposition.
-        records: the records that they were made of; those of several flows packed, see ``stream_batch``.
+        rows: the evaluated rows, with their final disposition.
+        records: the records of these rows; with several flows packed, see ``several_batch``.
         reconciliation: the reconciliation of ``rows``.
-        keep: keeps a frame that is read more than once.
+        keep: persists a frame that is read more than once.
     """
     if not reconciliation.filtered:
         return rows, reconciliation
@@ -109,7 +109,7 @@ def _unfit(transformed: TransformedRows, records: DataFrame) -> DataFrame:
 def _without_filtered(transformed: TransformedRows, records: DataFrame) -> DataFrame:
     """Drop records that the WHERE filters out by columns without a rescued value.
 
-    A condition over a lookup, which the records alone do not have, leaves out none.
+    A condition over a lookup, which the records do not have, drops none.
     """
     query = transformed.transform.maker.query
     if query is None:

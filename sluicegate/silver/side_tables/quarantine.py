@@ -36,8 +36,8 @@ def quarantine(evaluator: RowEvaluator, rows: DataFrame, records: DataFrame, cou
     Args:
         evaluator: the evaluator of the rows.
         rows: the evaluated rows.
-        records: the records that they were made of.
-        count: how many rows there are to be.
+        records: the records of these rows.
+        count: expected number of rows.
     """
     broken = rows.where(f"{DISPOSITION} = 'quarantine'")
     if evaluator.many:
@@ -58,7 +58,7 @@ def quarantine(evaluator: RowEvaluator, rows: DataFrame, records: DataFrame, cou
 def _with_texts(evaluator: RowEvaluator, broken: DataFrame, records: DataFrame, count: int) -> DataFrame:
     """Add the record's text to the first quarantined row of each record only.
 
-    With each of them a record of a thousand lines would be there a thousand times: a million lines.
+    With text in each row, a record of a thousand lines would be stored a thousand times: a million lines.
     """
     record_id = [*evaluator.record_id]
     first = broken.groupBy(*record_id).agg(F.min(ROW).alias(ROW))
@@ -77,8 +77,8 @@ def set_aside(evaluator: RowEvaluator, rows: DataFrame, left_out: DataFrame | No
 
     Args:
         evaluator: the evaluator of the rows.
-        rows: the evaluated rows; where a winner replaced a stored row, with that one's identity.
-        left_out: the records of which the query made no row; None if there are none.
+        rows: the evaluated rows, with the identity of the stored row that a winner replaced.
+        left_out: the records without a row in the query's result; None if there are none.
     """
     lost = F.lit("duplicate")
     if evaluator.sequence_by:

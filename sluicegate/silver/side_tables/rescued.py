@@ -53,9 +53,9 @@ class RecordSource:
     """Source of a flow's records.
 
     Attributes:
-        records: its records.
-        uri: address of its table.
-        any_case: whether fields go by their names in any case there.
+        records: records of the source.
+        uri: address of the source table.
+        any_case: whether its field names are case-insensitive.
     """
 
     records: DataFrame
@@ -80,7 +80,7 @@ class Watched:
     """Rules on rescued values for each record.
 
     Attributes:
-        source: where the records come from.
+        source: source of the records.
         columns: columns whose values must not have been rescued.
         parsed: whether the text of a record must have been parsed.
     """
@@ -101,7 +101,7 @@ class Watched:
         """Return the rules that a record breaks; NULL if it was parsed and has no rescued value.
 
         Args:
-            within: what stands before the names of its columns, if they are the fields of a struct.
+            within: prefix of its columns' names, if they are fields of a struct.
         """
         of_columns = self._broken_of_columns(within)
         if not self.parsed:
@@ -144,10 +144,10 @@ def watched(
 
     Args:
         table: the silver table's definition.
-        maker: whose transform it is: the table's own, or that of one of its flows.
+        maker: table or flow with the transform.
         source: the records.
-        run: gives the result of the query over records.
-        rows: that result.
+        run: returns the result of the query over records.
+        rows: the result of the query.
         view: name of the view by which the query reads the records.
     """
     query, has_text = maker.query, CORRUPT in source.records.columns
@@ -241,9 +241,9 @@ def refusal(broken: dict[str, int], rows: Callable[[], DataFrame], refused: Refu
     """Return the refusal under ``rescued: fail``; None if no row broke such a rule.
 
     Args:
-        broken: how many rows broke each rule on rescued values.
-        rows: gives the rows, with ``BROKEN``.
-        refused: what refuses the batch besides, whose rows are not to come twice.
+        broken: number of rows that broke each rule on rescued values.
+        rows: returns the rows with ``BROKEN``.
+        refused: other refusals of the batch, whose rows must not be repeated.
     """
     if not broken:
         return None
