@@ -1,9 +1,9 @@
 """Fill bronze from another Delta table, with the rows that the source has at the offset.
 
-There is no ledger: the source's own version is the offset. Commits that only added rows are followed by a plain
-stream, since tables of other programs seldom have a change data feed. After any other commit, after a change of columns
-other than new ones, and when history is gone, the bronze table gets a full refresh, in one commit, which says why.
-What a commit did is read from its actions, not guessed from its operation's name: a MERGE may only insert, and an
+There is no ledger: the source's version is the offset. Commits that only added rows are followed by a plain stream,
+since other programs' tables seldom have a change data feed. After any other commit, after a change of columns other
+than additions, and when history is missing, the bronze table gets a full refresh in one commit, which states the
+reason. The effect of a commit is read from its actions, not from its operation's name: a MERGE may only insert, and an
 OPTIMIZE only moves rows. https://github.com/delta-io/delta/blob/master/PROTOCOL.md#actions
 """
 

@@ -36,9 +36,9 @@ ENCRYPTED = b"PARE"
 def footer(path: str, form: str) -> dict[str, Any]:
     """Return the schema (``fields``) and record count (``records``; Avro: None) of a Parquet, ORC or Avro file.
 
-    Of Parquet also whether it has a type that Spark refuses, or a part of a column without a type (``refused``), and
-    the names of the columns without a type (``void``), which Spark takes for INT. Or why no part of a file can be read
-    that is whole (``unreadable``), or what is wrong with it (``error``).
+    For Parquet also ``refused``, whether it has a type that Spark refuses or an untyped part of a column, and ``void``,
+    the names of untyped columns, which Spark reads as INT. If no part of an intact file can be read, ``unreadable`` has
+    the reason; ``error`` has the fault of a damaged one.
     """
     import pyarrow as pa
     from pyarrow import orc

@@ -1,8 +1,8 @@
 """Sizes of unpacked files and of their longest lines, found without holding either in memory.
 
-What is held in memory as one (a line, or a multi-line JSON file) is bounded by ``maxRecordBytes`` of the definition,
-and a file, unpacked, by ``maxFileBytes``: else a few megabytes that unpack to gigabytes would end every run. Most files
-need not be read for it, since their sizes in the listing say enough.
+Data that is held in memory as a whole (a line, or a multi-line JSON file) is limited by ``maxRecordBytes`` of the
+definition, and a decompressed file by ``maxFileBytes``: otherwise a few megabytes that expand to gigabytes would end
+every run. Most files need not be read for this, since their listed sizes decide.
 """
 
 from __future__ import annotations

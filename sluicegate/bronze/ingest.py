@@ -1,7 +1,7 @@
 """Bronze: every record as it came. One ledger batch is one commit, with the batch's number as the offset.
 
-A file that cannot be read fails alone: the others of its ledger batch go in, and the commit says which failed and why.
-It is read again when it lands again under its name.
+A file that cannot be read fails alone: the others of its ledger batch are ingested, and the commit names the failed
+files and reasons. A failed file is read again when it lands again under its name.
 """
 
 from __future__ import annotations
@@ -329,8 +329,8 @@ class Chunk:
     def _whole(self, frame: DataFrame, former: reread_rows.Former | None, widened: list[str]) -> DataFrame:
         """Return all records of the table, with the new ones, in the wider types.
 
-        Delta could widen a column without rewriting the table, but then only readers that know this feature could
-        read it: delta-rs, and so ``sluicegate sql`` and much else, does not.
+        Delta could widen a column without rewriting the table, but then only readers with this feature could read it;
+        delta-rs, and so ``sluicegate sql``, cannot.
         """
         say(f"  bronze {self.name:<28} rewriting the table to widen {', '.join(widened)}")
         stored = self._retained(former)

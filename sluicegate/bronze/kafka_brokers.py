@@ -1,8 +1,7 @@
 """Connect to Kafka's brokers by the Java client in the session's JVM, and read the offsets of topics.
 
-Secrets come from the environment of the job. They go to Kafka's clients and nowhere else: Spark and Kafka leave them
-out of what they log, and no message of ours quotes an option.
-https://kafka.apache.org/39/javadoc/org/apache/kafka/clients/admin/Admin.html
+Secrets come from the job's environment and go only to Kafka's clients: Spark and Kafka omit them from logs, and our
+messages never quote an option. https://kafka.apache.org/39/javadoc/org/apache/kafka/clients/admin/Admin.html
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Read Kafka's records with Spark: the value as columns, as a line of a file would be, and the metadata.
 
-Each record gives one row, whatever its value is, so that rows and offsets can be compared: a value that is no JSON
-object is corrupt text as a whole. A record without a value (a tombstone) has no column and is not corrupt.
+Each record gives one row whatever its value, so that rows and offsets can be compared: a value that is not a JSON
+object is corrupt text. A record without a value (a tombstone) has no columns and is not corrupt.
 """
 
 from __future__ import annotations

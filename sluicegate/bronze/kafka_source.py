@@ -1,8 +1,8 @@
 """Fill bronze from Kafka: each ledger batch, an offset range of each partition, is one commit.
 
-The ranges are entered into the ledger before they are read (landing/kafka_ledger.py), and read by a batch query whose
-ends are fixed: there is no checkpoint, and no consumer group. A commit says which offsets it has. Unlike files, ranges
-wait for each other: what cannot be read now stops the table, and nothing behind it is taken in.
+Ranges are entered into the ledger before they are read (landing/kafka_ledger.py), and read by a batch query with fixed
+ends, without checkpoint or consumer group. Each commit records its offsets. Unlike files, ranges block each other: a
+range that cannot be read stops the table before all later ones.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ OF_CLIENTS = ("org.apache.kafka.common.", "Cannot fetch record for offset")
 def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake, there: TopicOffsets) -> None:
     """Read the new ledger batches, oldest first, each into one commit.
 
-    After each the brokers are asked again: a run over a backlog may take hours, in which records go by retention, and
-    a topic that is deleted and created again gives records of its own under the offsets of the former one.
+    The brokers are asked again after each batch: a run over a backlog may take hours, in which records expire by
+    retention, and a topic that is deleted and re-created has new records under former offsets.
 
     Args:
         batch: rows of the ledger.

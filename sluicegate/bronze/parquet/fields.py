@@ -1,6 +1,6 @@
 """Read Parquet fields with types that Spark refuses: how Spark reads them, and what their values are.
 
-Spark takes any physical type for what it is if the schema to read with says so, whatever it means. Of the meanings:
+Spark reads any physical type as itself if the given schema says so, whatever its meaning. The meanings are read as:
 
 ======================  ======================================================================================
 TIMESTAMP(NANOS)        TIMESTAMP or TIMESTAMP_NTZ; NULL and rescued if there are digits below a microsecond

@@ -1,7 +1,7 @@
 """Check before reading whether Spark parses a CSV file as RFC 4180 does.
 
-A file without a quote costs a search for one byte in its blocks, which is a small part of reading it. The lines of the
-others are looked at, up to the first that Spark would read in another way.
+For a file without quotes, the check only searches its blocks for one byte, a small part of reading it. The lines of
+other files are checked up to the first one that Spark would parse differently.
 """
 
 from __future__ import annotations
@@ -57,10 +57,9 @@ def header_and_check(
 def trouble(path: str, options: Mapping[str, str]) -> dict[str, Any] | None:
     """Return the first ``line`` that Spark would parse unlike RFC 4180, and ``why``; None if there is none.
 
-    With the ``characters`` of the file, since its size in the listing may be that of a packed one, the usual number of
-    ``columns``, and whether the first record can be believed (``begins``). The trouble is ``minor`` if Spark reads all
-    records, but leaves out carriage returns. A file that cannot be read is left to Spark, whose error names what is
-    broken.
+    Also the number of ``characters`` of the file, since its listed size may be compressed, the usual number of
+    ``columns``, and ``begins``, whether the first record is plausible. The trouble is ``minor`` if Spark reads all
+    records but drops carriage returns. A file that cannot be read is left to Spark, whose error names the damage.
     """
     grammar = Grammar.of(options)
     several = options.get("multiline", "").lower() == "true"

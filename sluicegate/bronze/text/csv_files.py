@@ -1,7 +1,7 @@
 """CSV reader that keeps to RFC 4180 where Spark's does not.
 
-Files are checked before they are read. Spark reads those that it reads right, which are nearly all, and that is as fast
-as ever. The others are cut into records first (see csv_records.py), and each record is parsed by itself.
+Files are checked before they are read. Spark reads the files that it parses correctly, which are nearly all. The others
+are first split into records (see csv_records.py), each of which is parsed by itself.
 """
 
 from __future__ import annotations

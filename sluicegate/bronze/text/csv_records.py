@@ -1,9 +1,9 @@
 """Split CSV text into records by RFC 4180, and judge whether their quotes are plausible.
 
-A quote begins a quoted value only at the beginning of a value, and ends one only before a separator or the end of a
-line (https://www.rfc-editor.org/rfc/rfc4180, section 2). Spark's parser makes something of whatever else it meets: a
-quote that is never closed swallows the lines up to the next one, and a line break in quotes makes two records of one
-where it reads line by line. So a text is cut here, and of two readings that contradict each other none is believed.
+A quote opens a quoted value only at the start of a value, and closes it only before a separator or the end of a line
+(https://www.rfc-editor.org/rfc/rfc4180, section 2). Spark's parser accepts anything else: a quote that is never closed
+swallows lines up to the next one, and a line break in quotes splits a record when it reads line by line. So text is
+split here, and neither of two contradicting readings is used.
 
 This module is sent to executors that may not have this package: it imports nothing of it.
 """

@@ -1,8 +1,8 @@
 """Keep UTF-8 copies of files that Spark would misread, while a ledger batch is read.
 
-Files in another encoding are read from copies. Files in UTF-8 are read as they are, and a cheap condition stops the job
-at what may have been a byte that is no text (``UNSURE_OF_BYTES``). Then the batch is read again, thoroughly: its files
-are looked through byte by byte, and those with such bytes are read from copies without these records.
+Files in other encodings are read from copies. UTF-8 files are read directly, with a cheap condition that stops the job
+at a possibly undecodable byte (``UNSURE_OF_BYTES``). The batch is then read again thoroughly: its files are examined
+byte by byte, and those with such bytes are read from copies without the affected records.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class DecodedFiles:
     def is_doubted(self, error: BaseException, table: BronzeTable) -> bool:
         """Return whether an error of reading requires a thorough second read; from then on all reads are.
 
-        One that cannot be read at all may have ended the job before it came across such bytes in another. Spark's
-        parser of XML stops at them in words of its own, as its types do at JSON that is nested too deep.
+        A file that cannot be read at all may end the job before such bytes in another file are reached. Spark's XML
+        parser reports them in its own words, as its types do for JSON that is nested too deeply.
         """
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException

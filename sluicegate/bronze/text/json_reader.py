@@ -123,7 +123,7 @@ class JsonFiles:
     def documents(self, paths: Sequence[str]) -> Iterator[Group]:
         """Yield groups of files of one value: whole ones, those with names that Spark cannot read, damaged arrays.
 
-        What is no JSON is corrupt text. Files with more after their first value are in none of the groups: most often
+        Text that is not JSON is corrupt. Files with more after their first value are in none of the groups: usually
         each of their lines is a record, and Spark would read the first and silently skip the others.
         """
         kinds, doubts = self._kinds(paths)
@@ -260,8 +260,8 @@ class JsonFiles:
     def _left_out(self) -> str:
         """Condition that Spark's reader would take a line for a record, and drop what follows it.
 
-        A line that it takes for corrupt it keeps whole, and the others of its file keep the digits of their numbers,
-        which are lost where texts are read one by one. In UTF-16 it would make empty texts of the numbers.
+        Spark keeps a line that it considers corrupt, and the other lines of its file keep all digits of their numbers,
+        which are lost when texts are read one by one. In UTF-16 it would read empty texts for the numbers.
         """
         options = self._lenient({"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS})
         taken = f"from_json(value, 'x STRING, {CORRUPT_AS} STRING'{options}).{CORRUPT_AS} IS NULL"

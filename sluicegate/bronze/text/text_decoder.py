@@ -1,9 +1,9 @@
 """Decode files of any encoding into UTF-8 copies, and find records with undecodable bytes.
 
-Spark splits files into lines by the bytes of UTF-8 and replaces what it cannot decode by U+FFFD, in silence. So files
-in another encoding are decoded before Spark reads them, and so is a file in UTF-8 with such bytes. Where a line is a
-record, lines with such a byte go into a file beside the copy, as hexadecimal digits of their text, in which the byte is
-written as ``\\xfc``. Where records have several lines a sentinel that no value has stands for the byte.
+Spark splits files into lines by UTF-8 bytes and silently replaces undecodable ones by U+FFFD. So files in other
+encodings are decoded before Spark reads them, and so are UTF-8 files with such bytes. If each line is a record, lines
+with such a byte go to a file beside the copy, as hexadecimal digits of their text, in which the byte is ``\\xfc``. If
+records span lines, a sentinel that occurs in no value replaces the byte.
 
 This runs on executors: it knows nothing of Spark.
 """
