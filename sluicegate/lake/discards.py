@@ -1,8 +1,8 @@
 """Discards of quarantined records, each with who decided it, when, and a note.
 
-They stand in a table of their own, ``_state/{table}_discarded``, by the identity of the records, and the quarantine
-stays as it is. So a run reads and writes nothing more, no commit of a run has one of ours to lose against, and a
-quarantine that is rebuilt, record by record under the same identities, finds its discards in place.
+Discards are in a separate table, ``_state/{table}_discarded``, by the identity of the records; the quarantine is
+unchanged. So a run reads and writes nothing more, its commits never conflict with ours, and a quarantine that is
+rebuilt, record by record under the same identities, keeps its discards.
 
 A discard counts for a row that breaks no other rules than those which it broke when it was discarded: one that breaks
 another rule as well is news. Its file counts, too, since a table that is moved away and made again gives its numbers to

@@ -1,9 +1,9 @@
 """Delete a table's former versions if their content must no longer be readable: data, changes, log, statistics.
 
-A run first commits a new table at the same address, so that a reader finds either the former or the new one, and then
-an empty commit at which the log is to begin. From then on what lies in the folder and is none of the new table's goes.
-The log entry before the beginning goes last: while it is there, something else may be, and the next run starts over.
-A reader of a former version loses its files, as by VACUUM.
+A run first commits a new table at the same address, so that readers find either the former or the new one, and then an
+empty commit at which the log starts. After that, all files in the folder that do not belong to the new table are
+deleted, the log entry before the start last: while it exists there may be others, and the next run starts over. Readers
+of a former version lose its files, as by VACUUM.
 """
 
 from __future__ import annotations

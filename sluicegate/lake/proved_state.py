@@ -1,8 +1,7 @@
 """State of a table when it was proved: version, commit, and size and time of each data file.
 
-Delta never changes a data file. So rows in files that are as they were, in a log that has the commit which was proved,
-are the rows that were proved. Others are in files that were not there, whoever wrote these; and rows that are there no
-more are in the change feed.
+Delta never changes a data file. So rows in unchanged files, under a log that still has the proved commit, are the
+proved rows. New rows are in files that did not exist, whoever wrote them; deleted rows are in the change feed.
 """
 
 from __future__ import annotations

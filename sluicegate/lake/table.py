@@ -95,8 +95,7 @@ class Table:
     def refresh(self) -> None:
         """Reopen the table at its newest version on next use.
 
-        It is opened anew rather than moved on: a table that was deleted and made again has another id, and a log of
-        its own.
+        The table is reopened rather than updated: a table that was deleted and re-created has another ID and log.
         """
         for name in ("delta", "restores", "last_commit_of_ours", "dataset"):
             self.__dict__.pop(name, None)

@@ -1,8 +1,8 @@
 """Descriptions of tables: comments of tables and columns, properties and tags.
 
-A definition's part of that is compared with the table's log, by delta-rs; where they differ Spark commits the
-difference (``spark/describe.py``). Which comments and properties are the definition's is a property of the table, so
-that those that it no longer has are taken away, and those of others stay.
+The description in a definition is compared with the table's log by delta-rs; if they differ, Spark commits the
+difference (``spark/describe.py``). A table property records which comments and properties come from the definition, so
+that those are removed with it, and others stay.
 """
 
 from __future__ import annotations

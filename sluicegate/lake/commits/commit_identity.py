@@ -1,12 +1,12 @@
 """Identify a commit among all of its version, wherever the table is and whoever wrote it.
 
-It is a digest of the commit's entry in the log. An entry never changes, is copied as it is, and has times and names of
-files that no other has. The ids in ``commitInfo`` would not do: delta-rs writes no ``txnId``, most tables have no
+The identity is a digest of the commit's log entry. An entry never changes, is copied verbatim, and has times and file
+names that no other has. The IDs in ``commitInfo`` are not enough: delta-rs writes no ``txnId``, most tables have no
 ``inCommitTimestamp``, and a checkpoint keeps neither.
 
-A commit of ours may be made twice: a run repeats what a power cut took, or what a table lacks that was put back alone.
-It is the same commit if it has the same rows, that is, if it was made of the same commits by the same definition. So
-its digest is one of what it was made from.
+One of our commits may be repeated: a run repeats what a power cut removed, or what a table lacks after it alone was
+restored from a backup. It is the same commit if it has the same rows, that is, the same inputs under the same
+definition. So its digest is one of its inputs.
 """
 
 from __future__ import annotations

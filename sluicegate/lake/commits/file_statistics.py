@@ -1,8 +1,7 @@
 """Decide whether delta-rs' statistics of rows are right, so that no reader skips a value.
 
-A file has statistics in the table's log, and others in its own footer: Spark skips by both. delta-rs leaves NaN out of
-both, and has decimals as doubles in the log.
-https://github.com/delta-io/delta/blob/master/PROTOCOL.md#per-file-statistics
+A file has statistics in the table's log, and others in its footer: Spark skips files by both. delta-rs omits NaN from
+both, and logs decimals as doubles. https://github.com/delta-io/delta/blob/master/PROTOCOL.md#per-file-statistics
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Commit a table's metadata with one property set: no row and no other fact changes.
 
-delta-rs cannot make it: it refuses a table with features that it does not know, and with a property it commits another
-protocol as well. So on disk it is a file of ours, made as delta-rs and Spark make theirs. The metadata is the action
-that the log has, with whatever fields another program gave it.
-https://github.com/delta-io/delta/blob/master/PROTOCOL.md
+delta-rs cannot do this: it refuses tables with unknown features, and with a property it also commits another protocol.
+So on disk we write the file ourselves, as delta-rs and Spark write theirs. The metadata is the logged action, with all
+fields that other programs gave it. https://github.com/delta-io/delta/blob/master/PROTOCOL.md
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Commit few rows by delta-rs, in hundredths of a second where Spark needs seconds and some ten jobs.
 
-Spark computes the rows; only who writes them differs. delta-rs writes a table only where it does so as Spark would: it
-must know every feature of the table, and make the right statistics of its rows (``file_statistics``). The commit is
-atomic and has the same metadata and the same ``txn`` as Spark's.
-https://github.com/delta-io/delta/blob/master/PROTOCOL.md
+Spark computes the rows; only the writer differs. delta-rs writes a table only where it does so as Spark would: it must
+support every feature of the table, and compute right statistics of its rows (``file_statistics``). The commit is atomic
+and has the same metadata and ``txn`` as Spark's. https://github.com/delta-io/delta/blob/master/PROTOCOL.md
 """
 
 from __future__ import annotations

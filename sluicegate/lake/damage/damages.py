@@ -1,8 +1,8 @@
 """Detect damaged commits: log entries and data files that lost all or part of their content.
 
-Both Spark and delta-rs take a log entry of 0 bytes for a commit without actions: what it had brought is gone, and
-nothing says so. A writer of Delta never leaves one: an entry appears under its name when it is complete. So it is what
-a power cut left, as is a data file that is shorter than the log says.
+Both Spark and delta-rs read a log entry of 0 bytes as a commit without actions: its changes are silently lost. A Delta
+writer never leaves such an entry, which appears under its name only when it is complete. So it is a trace of a power
+cut, as is a data file that is shorter than the log states.
 https://github.com/delta-io/delta/blob/master/PROTOCOL.md#delta-log-entries
 """
 

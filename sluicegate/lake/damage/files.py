@@ -21,8 +21,8 @@ from sluicegate.lake.damage.set_aside import local_tables
 def damaged_files(table: Path) -> list[Damage]:
     """Return the damaged files among checkpoint, log entries since it and data files of the newest version.
 
-    Of a table whose log cannot be replayed the data files are not known. A log without an entry is of a table whose
-    first write has failed: there is none yet.
+    If the log cannot be replayed, its data files are unknown. A log without entries belongs to a table whose first
+    write failed, and which does not exist yet.
     """
     if damage := damages.of_checkpoint(table):
         return [damage]

@@ -1,11 +1,11 @@
 """Repair tables after a power cut: set damaged newest commits aside, so that the run repeats them.
 
-A table without its newest commit is what it was before it, offset and all. So bronze reads that ledger batch again,
-from landing or from the archive, silver and gold take in the versions that they had lost, and landed files that the
-ledger has lost are new once more. Nothing is deleted: the files lie in ``_damaged`` in the table's folder.
+A table without its newest commit is as it was before it, including its offset. So bronze reads that ledger batch again,
+from landing or from the archive, silver and gold process the lost versions again, and landed files that the ledger lost
+are new again. Nothing is deleted: the files are moved to ``_damaged`` in the table's folder.
 
-For the holder of the pipeline's lock, on a local disk. A damaged commit that has whole ones behind it stays: these were
-made of it, and whoever opens the table is told.
+Only for the holder of the pipeline's lock, on a local disk. A damaged commit followed by intact ones stays: these are
+based on it, and opening the table reports it.
 """
 
 from __future__ import annotations

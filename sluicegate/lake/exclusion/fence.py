@@ -1,9 +1,9 @@
 """Block writes that a server may still do for a run whose client is gone.
 
-A driver that is killed writes nothing more. A Spark Connect server goes on with what it was sent last, for seconds or
-for minutes, while the lock is free already. So a run on a server leaves a note beside the lock while it may write. Who
-takes the lock next and finds the note commits a change of metadata to every table. By Delta's rules a transaction that
-began before such a commit fails, whatever it writes, and one that came before it is seen by whoever reads offsets now.
+A killed driver writes nothing more. A Spark Connect server continues with the last request for seconds or minutes,
+while the lock is already free. So a run on a server leaves a note beside the lock while it may write. The next holder
+of the lock that finds the note commits a change of metadata to every table. By Delta's rules, a transaction that began
+before such a commit fails, and one that came first is seen by whoever reads offsets afterwards.
 https://github.com/delta-io/delta/blob/master/PROTOCOL.md
 """
 
@@ -104,8 +104,8 @@ def written_tables(lake: Lake) -> list[str]:
 def _fence_all(lake: Lake) -> None:
     """Fence all tables that Spark has written.
 
-    Spark's own commit on a disk checks for the file and then renames its own over it. So a fence may vanish under a
-    commit that was a moment behind, and is looked at once more.
+    On a disk, Spark checks for the commit file and then renames its own over it. So a commit a moment later may
+    overwrite a fence, which is therefore checked again.
     """
     unfenced = written_tables(lake)
     for _ in range(ATTEMPTS):

@@ -65,7 +65,7 @@ def doubt(path: str, mounts: str | None = None) -> str:
 def _mount(path: str, mounts: str) -> tuple[str, set[str]]:
     """Return the type and options of the mount of a path, resolved as the kernel does: from the root, mount by mount.
 
-    Of the mounts on one mount the one nearest to the root is entered, so that a mount hidden by it is not.
+    Of several mounts on a mount, the one nearest to the root is followed, so that mounts hidden by it are not.
     """
     on: dict[str, list[_Mount]] = {}
     lines = [line.split(" ", 5) for line in mounts.splitlines()]

@@ -1,8 +1,8 @@
 """Record renames of pipelines in the lake, and refuse runs under a former name.
 
-A run that was defined before the rename would find no tables under the former name, and would ingest all that ever
-landed once more, into tables that nobody reads. So a rename is on record under both names while it is under way, and
-under the former one afterwards, and whoever takes the lock of a pipeline looks there first.
+A run with the former definition would find no tables under the former name, and would ingest everything again into
+tables that nobody reads. So a rename is recorded under both names while it is in progress, and under the former one
+afterwards, and every holder of a pipeline's lock checks the record first.
 """
 
 from __future__ import annotations
