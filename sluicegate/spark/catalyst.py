@@ -1,8 +1,8 @@
 """Read and build Spark's logical plans in the JVM of a session.
 
-A plan that Spark has analyzed says which column is which by a number (``exprId``), whatever names the query gave.
-Parts of it are kept as they are, and put together with other parts by Spark's own constructors: no SQL is written, so
-nothing can be taken for something else. There is a JVM to do so in, unless the session is one of Spark Connect.
+An analyzed plan identifies columns by number (``exprId``), whatever names the query gave. Parts of it are kept and
+combined with others by Spark's own constructors: no SQL is written, so nothing can be misread. It needs a JVM, so the
+session cannot be one of Spark Connect.
 """
 
 from __future__ import annotations

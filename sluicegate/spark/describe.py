@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def describe(session: SparkSession, uri: str, change: Change, before: str | None) -> None:
     """Apply a change of description to a table in as few commits as it needs: usually one.
 
-    Killed between two of them it leaves the rest to the next run, which compares again. The note of what is the
-    definition's has, from the first commit on, whatever is to be taken away, so that it is still known then.
+    After a kill between two commits, the next run compares again and does the rest. The note on what comes from the
+    definition lists, from the first commit on, also what has to be removed, so that it is not forgotten.
 
     Args:
         session: the session.
