@@ -1,7 +1,7 @@
 """COPY INTO: copy selected files into a bronze table, each once, by the table's own ledger.
 
-As on Databricks a file is known by its path; one that was copied or landed before is left out unless forced. With
-``--force`` its rows are added once more. A file that could not be read is retried by the next copy that names it.
+As on Databricks, a file is identified by its path; one that was copied or landed before is skipped unless forced. With
+``--force`` its rows are added again. A file that could not be read is retried by the next copy that names it.
 https://docs.databricks.com/aws/en/sql/language-manual/delta-copy-into
 """
 

@@ -1,7 +1,7 @@
 """Job of a run: run the layers of a pipeline one after another in one Spark.
 
-Each layer does what its own job would do, under the pipeline's lock for itself, and ends with a report line of its own.
-The next one begins only if it ended well, so a failure leaves what a failed job of that layer leaves.
+Each layer does what its own job would do, under its own hold of the pipeline's lock, and ends with a report line. The
+next layer starts only if it succeeded, so a failure leaves the same state as a failed job of that layer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Job that serves Spark Connect: a warm JVM with our settings for the jobs of all pipelines, until it is stopped.
 
-The server is in the JVM of this application. What only a JVM can be told is said before anybody can connect to it: that
-its log quotes no values of rows, and that commits on S3 do not overwrite each other.
+The server runs in the JVM of this application. Settings that only a JVM can have are made before any client connects:
+its log quotes no values of rows, and commits on S3 do not overwrite each other.
 https://spark.apache.org/docs/latest/spark-connect-overview.html
 """
 
