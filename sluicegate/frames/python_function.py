@@ -1,8 +1,8 @@
 """Run Python transforms: functions of the user that return the rows of a table.
 
-In silver it makes them of a batch of records: ``(batch: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame``, as
-in the ``foreachBatch`` of Structured Streaming; the records keep ``_chunk`` and ``_pos``, by which every one of them is
-accounted for. In gold it makes all rows of some tables: ``(tables: Mapping[str, DataFrame]) -> DataFrame``.
+In silver the function maps a batch of records, ``(batch: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame``, as
+in the ``foreachBatch`` of Structured Streaming; rows keep ``_chunk`` and ``_pos``, by which every record is reconciled.
+In gold it maps all rows of some tables: ``(tables: Mapping[str, DataFrame]) -> DataFrame``.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 def load(pipeline_folder: Path, reference: str) -> Transform:
     """Run a pipeline's Python file anew each time, and return the function in it.
 
-    The file is a module of its own: it is found under no name that another module could have, no ``__pycache__`` is
-    written beside it, and files beside it are not imported.
+    The file is imported as a separate module, under a name that no other module can have, without a ``__pycache__``,
+    and without access to files beside it.
 
     Args:
         pipeline_folder: the folder of the pipeline.yaml.

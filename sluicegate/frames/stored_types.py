@@ -1,8 +1,8 @@
 """Check that rows have the column types of the existing table that they are written to.
 
-Delta converts what is appended or merged to the type that the table has (store assignment), and Spark's setting for it
-decides whether that fails, rounds or cuts. So no write of ours leaves it to that: values are stored as they are.
-Nested types agree by the names of fields; new columns and new fields are schema evolution, which is meant.
+Delta converts appended or merged values to the stored type (store assignment), and a Spark setting decides whether a
+conversion fails, rounds or cuts. Our writes never rely on that: values are stored as they are. Nested types match by
+field name; new columns and fields are schema evolution, which is allowed.
 """
 
 from __future__ import annotations

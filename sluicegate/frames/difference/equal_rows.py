@@ -1,7 +1,7 @@
 """Decide whether a query that may choose among equal rows has any in its data.
 
-``row_number()``, ``lag``, ``max_by`` or LIMIT give the same rows each time where no two rows are equal by what they
-order by. So the rows below each of them are counted by that: in Spark's own plan, as of the versions of the proof.
+``row_number()``, ``lag``, ``max_by`` and LIMIT are deterministic if no two rows are equal in their sort columns. So the
+rows below each of them are counted by these columns, in Spark's own plan, as of the versions of the proof.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Compare values by type, never by a text form: has a row changed, and which group does it belong to?
 
-Spark compares most types exactly, and these not: MAP and VARIANT not at all, doubles and texts with a collation loosely
-(0.0 and -0.0, ``a`` and ``A``), structs only with the same fields in the same order. Here a value is given a form that
-Spark compares: equal only if the values are identical. A text would not do: JSON has milliseconds and no types. Nor
-would a hash of 64 bits, which collides: Spark's is the same for ('a', NULL) and (NULL, 'a').
+Spark compares most types exactly, but not MAP and VARIANT at all, doubles and collated strings loosely (0.0 and -0.0,
+``a`` and ``A``), and structs only with the same fields in the same order. Here a value gets a form that Spark can
+compare: equal only if the values are identical. A text form is not enough: JSON has milliseconds and no types. Nor is a
+64-bit hash, which collides: Spark's is the same for ('a', NULL) and (NULL, 'a').
 """
 
 from __future__ import annotations

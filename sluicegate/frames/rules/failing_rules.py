@@ -1,8 +1,8 @@
 """Find the rule that a value makes fail, where Spark failed with all rules and the query in one plan.
 
-A rule evaluates a value that does not fit to NULL, which breaks it. Some functions raise all the same: `element_at` of
-0, `raise_error`, `parse_json` of what is none. Then nothing is committed, and some of the rules are evaluated without
-the others to know which it was.
+In a rule, a value that does not fit evaluates to NULL, which breaks the rule. Some functions fail instead: `element_at`
+of 0, `raise_error`, `parse_json` of invalid JSON. Then nothing is committed, and rules are evaluated separately to find
+the one that failed.
 """
 
 from __future__ import annotations

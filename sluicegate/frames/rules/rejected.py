@@ -1,9 +1,9 @@
 """Keep ``{table}_rejected``: the rows of a refused batch, until a batch of the table is committed.
 
-It is written before the run fails, and emptied before the commit of the first batch that passes. So what stands in it
-is of a batch that the table does not have, whenever a run is killed: a stop between its two writes and what follows
-leaves the batch to be made again, and that writes the same once more. A replay or an interval that was refused is not
-tried again by the next run: its rows stay until the table's next batch, or a replay that passes, even without a change.
+The table is written before the run fails, and emptied before the commit of the first batch that passes. So its rows
+always belong to a batch that the table does not have, whenever a run is killed: after a kill in between, the batch is
+repeated and writes the same rows again. A refused replay or interval is not retried by the next run: its rows stay
+until the table's next batch, or a replay that passes, even without a change.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Check rules about whole tables on the table as it would be, before the commit.
 
-A batch that changes few rows asks little: two rows with one key can only come of a row that comes, and so can one whose
-key nobody has, as long as the rows that stay were held to the same rules and the table that a key refers to is what it
-was. A rule that is SQL, and all rules when one of them has changed, are asked of all rows.
+For a batch with few changes the check is cheap: a duplicate key can only come from a new row, and so can a missing
+reference, as long as the other rows were checked by the same rules and the referenced table is unchanged. Rules in SQL,
+and all rules when one of them has changed, are checked on all rows.
 """
 
 from __future__ import annotations
