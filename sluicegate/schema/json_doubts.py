@@ -1,8 +1,8 @@
 """Detect signs in JSON text that Spark's reader may not read a value as the type that it infers.
 
-A DOUBLE is read as the nearest one, whatever digits a number has, and an empty text where a number or an object is due
-rejects its whole record. Schema inference tells neither, so a text with a sign of one gets a field of ours for that
-pass, and the fields of its ledger batch are then read as texts and converted value by value.
+A number is read as the nearest DOUBLE whatever its digits, and an empty string in place of a number or an object
+rejects the whole record. Schema inference reports neither, so a text with such a sign gets an additional field for that
+pass, and these fields of the ledger batch are then read as text and converted value by value.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Find columns whose landed value was rescued because it does not fit, not because its field is new.
 
-``_rescued_data`` has both under their landed names. A field is a misfit if its column lacks its value: an atomic column
-is NULL, or differs from it as rows of former versions do; of a nested one some leaf that was landed is NULL or absent.
-A new field inside of a nested one is rescued with the whole landed value, while all leaves that fit are in place.
+``_rescued_data`` has both under their landed names. A field is a misfit if its column lacks the value: an atomic column
+is NULL, or differs as rows of former versions may; in a nested one, a landed leaf is NULL or absent. A new field within
+a nested one is rescued with the whole landed value, while all leaves that fit are stored.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Fit text to a type: the value that the text denotes, or nothing if the type cannot hold all of it.
 
-Spark's casts round, cut, shift and complete: a third decimal place, a time of day, another zone, a month of a bare
-year. Here such a text has no value. What counts as held by a DOUBLE is what Python and Java print of one: at most 17
-significant digits, and of whole numbers from 2^53 on the very number.
+Spark's casts round, cut, shift and complete values: a third decimal place, a time of day, another zone, the month of a
+bare year. Here such text has no value. A DOUBLE holds what Python and Java print of it: at most 17 significant digits,
+and of integers from 2^53 on only the exact number.
 """
 
 from __future__ import annotations
