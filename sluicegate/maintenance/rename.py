@@ -1,8 +1,8 @@
 """Rename a pipeline: its folder in the lake with all tables, their references, and its definition.
 
-No table has the name of its pipeline in it, nor its own address: offsets name tables by their ids, and the ledger has
-the paths of landing. So a rename moves two folders and changes one line. Each step is atomic, and the record in the
-lake (``lake.renamed``) says that they are under way: a stop anywhere leaves what the same command completes.
+No table contains the name of its pipeline or its own address: offsets identify tables by ID, and the ledger has paths
+of landing. So a rename moves two folders and changes one line. Each step is atomic, and the record in the lake
+(``lake.renamed``) marks the rename as in progress: after a stop anywhere, the same command completes it.
 """
 
 from __future__ import annotations
