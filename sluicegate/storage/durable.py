@@ -1,7 +1,7 @@
 """Make writes to local files durable: until the kernel has written them to disk they are only in memory.
 
-A journal keeps names apart from contents, so after a power cut a removal can be there while files written before it
-have 0 bytes. One ``syncfs`` for each file system waits for everything on it, whichever program wrote it.
+A journal separates names from contents, so after a power cut a deletion may persist while files written before it have
+0 bytes. One ``syncfs`` for each file system waits for everything on it, whichever program wrote it.
 https://man7.org/linux/man-pages/man2/syncfs.2.html
 """
 

@@ -1,9 +1,9 @@
 """List a local folder recursively; unreadable entries do not stop it, and links do not lead out of it.
 
-Whoever may land files may land links, too. A link that leads out of the folder would let them read whatever this
-process may, so it is passed over. A link within the folder is a second name: its files are listed by it only if the
-definition does not admit them under their own names (a hidden folder of files that are published by links), and each
-of them once, by the oldest link.
+Whoever may land files may land links, too. A link that leads out of the folder would expose whatever this process may
+read, so it is skipped. A link within the folder is a second name: its files are listed under it only if the definition
+does not admit their own names (as for a hidden folder whose files are published by links), and each only once, by the
+oldest link.
 """
 
 from __future__ import annotations
