@@ -1,8 +1,7 @@
 """Discard quarantined records with a note, or undo discards, without Spark or the lock of runs.
 
-A discard says that nobody waits for a record any more. What the definition makes of it stays the definition's affair: a
-run that evaluates the record, since a lookup or the table changed, may still find that it passes. See
-``lake/discards.py`` for what is written.
+A discard records that a record is no longer waited for. Its evaluation is not affected: a run that evaluates the record
+again, since a lookup or the table changed, may find that it passes. See ``lake/discards.py`` for what is written.
 """
 
 from __future__ import annotations
