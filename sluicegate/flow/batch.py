@@ -67,8 +67,8 @@ class Batch:
     def rows(self) -> DataFrame:
         """New rows of the source after the offset, or all of its rows if ``whole``; with the source's columns.
 
-        When ``reprocesses``, rows of any change after the offset, deleted ones too. Of a flow of
-        ``row_deltas`` all changes, with Delta's columns of a change, unless ``whole``.
+        With ``reprocesses``, rows of any change after the offset, including deleted ones. For a flow with
+        ``row_deltas``, all changes with Delta's columns of a change, unless ``whole``.
         """
         return self.delivery.rows
 

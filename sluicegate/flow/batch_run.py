@@ -1,6 +1,6 @@
 """Run one batch of a table: get its rows by a stream or a query, with the fallbacks.
 
-Changes, and all rows of a first load, come by an availableNow stream; by a query only where there is none to be had.
+Changes, and all rows of a first load, are read by an availableNow stream; by a query only where no stream is possible.
 """
 
 from __future__ import annotations
@@ -129,9 +129,9 @@ class BatchRun:
     def read_changes(self, part: Progress) -> str:
         """Apply the changes after the offset by a batch query, where there is no stream. As ``follow``.
 
-        On a Spark Connect server the function of a ``foreachBatch`` stream would run in a process of the server, far
-        from this job's ledger, handles and locks. The same versions give the same rows, and their number is proven in
-        the same way.
+        On a Spark Connect server, the function of a ``foreachBatch`` stream would run in a process of the server, away
+        from this job's ledger, handles and locks. The same versions give the same rows, whose number is proved in the
+        same way.
         """
         try:
             expected = self._expected_changes(part)

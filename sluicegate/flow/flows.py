@@ -77,8 +77,8 @@ def stored_silver(pipeline: Pipeline, lake: layout.Lake) -> list[str]:
 def all_opened(pipeline: Pipeline, lake: layout.Lake, opened: Tables | None = None) -> Tables:
     """Open all tables of a pipeline, each before those that it is built from.
 
-    A run may commit to them meanwhile. In this order a table is at most behind its source, and never ahead of it, as
-    only one is whose source was put back to an older state.
+    A run may commit to the tables meanwhile. In this order a table is at most behind its source and never ahead of it;
+    only a table whose source was restored to an older state is.
 
     Args:
         pipeline: the definition.

@@ -1,9 +1,9 @@
 """Compare histories of a flow's tables: does an offset still name the commit that was read? No Spark.
 
-An offset is the number of a version. A log that was put back to an earlier state, from a backup or by a disk that lost
-power, and was written on since has the number again, for another commit. So the commit of a batch records, besides the
-versions that it has read, the identity of the commit that made each (``lake.commit_identity``), and who reads an offset
-compares them. What was recorded before there were identities, and what was cleaned away from a log, is not compared.
+An offset is a version number. A log that was restored to an earlier state, from a backup or after a power cut, and then
+written, has the same number for another commit. So a batch's commit records the identities of the commits that it read
+(``lake.commit_identity``), and readers of an offset compare them. Offsets from before there were identities, and
+commits that were cleaned up, are not compared.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def is_other(table: Table, version: int, recorded: str | None) -> bool:
 def comparable(flow: Flow, past: offsets.RestoreHistory | None, opened: Tables) -> offsets.RestoreHistory | None:
     """Return the history of a target with input stamps in the present form.
 
-    Where the history of an input is another one now its stamp is without the table's id, as if it were another table:
-    neither its version nor what came after it can be followed.
+    If an input has another history now, its stamp lacks the table ID, as for another table: neither its version nor
+    later changes can be followed.
     """
     last = None
     if past is not None:

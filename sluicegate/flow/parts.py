@@ -1,12 +1,12 @@
 """Limit how much of what waits one batch processes. No Spark.
 
-All that waits in one batch is one commit at the end of it: a first load that takes longer than the time limit of its
-task would begin from nothing at each try. So what waits is cut at versions of the source, and each part is a batch of
-its own, as exact as any: its offset is a version, its rows are counted against the log, and a run that is stopped goes
-on behind the last one. Nothing else differs from so many runs, one after another.
+A batch of all that waits has one commit at its end: a first load longer than its task's time limit would start over at
+each try. So work is divided at versions of the source, and each part is a batch of its own: its offset is a version,
+its rows are counted against the log, and a stopped run continues after the last part. The result is the same as of
+several consecutive runs.
 
-Cut is what is added to a table: its changes, and the first load. A full refresh of a table that is there is one commit,
-or its readers would find half of it.
+Changes and first loads are divided. A full refresh of an existing table is one commit, as readers would otherwise see
+half of it.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def _recorded(side_table: str, flow: str, opened: Tables) -> int:
 def _written_to_side_tables(flow: Flow, waiting: Progress, opened: Tables) -> int:
     """Return the greatest offset that a stopped run wrote to a side table; -1 without any.
 
-    No part may end before it: Delta would take a later write to that table for one that it has, and records of that
-    run would be there whose time has not come.
+    No part may end before it: Delta would skip a later write to that table as already done, and records of that run
+    would appear too early.
     """
     offsets: list[int | None] = []
     for table in (opened[uri] for uri in flow.side_tables):

@@ -1,8 +1,8 @@
 """Estimate the cost of a gold refresh by technique, in seconds, and choose one for a batch.
 
-An estimate is a fixed part and a part for the rows, at rates that were measured once (``RATES``). Two factors, one for
-each part, are then fitted to the table's own former runs, whose commits say how they were done, over how many rows, and
-when they began. Where a technique has not been tried, the factors of the table's other runs stand in for its own.
+An estimate has a fixed part and a part for the rows, at rates that were measured once (``RATES``). Two factors, one for
+each part, are fitted to the table's former runs, whose commits record technique, row counts and start. For a technique
+that has not been used yet, the factors of the table's other runs are used.
 """
 
 from __future__ import annotations

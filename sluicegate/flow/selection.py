@@ -1,6 +1,6 @@
 """Select records for reprocessing, though nothing about them changed: an interval, a replay.
 
-They are evaluated by today's definition, in one batch with whatever waits, and replace the rows that they had.
+Records are evaluated by the current definition, in one batch with whatever waits, and replace their former rows.
 """
 
 from __future__ import annotations

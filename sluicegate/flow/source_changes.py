@@ -1,6 +1,6 @@
 """Classify the changes of a source since it was read: only added rows or columns, or more?
 
-The log is read in one pass, each commit once. What a run does about it is then told from that one value.
+The log is read in one pass, each commit once. What a run does is then decided from that one value.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class CommitChanges:
 class SourceChanges:
     """Changes by the commits of some versions of a source.
 
-    Each reason is the sentence for people about the commit that calls for something else than taking in new rows, and
-    empty if there is none.
+    Each reason is a sentence for people about the commit that requires more than processing new rows; empty if there is
+    none.
 
     Attributes:
         name: name of the table in the reasons.
@@ -157,8 +157,8 @@ class SourceChanges:
     def other_columns(self) -> str:
         """Reason if a commit dropped or renamed a column, or changed its type.
 
-        Over such a commit Delta reads no change feed, whether or not the column is read by anybody. A history that is
-        gone in part is found out by who reads it.
+        Delta reads no change feed over such a commit, whether or not anybody reads the column. Missing parts of the
+        history are detected on reading.
         """
         for commit in self._up_to_gap():
             if commit.columns is ColumnChange.OTHER:

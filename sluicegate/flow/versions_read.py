@@ -1,7 +1,7 @@
 """Record the inputs of a proved table: each table read, its version and commit.
 
-A version alone does not name a commit (see ``flow.histories``). So changes of a table that came after what was proved
-are known only if it still has the commit of that version, and was not restored since.
+A version alone does not identify a commit (see ``flow.histories``). So changes of a table after a proof are known only
+if it still has the commit of that version, and was not restored since.
 """
 
 from __future__ import annotations

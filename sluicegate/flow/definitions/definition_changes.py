@@ -1,13 +1,13 @@
 """List the changes of a silver or gold definition between runs, and what the next run does about each.
 
-Stored rows are compared with new ones: by their keys, by their sequence, and column by column. Rows that were made by
-other keys, by another sequence or with other types cannot be compared so, or would be cut to the type that the table
-has. Silver is a function of bronze, so such a table gets a full refresh by itself, in one commit. Any other change
-leaves comparable rows: the run goes on, and says that rows of the former definition are there.
+Stored rows are compared with new ones by keys, by sequence and column by column. Rows with other keys, another sequence
+or other types cannot be compared, or would be cut to the stored type. Silver is a function of bronze, so such a table
+gets a full refresh without a request, in one commit. After any other change stored rows stay comparable: the run
+continues, and reports that rows of the former definition exist.
 
-Keys, sequence and SCD type are known without Spark: each commit of a silver table records those of its rows. So are
-types that the definition itself says (``flow/definitions/foreseen_types.py``); all others are compared by the run,
-since only Spark's analysis of a query tells them (``silver/columns/changed_columns.py``).
+Keys, sequence and SCD type are known without Spark, as each commit of a silver table records those of its rows. So are
+types that the definition states (``flow/definitions/foreseen_types.py``); all others are compared by the run, since
+they need Spark's analysis of the query (``silver/columns/changed_columns.py``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Foresee types of a silver table's columns from its definition: those in ``schema`` and of CASTs.
 
-They are known without Spark, so that ``plan`` can say what a run will find. Of all other expressions only Spark's
-analysis of the query knows the type.
+These types are known without Spark, so that ``plan`` can foresee what a run will find. For all other expressions, only
+Spark's analysis of the query knows the type.
 """
 
 from __future__ import annotations

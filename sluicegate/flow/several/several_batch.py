@@ -1,8 +1,8 @@
 """Batch of several flows: the rows of each in one frame, and one commit with all offsets.
 
-The sources have columns of their own. So in the frame a record has its identity, with the flow that brought it, and all
-of its columns as one struct, called after its flow, which is NULL in the records of the others. Spark takes this apart
-again before it reads: a flow's records are read as if it were alone.
+Sources have different columns. So in the frame a record has its identity, with its flow, and all of its columns in one
+struct named after the flow, which is NULL in records of other flows. Spark unpacks this before it reads: each flow's
+records are read as if alone.
 """
 
 from __future__ import annotations

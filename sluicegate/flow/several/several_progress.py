@@ -1,7 +1,7 @@
 """Read the offsets of a table's several flows, and decide what to do about each. No Spark.
 
-The offsets of all of them are facts of each commit of the target, ``streams``: for each flow the id and the version of
-the table that it follows. The commit's ``txn`` counts the batches, so that of two runs at the same offsets one wins.
+Each commit of the target records the offsets of all flows in ``streams``: the ID and version of each flow's source. The
+commit's ``txn`` counts batches, so that of two runs at the same offsets one wins.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def app_id(flow: Flow) -> str:
 def newest_batch(places: Iterable[Table], app_id: str) -> int:
     """Return the newest batch number of a table and its side tables; -1 before the first.
 
-    A table that was moved away begins anew, and an older one may be put back. Those beside it stay as they are, and
-    Delta skips a write to them with a number that they have, though its rows are others.
+    A table that was moved away starts from scratch, and an older one may be restored. Its side tables stay, and Delta
+    skips a write to them with a number that they already have, even with other rows.
     """
     batches = (tables.txn_version(place.delta, app_id) for place in places)
     return max((version for version in batches if version is not None), default=-1)
@@ -63,7 +63,8 @@ def gone(flow: Flow, opened: Tables, last: log.Commit | None) -> str:
 def lacking(flow: Flow, source: Table, columns: Iterable[str]) -> tuple[list[str], list[str]]:
     """Return the columns to de-identify that the source lacks, and the flows that may still add them.
 
-    A flow whose source has no rows yet makes no columns. One that it is certain to make, by its query, lacks nobody.
+    A flow whose source has no rows yet returns no columns. A flow that certainly returns a column, by its query, is not
+    waited for.
 
     Args:
         flow: the flow of the copy.

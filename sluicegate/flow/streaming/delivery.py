@@ -1,10 +1,9 @@
 """Prove that a batch has exactly the rows between two versions of its source, before any commit.
 
-An offset that is committed although rows are missing loses them for good. So what a stream delivers is never taken on
-trust: the source's own log says, action by action, how many rows the versions after the offset gave, and Spark counts
-those that came in the first job that reads them all, by ``DataFrame.observe``; only what is to be written without such
-a job is counted in one of its own.
-https://github.com/delta-io/delta/blob/master/PROTOCOL.md#change-data-files
+Committing an offset although rows are missing loses them for good. So the delivery of a stream is verified: the
+source's log gives, action by action, the number of rows in the versions after the offset, and Spark counts the
+delivered rows in the first job that reads all of them, by ``DataFrame.observe``; only writes without such a job need a
+separate count. https://github.com/delta-io/delta/blob/master/PROTOCOL.md#change-data-files
 """
 
 from __future__ import annotations

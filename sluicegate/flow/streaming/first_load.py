@@ -1,8 +1,8 @@
 """Load all rows of a source as one batch of an availableNow stream: first load or full refresh.
 
-Delta's stream can begin in two ways. With a snapshot it sorts and numbers all data files by five Spark jobs before the
-batch. By the change feed from the first version on it reads each commit instead, without a job; it gives the same
-rows where every data file of the table was added by one of these commits, and none was removed since.
+Delta's stream can start in two ways. From a snapshot, it sorts and numbers all data files by five Spark jobs before the
+batch. From the first version of the change feed, it reads each commit without a job, with the same rows if every data
+file was added by one of these commits and none was removed since.
 https://docs.delta.io/latest/delta-streaming.html#specify-initial-position
 """
 

@@ -1,8 +1,8 @@
 """Record what a verification proved of each table, so that the next one compares only changes.
 
-It is a file of its own for each table in the lake's ``_state``. A proof is void once the definition, the version of
-this program, or the table's history is another one, and a week after all of the table was last compared: what changed
-without any trace (a disk that returns other bytes) is found then.
+Each table has a file in the lake's ``_state``. A proof is void once the definition, the program's version or the
+table's history differs, and a week after the last comparison of the whole table, which finds changes without any trace
+(a disk that returns other bytes).
 """
 
 from __future__ import annotations

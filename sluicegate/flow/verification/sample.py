@@ -1,8 +1,8 @@
 """Sample files and records for a verification: another part each day, until all were compared.
 
-A name, or a number that a record is known by, has a fixed place between 0 and 1. A day's sample is what lies within an
-interval, which begins further on each day by an irrational part of the whole. So the intervals of days, of weeks and
-of months cover all places in time: a tenth a day, a week or a month after 25 of them.
+A name, or the number of a record, has a fixed place in [0, 1). A day's sample is an interval, which starts further
+along each day by an irrational share. So the intervals cover all places in time: with 10 %, after 25 daily, weekly or
+monthly samples.
 """
 
 from __future__ import annotations
