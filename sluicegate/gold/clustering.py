@@ -1,9 +1,9 @@
 """Cluster a gold table by the ORDER BY of its query (liquid clustering), so that OPTIMIZE keeps like rows together.
 
-Tried with Delta 4.4, on tables that are known by their path: ``DataFrameWriter.clusterBy`` is ignored,
-``DataFrameWriterV2.clusterBy`` is refused, and CREATE TABLE AS SELECT makes rows and clustering in one commit. Each
-overwrite, INSERT OVERWRITE too, takes the clustering of the table away, but for one with ``replaceWhere``; CREATE OR
-REPLACE keeps it, but gives the table another id. https://docs.delta.io/latest/delta-clustering.html
+Tried with Delta 4.4 on tables addressed by path: ``DataFrameWriter.clusterBy`` is ignored,
+``DataFrameWriterV2.clusterBy`` is refused, and CREATE TABLE AS SELECT writes rows and clustering in one commit. Each
+overwrite, INSERT OVERWRITE too, removes the clustering, except one with ``replaceWhere``; CREATE OR REPLACE keeps it,
+but gives the table another ID. https://docs.delta.io/latest/delta-clustering.html
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
 """Exact sums, whatever the order of their terms, from which a term can be subtracted again.
 
-A term is cut into *limbs*: whole numbers, each with the place that it stands at. To add the limbs of one place is to
-add whole numbers, so a group's sum is a map from places to numbers, and a row that goes takes its limbs with it. A
-double is three limbs of 32 bits, in places of 2^32 from the least double to the greatest; a decimal is five limbs of
-nine digits; a whole number is two of 32 bits. What a sum of doubles is, is rounded once, to the nearest double, as
-``math.fsum`` in Python does it (Shewchuk, "Adaptive Precision Floating-Point Arithmetic", 1997, has the same aim).
+A term is cut into *limbs*: integers, each with its place. Adding the limbs of a place is integer addition, so a group's
+sum is a map from places to numbers, and a deleted row's limbs can be subtracted. A double is three limbs of 32 bits, in
+places of 2^32 from the least double to the greatest; a decimal is five limbs of nine digits; an integer is two of 32
+bits. A sum of doubles is rounded once, to the nearest double, as Python's ``math.fsum`` does (Shewchuk, "Adaptive
+Precision Floating-Point Arithmetic", 1997, has the same aim).
 
-All here builds SQL text: an aggregation puts the limbs of its terms into one map for each group, and reads one sum
-from it. Limbs are cut in plain columns, since that is done for each row; maps are read with lambdas, which is slow,
-and done for each group.
-Places of the numbers of one aggregate function lie between ``PLACES`` times its number and that of the next.
+This module builds SQL text: an aggregation puts the limbs of its terms into one map for each group, and reads a sum
+from it. Limbs are cut in plain columns, since that runs for each row; maps are read with lambdas, which are slow, once
+for each group.
 """
 
 from __future__ import annotations
@@ -335,8 +334,8 @@ def _as_text(digits: str, scale: int) -> str:
 def _nearest(quotient: str, base: str) -> str:
     """Return the double nearest to digits ``q`` of base 2^32, highest first, and remainder ``r``; ties to even.
 
-    The first three digits that count are at least 65 bits. Whether anything is behind them is one bit more: that is
-    all that rounding to 53 bits asks for. Spark makes the nearest double of a DECIMAL.
+    The first three significant digits have at least 65 bits. Whether anything follows them is one more bit: rounding to
+    53 bits needs no more. Spark converts a DECIMAL to the nearest double.
 
     Args:
         quotient: SQL of the quotient's struct.

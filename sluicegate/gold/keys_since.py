@@ -1,8 +1,8 @@
 """Find the groups or keys of a gold table that were affected since the last verification.
 
-They are those of rows that came or went of the tables that its query reads, and of the table's own rows that came, went
-or were changed. What was proved holds for all other rows: what the query gives for a key depends on the rows of that
-key alone (see ``gold/affected``), and no data file of the table was changed in place.
+These are the keys of inserted and deleted rows of the query's tables, and of changed rows of the table itself. The
+proof holds for all other rows: the query's result for a key depends only on rows of that key (see ``gold/affected``),
+and no data file of the table was changed in place.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@
 its aggregate functions (see gold/exact_sum.py), and each ``min`` or ``max`` so far. Counts and sums can be subtracted
 from. A deleted extreme cannot be: then the rows of that group alone are read again.
 
-A variance is made of the exact sums of its terms and of their squares, so it is one value in any order of the rows.
+A variance is computed from the exact sums of its terms and of their squares, so it does not depend on the order of the
+rows.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Analyze a gold query with Spark: are its parts equivalent to it, and is it deterministic?
 
-A query is taken apart by its text (spark_sql/refresh/strategy.py), and a run trusts no text. The parts that it is
-going to use are put together again, and Spark analyses both this and the user's text over the same views. Only where
-the two have the same semantics (``DataFrame.sameSemantics``: equal plans, once the ids of expressions are numbered by
-the columns that they stand for, with the types of all values) are the parts used. All of it uses SQL and public
-methods of a DataFrame, which a client of Spark Connect has as well; nothing is executed for it.
+A query is split by its text (spark_sql/refresh/strategy.py), and a run does not trust text. The parts to use are
+recombined, and Spark analyzes both this and the user's text over the same views. The parts are used only if the two
+have the same semantics (``DataFrame.sameSemantics``: equal plans, once expression IDs are numbered by their columns,
+with the types of all values). This uses only SQL and public methods of a DataFrame, which Spark Connect clients have,
+too; nothing is executed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Gold: refresh the user's query over other tables from their changes, as if it ran over everything.
 
-The refresh strategy is found by spark_sql/refresh/strategy.py and proved by gold/query_analysis.py; which technique a
-batch is given is a matter of cost (flow/refresh_cost.py); aggregate state is in gold/partial_aggregates.py. The table
-changes in one commit, and only rows that differ are written (but see gold/replacement.py): others can follow its
-change feed.
+The refresh strategy is found by spark_sql/refresh/strategy.py and proved by gold/query_analysis.py; the technique for a
+batch is a matter of cost (flow/refresh_cost.py); aggregate state is in gold/partial_aggregates.py. The table changes in
+one commit, and only rows that differ are written (but see gold/replacement.py), so that others can follow its change
+feed.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def apply(batch: Batch, name: str, table: GoldTable, lake: layout.Lake) -> None:
 class Refresh(ChangedQuery):
     """Refresh of one gold table by one batch; ``lake`` is the lake of its tables.
 
-    ``run`` says in which order things are found out: types, refresh strategy, how much changed, technique.
+    ``run`` has the order of steps: types, refresh strategy, size of the changes, technique.
     """
 
     lake: layout.Lake

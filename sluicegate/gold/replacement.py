@@ -1,8 +1,8 @@
 """Replace all rows of a gold table: only those that differ are written, and appear in its change feed.
 
-Two kinds of tables are replaced nevertheless, as to compare or to merge their rows would cost more than it is worth:
-those of more than ``thresholds.COMPARED`` rows, and those of which most rows differ (``TableChanges.of_all``). So are
-tables that come to have other columns, types or clustering.
+Two kinds of tables are replaced as a whole, as comparing or merging their rows would cost too much: tables with more
+than ``thresholds.COMPARED`` rows, and tables in which most rows differ (``TableChanges.of_all``). So are tables that
+get other columns, types or clustering.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Row deltas (+1/-1) of the followed table and of the tables joined to it.
 
-Where a joined table changed, the rows with the keys that changed there are deleted as they were joined before, and
-inserted as they are joined now (Gupta and Mumick, "Maintenance of Materialized Views", 1995, section 3; described for
-any join of which each result belongs to one row of the first table).
+If a joined table changed, rows with the changed keys are deleted as joined before, and inserted as joined now (Gupta
+and Mumick, "Maintenance of Materialized Views", 1995, section 3; described for any join in which each result belongs to
+one row of the first table).
 """
 
 from __future__ import annotations

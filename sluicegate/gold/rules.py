@@ -1,8 +1,8 @@
 """Check the rules of a gold table on the query's result before the commit.
 
-They are about all rows that the table would have. A run that changes some rows counts what these add and take away, and
-goes on from the counts of the last commit: rows that stay as they are cost nothing, until a rule is another one. Rows
-that a rule drops are left out of the table and of nothing else: the aggregate state of their groups has them.
+The rules apply to all rows that the table would have. A run that changes some rows counts what these add and remove,
+starting from the counts of the last commit: unchanged rows cost nothing until a rule changes. Rows that a rule drops
+are missing only in the table: the aggregate state of their groups includes them.
 """
 
 from __future__ import annotations

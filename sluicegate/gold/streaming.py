@@ -1,12 +1,11 @@
 """Gold as a classic streaming aggregation (``mode``): Structured Streaming, with state in its checkpoint.
 
-Every other flow can lose its checkpoint; this one needs it, and its batch ids mean nothing with any other. So each
-commit of the table names the checkpoint (Spark's query id) and the batch that made it. A checkpoint is continued only
-if it is the one that the table's last commit names. Any other is removed, and the table gets a full refresh from all
-that the source has now.
+All other flows can lose their checkpoint; this one needs it, and its batch IDs are meaningless with any other. So each
+commit of the table names the checkpoint (Spark's query ID) and the batch. A checkpoint is continued only if the table's
+last commit names it. Any other is removed, and the table gets a full refresh from the current source.
 
-Spark writes a batch's end before it runs it, and that it is done afterwards; the table's commit lies between the two.
-A batch that is run again after that is only computed, since its state must be written, and changes nothing.
+Spark records the end of a batch before it runs, and that it is done afterwards; the table's commit lies in between. A
+batch that runs again after its commit is only computed, since its state must be written, and changes nothing.
 
 A batch's rows are materialized before they are written: by then Spark has counted the rows delivered to it, which must
 be as many as the source's log says (see flow/streaming/delivery.py).

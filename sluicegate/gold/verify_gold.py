@@ -1,7 +1,7 @@
 """Verify gold: run each query again over the versions that the table was built from, and compare the rows.
 
-No state of ours is trusted: neither aggregate state nor refresh strategy. The table's last commit says only which
-versions it was made of, and these are read again.
+No stored state is trusted, neither aggregate state nor refresh strategy. The table's last commit only gives the
+versions that it was built from, which are read again.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ MACHINE = {"Sin", "Cos", "Tan", "Cot", "Sec", "Csc", "Asin", "Acos", "Atan", "At
 def slack(rows: int) -> float:
     """Return the relative tolerance of a sum of doubles in any order of addition.
 
-    Rounding errors come to the square root of their number. Up to ten billion rows it is less than one of them is of
-    the whole, so that a row which is missing is always seen.
+    Rounding errors grow with the square root of the number of terms. Up to ten billion rows they are smaller than the
+    share of one row, so that a missing row is always detected.
     """
     return (16 + 4 * sqrt(rows)) * 2.0**-52
 

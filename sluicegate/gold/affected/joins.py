@@ -22,9 +22,9 @@ left side, which depend on whether they meet another (semi, anti and existence j
 class Joined(Operator):
     """Join of two operators.
 
-    A pair is touched where a changed row of one side meets any row that the other side has or had. So is a row that
-    stands alone, before or after, if it changed itself or meets a changed row. Conditions whose columns cannot be in a
-    key are left out: then more rows meet.
+    A pair is affected if a changed row of one side meets any present or former row of the other. So is a row that is
+    unmatched before or after, if it changed itself or meets a changed row. Conditions whose columns cannot be in a key
+    are ignored, so that more rows meet.
     """
 
     left: Operator

@@ -1,15 +1,15 @@
 """Operators of an analyzed plan, each with its rule for carrying changes of input to keys of output.
 
-A *key* is a choice of columns of an operator's output. ``touched`` gives values of a key such that for any other values
-the operator has the same rows, as often, before and after the changes: the rows of these keys, computed from the tables
-as they are now, are all that has to be replaced. It may give too many, and never too few. ``cover`` gives values of
-columns among which are all that the operator's rows have or had: rows of tables as they are and as they were, filtered
-only by what each row says of itself. Both are plans over the changed rows of some tables, and all rows of others.
+A *key* is a choice of columns of an operator's output. ``touched`` returns key values such that for all other values
+the operator has the same rows, equally often, before and after the changes: only the rows of these keys, computed from
+the current tables, have to be replaced. It may return too many values, but never too few. ``cover`` returns column
+values that include all that the operator's rows have or had: from current and former rows of tables, filtered only by
+conditions on single rows. Both are plans over the changed rows of some tables and all rows of others.
 
 The rules are those of differential dataflow for the *support* of a change (Budiu and others, "DBSP", 2023,
-https://arxiv.org/abs/2203.16684: a change is a Z-set, and that of a join is what each side's change meets on the other
-side), widened where an operator needs all rows of a key: grouping, windows, outer and anti joins. No operator keeps
-state, and which of equal rows a window or a first() chose is in no key (see ``peers``).
+https://arxiv.org/abs/2203.16684: a change is a Z-set, and the change of a join is what each side's change meets on the
+other side), extended for operators that need all rows of a key: grouping, windows, outer and anti joins. Operators keep
+no state, and the choice among equal rows by a window or first() is in no key (see ``peers``).
 """
 
 from __future__ import annotations

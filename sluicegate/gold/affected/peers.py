@@ -1,10 +1,10 @@
 """Find columns whose values depend on the order of equal rows, so that no key may have them.
 
-``row_number() OVER (PARTITION BY g ORDER BY n)`` numbers rows with the same ``g`` and ``n`` as they come, which may be
-in another order in the next run. Where the number only stands in a column, each row is there once whatever it is. But
-where a condition keeps the first row, a key of a column in which the equal rows differ could find one of them there
-since a former run, and put in the other beside it. So such a key has only columns in which they agree: then all of them
-are replaced together. The same goes for ``first(n)`` of a group.
+``row_number() OVER (PARTITION BY g ORDER BY n)`` numbers rows with the same ``g`` and ``n`` in arbitrary order, which
+may differ in the next run. If the number is only a column, each row appears once whatever it is. But if a condition
+keeps the first row, a key of a column in which equal rows differ might find one of them stored by a former run, and
+insert another one beside it. So such a key has only columns in which they agree: then all of them are replaced
+together. The same holds for ``first(n)`` of a group.
 """
 
 from __future__ import annotations
