@@ -36,9 +36,9 @@ WHOLE = "record is whole"
 class Rules:
     """All expectations of a silver table: of its definition, and those of every table.
 
-    A key that is NULL and a value that does not cast are quarantined by rule: the one could never be matched again,
-    the other would silently be NULL. So would a value that bronze rescued, and all columns of a record that could not
-    be parsed; to ``apply_as_deletes`` it could look like a delete.
+    A NULL key and a value that does not cast are quarantined by rule: the former could never be matched again, the
+    latter would silently be NULL. So would a rescued value, and all columns of a record that could not be parsed; to
+    ``apply_as_deletes`` it could look like a delete.
 
     Args:
         table: the silver table's definition.
@@ -105,9 +105,8 @@ class Rules:
     def evaluate(self, frame: DataFrame) -> DataFrame:
         """Add ``BROKEN`` and ``DISPOSITION``: ``good``, ``quarantine`` or ``drop``.
 
-        To a delete, by ``DELETES``, only rules on its key and its sequence apply.
-        A row that breaks several gets the disposition that keeps most of it: quarantine before drop. Those that
-        are ``unique`` come later (``evaluate_unique``), when it is known which rows the table would have.
+        A row that breaks several rules gets the disposition that keeps most of it: quarantine before drop. ``unique``
+        expectations are evaluated later (``evaluate_unique``), when the table's rows are known.
         """
         later = {*self.unique, WHOLE}
         alone = {name: condition for name, condition in self.conditions.items() if name not in later}
@@ -138,8 +137,8 @@ class Rules:
     def evaluate_unique(self, rows: DataFrame, order: Sequence[str]) -> DataFrame:
         """Mark breaches by good rows: all but the first that share what should be unique, and NULLs in it.
 
-        Each expectation considers all rows that are good so far, also those that another one turns away: so the result
-        is a function of these rows.
+        Each expectation considers all rows that are good so far, including those that another one refuses, so that the
+        result is a function of these rows.
 
         Args:
             rows: evaluated rows, of those with one key the winner alone being good.

@@ -1,12 +1,12 @@
 """Handle records that give many rows: numbering, records without rows, and half-written records of a stopped run.
 
-A row is known by its record and its number in it. Spark promises no order of the rows that an ``explode`` or a join
-makes, so they are numbered by their own values: whatever the plan, a record that is evaluated again has the same rows
-under the same numbers. Rows that are equal in all values may change places, which nobody can see.
+A row is identified by its record and its number in it. Spark promises no order for rows of an ``explode`` or a join, so
+they are numbered by their values: whatever the plan, a record that is evaluated again has the same rows under the same
+numbers. Rows that are equal in all values may swap places without effect.
 
-A run writes three tables one after another. A record that gives one row cannot be left half by one that is stopped,
-and its identity is then in two places; of one that gives many some rows may be new and others old, without a number
-that is there twice. So before such a record is touched it is entered into the set-aside as begun, and leaves it last.
+A run writes three tables in sequence. A stopped run cannot leave a record of one row half-written, and its identity is
+then in two places; of a record with many rows, some may be new and others old, without any number occurring twice. So
+before such a record is changed it is entered into the set-aside as begun, and removed there last.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def with_begun(
 ) -> DataFrame:
     """Add changes of the set-aside that mark and unmark records whose change takes several commits.
 
-    The change of a record that is in one commit alone happens or does not. One that only leaves a side table is not:
-    the offset is committed before, and nothing else would tell of the row that is still there.
+    A change of a record within one commit happens or does not. A change that only deletes from a side table is
+    different: the offset is committed before, and nothing else would show the row that is still there.
 
     Args:
         changes: rows to write with ``OP``, by address of their table.

@@ -1,10 +1,10 @@
 """Silver: typed, joined and checked rows, one for each key. Every record of the source ends in one place.
 
-There is one operation, to apply records: evaluate them by today's definition, delete the rows that they had, and
-insert those that they have now. New records had none, and that is the short way, here; ``silver/reprocess.py`` has the
-long one. Either way a batch first writes what enters the side tables (quarantine, set-aside), then the table, whose
-commit carries the offset and closes the batch, and last deletes what leaves the side tables. So a kill leaves a record
-in two places at worst, never in none, and the commits tell the next run of it.
+There is one operation, to apply records: evaluate them by the current definition, delete their former rows, and insert
+their current ones. New records have no former rows, which is the short path, here; ``silver/reprocess.py`` has the long
+one. In both, a batch first writes additions to the side tables (quarantine, set-aside), then the table, whose commit
+has the offset and closes the batch, and last deletes from the side tables. So after a kill a record may be in two
+places, but never in none, and the commits show this to the next run.
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ class _NewRecords:
     def keep(self, frame: DataFrame) -> DataFrame:
         """Persist a frame that is read more than once until the batch is applied.
 
-        A persisted one that others evict from a server's cache would be computed anew, with another random number or
-        time in a row than the one that has been counted.
+        A persisted frame that a server evicts from its cache would be recomputed with other random numbers or times
+        than in the counted rows.
         """
         if self.few or connect.is_remote(self.batch.session):
             materialized = materialize(frame, few=False, adaptive=True)

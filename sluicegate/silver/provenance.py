@@ -1,7 +1,7 @@
 """Provenance of a row: when its record arrived, in which file, and the record as it came.
 
-The record stands beside the rows that were made of it as a struct: in one column, or where several flows fill a table
-in one for each flow, which is NULL beside the rows of the others.
+The record is a struct beside its rows: in one column, or with several flows in one for each, which is NULL beside the
+rows of the others.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Find the records of a silver table that were added or changed since the last verification.
 
-They are in the change feeds of its tables, and in data files that were not there; and they are those that changed rows
-of a lookup touch. With keys, all records that have or had a key of one of these are compared with them, as what becomes
-of a record depends on no others. What was proved holds for the rest if nothing else decides about their rows: the
-definition and the histories of all tables are the same, and no data file was changed in place.
+These records are in the change feeds of its tables and in new data files, or are affected by changed rows of a lookup.
+With keys, all records that have or had one of their keys are compared with them, as a record's disposition depends on
+no others. The proof holds for the rest if nothing else affects their rows: the definition and the histories of all
+tables are the same, and no data file was changed in place.
 """
 
 from __future__ import annotations

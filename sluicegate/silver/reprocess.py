@@ -1,8 +1,8 @@
 """Reprocess records that changed or were deleted, and those that a lookup, an interval or a replay affects.
 
-Their stored rows are found by identity in the table and in both side tables; the rows that they have now are compared
-with these, and only the difference is written. With keys the selection is closed under them first: where a winner
-goes, the records that lost against it are evaluated as well, so that one of them takes its place.
+Stored rows are found by identity in the table and in both side tables; current rows are compared with them, and only
+the difference is written. With keys, the selection is first closed under them: if a winner is removed, records that
+lost against it are evaluated as well, so that one of them replaces it.
 """
 
 from __future__ import annotations

@@ -164,8 +164,8 @@ class Transform:
     def _with_record(self, records: DataFrame, *more: Column) -> DataFrame:
         """Add each record as a struct with additional values.
 
-        With the rows of a record that gives many the whole record would stand in each of them, and Spark holds all that
-        it makes of one: of those it is only what is read of it.
+        With many rows for a record, the whole record would be in each of them, and Spark holds all rows of a record in
+        memory: so only the columns read are kept.
         """
         read: set[str] | None = None
         if self.table.many:

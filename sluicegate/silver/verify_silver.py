@@ -1,8 +1,7 @@
 """Verify silver: evaluate all records of its sources again by the current definition, and compare the rows.
 
-It is the engine that evaluates, over tables that are proved by other means. So what is proved is that a table, its
-quarantine and its set-aside records are what today's definition gives, as of the versions that the table has taken in.
-Nothing is written but what was proved.
+The engine evaluates, over tables that are proved by other means. So the proof is that a table, its quarantine and its
+set-aside records are the result of the current definition for the processed versions. Only proofs are written.
 """
 
 from __future__ import annotations

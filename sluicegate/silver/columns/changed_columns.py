@@ -1,8 +1,8 @@
 """Detect columns whose type differs between the current definition and the stored rows.
 
-Where a type differs, new values would be cut to the type that the table has, or would not be stored at all. So the
-types of what a query makes are compared with those of the table and of its quarantine: by schemas that are known
-anyway, without a job, and before anything is written.
+If a type differs, new values would be cut to the stored type, or not stored at all. So the types of a query's result
+are compared with those of the table and of its quarantine: from schemas that are known anyway, without a job, and
+before anything is written.
 """
 
 from __future__ import annotations

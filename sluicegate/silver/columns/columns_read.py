@@ -1,7 +1,7 @@
 """Find the columns of records that a silver query reads, by Spark's analyzed plan.
 
-A plan numbers columns, so one that a lookup has under the same name is another one. There is no plan to look at for a
-client of Spark Connect: there, Spark is asked whether it can do without all columns whose names the query does not say.
+A plan numbers columns, so a lookup's column of the same name is distinct. A Spark Connect client has no plan: there,
+Spark is asked whether the query works without all columns that it does not name.
 """
 
 from __future__ import annotations

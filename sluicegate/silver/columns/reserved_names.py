@@ -1,8 +1,8 @@
 """Handle columns of a transform with reserved names.
 
-Bronze makes no column of a field with such a name. A lake that began before the name was reserved may have one, and
-goes on: the value stays in bronze, a query that names the column has it, and what would hand it on by a star leaves it
-out and says so. From anywhere else such a column is a mistake of the query.
+Bronze creates no column for a field with a reserved name. A lake from before the name was reserved may have one, and
+continues: the value stays in bronze, a query that names the column gets it, and a star drops it with a remark. From any
+other source, such a column is a mistake in the query.
 """
 
 from __future__ import annotations

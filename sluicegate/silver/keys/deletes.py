@@ -1,7 +1,7 @@
 """Deletes of ``apply_changes``: which records are deletes, and which rules apply to them.
 
-A delete of a CDC feed has its key and NULLs, or the values of before. So it is held to what is said of its key and of
-its sequence alone: by a rule on a value, or by a value that does not cast, a key would stay that its source deleted.
+A delete in a CDC feed has its key and NULLs, or the former values. So only rules on its key and sequence apply: if a
+rule on a value, or a failed cast, refused it, a key would stay that the source deleted.
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@ comes of a record that changes nothing that is tracked. Apache Spark's own AUTO 
 tracked columns are one version. It begins with the first of them and shows the last one's values of the other columns;
 tracked is, unless something else is said, every column that is no key. So it is here.
 
-What comes of equal sequences is not defined there. Here the record that arrived last counts, so that the
-result is a function of the records; with ``ignore_null_updates`` the earlier ones still fill what it leaves NULL.
+The result for equal sequences is not defined there. Here the record that arrived last counts, so that the result is a
+function of the records; with ``ignore_null_updates``, earlier ones still fill what it leaves NULL.
 
-A version keeps the identity of the record that began it: records that change nothing then change no row of the table.
+A version keeps the identity of the record that began it, so that records without changes change no row of the table.
 """
 
 from __future__ import annotations

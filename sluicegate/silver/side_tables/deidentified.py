@@ -4,8 +4,8 @@
 follows bronze: corrections, deletions and full refreshes come into it with the next run. The definition says how a
 column is treated; it must do so for every column that it marks ``pii``.
 
-Where another treatment, or another key, makes a copy, no version that a former one made is kept: whoever masks a column
-later does so since its values must not be read. The copy becomes a new table (lake/former_versions.py).
+If the treatment or the key changes, no former version of the copy is kept: whoever masks a column later does so since
+its values must not be read. The copy becomes a new table (lake/former_versions.py).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Quarantine records that a transform filters out because of a value that bronze rescued.
 
 The column of such a value is NULL, so that a WHERE, an inner join or an ``explode`` over it may give no row for the
-record, and nobody would look for a value of it again. Which columns choose the records is in Spark's plan of the query.
-A condition of the WHERE that reads none of the rescued values leaves out a record as ever. None of this is looked at
-for batches without rescued data: their delivery counts it.
+record, and the value would be lost unnoticed. The columns that choose records are in Spark's plan of the query. A
+condition of the WHERE that reads no rescued value filters a record as usual. Batches without rescued data skip all of
+this: their delivery counts it.
 """
 
 from __future__ import annotations

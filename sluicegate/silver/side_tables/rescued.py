@@ -1,8 +1,8 @@
 """Find records of which silver would lose a value: one that bronze rescued, or unparsable text.
 
-The column of such a value is NULL in bronze, and would be a NULL that the data did not have in a row called good. So a
-record breaks a rule if its query reads the column, ``amount fits its type``, or if it was not parsed. A query that
-itself names ``_rescued_data`` or ``_corrupt_record`` decides about these records.
+The column of such a value is NULL in bronze, and would be a NULL that the data did not have, in a good row. So a record
+breaks a rule if its query reads the column, ``amount fits its type``, or if it was not parsed. A query that itself
+names ``_rescued_data`` or ``_corrupt_record`` decides about these records.
 """
 
 from __future__ import annotations
