@@ -135,7 +135,7 @@ def test_a_client_killed_between_two_commits_and_a_wrong_token(heartbeats: Works
     other.write_text("another")
     heartbeats.land("recordings/d.json", LATER)
     refused = ended(started(heartbeats, server.url, other, "run", "heart_rate"), 1)
-    assert "refuses the token" in refused
+    assert "rejects the token" in refused
     assert "another" not in refused
     assert "did not end cleanly" not in run(heartbeats, server)
     assert_right(heartbeats)

@@ -214,7 +214,7 @@ def test_spark_refuses_a_mode_that_does_not_fit_the_query(spark: SparkSession, t
     fields = "mode: append, withWatermark: {t: 1 hour}}"
     made = GoldWorld(tmp_path, {"never_over": f'{{sql: "SELECT g, count(*) AS n FROM t GROUP BY g", {fields}'}, spark)
     made.add([(0, "a", 1, None, None, None, None, time(0), None)])
-    with pytest.raises(QueryError, match="Spark refuses the query of never_over"):
+    with pytest.raises(QueryError, match="Spark rejects the query of never_over"):
         made.run()
 
 

@@ -159,6 +159,6 @@ def test_a_second_batch_is_refused(spark: SparkSession, workspace: Workspace, mo
 
     monkeypatch.setattr(source_stream, "run_available", twice)
     world.grow(1)
-    with pytest.raises(AccountingError, match="batch 1 came after"):
+    with pytest.raises(AccountingError, match="batch 1 arrived although"):
         world.run()
     assert (world.taken, world.version) == (2, version + 1)
