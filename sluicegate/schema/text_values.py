@@ -207,7 +207,7 @@ def _has_digits_behind(raw: Expression, scale: int) -> Expression:
 
 
 def _decimal_places(raw: Expression) -> Expression:
-    """Decimal places of a number with an exponent, without zeros at the end; NULL of an exponent beyond any type."""
+    """Return the decimal places of a number with an exponent, without trailing zeros; NULL beyond any type."""
     from pyspark.sql import functions as F
 
     exponent = F.regexp_extract(raw, "[eE]([+-]?[0-9]+)", 1).try_cast("int")
@@ -219,7 +219,7 @@ def _decimal_places(raw: Expression) -> Expression:
 
 
 def _differs(raw: Expression, value: Expression, target: DataType) -> Expression:
-    """Return whether a FLOAT or DOUBLE is another number than a text says, beyond what a printed one leaves out."""
+    """Return whether a FLOAT or DOUBLE differs from a text beyond the digits that a printed one omits."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import DecimalType
 

@@ -1,4 +1,4 @@
-"""Fit of a typed value to another type: the one comparison of what landed with what a table holds.
+"""Fit a typed value to another type: the one comparison of landed values with those in tables.
 
 A value fits if the other type gives it back: whole numbers and decimals digit by digit, a DOUBLE as a decimal by the
 digits that are printed of it, times in UTC. Numbers, truth values and times are of different kinds, and none becomes
@@ -30,7 +30,7 @@ _BITS = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
 
 @dataclass(frozen=True)
 class TypedTexts:
-    """Fits texts among typed values: none is a struct, array or map, whatever it looks like.
+    """Conversion of text among typed values: none becomes a struct, array or map, whatever it looks like.
 
     Attributes:
         options: reader options by lower-case name.
@@ -39,7 +39,6 @@ class TypedTexts:
     options: Mapping[str, str]
 
     def __call__(self, raw: Expression, target: DataType) -> Fitted:
-        """Fit a text."""
         from pyspark.sql.types import AtomicType
 
         if not isinstance(target, AtomicType):
@@ -81,7 +80,7 @@ def fitted(raw: Expression, source: DataType, target: DataType, of_text: OfText 
 
 
 def nothing(raw: Expression, target: DataType) -> Fitted:
-    """Return what becomes of a value of another kind."""
+    """Return the result for a value of another kind: nothing fits."""
     return Fitted(_null(target), raw.isNotNull())
 
 
@@ -111,7 +110,7 @@ def _atomic(raw: Expression, source: DataType, target: DataType) -> Fitted:
 
 
 def _number(raw: Expression, value: Expression, source: DataType, target: DataType) -> Fitted:
-    """Fit a number; a cast saturates at the ends of a type, and a cast back may hide it."""
+    """Fit a number; a cast saturates at the bounds of a type, and a cast back may hide it."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import DecimalType
 
@@ -133,7 +132,7 @@ def _is_binary(kind: DataType) -> bool:
 
 
 def _variant(raw: Expression, source: DataType, target: DataType) -> Fitted:
-    """Fit any value to a VARIANT; none of another kind fits, and no VARIANT a type of its own."""
+    """Fit any value to a VARIANT; no value of another kind fits one, and no VARIANT another type."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import AtomicType, VariantType
 
@@ -173,7 +172,7 @@ def _array(raw: Expression, source: ArrayType, target: ArrayType, of_text: OfTex
 
 
 def _map(raw: Expression, source: MapType, target: MapType, of_text: OfText) -> Fitted:
-    """Fit a map; one with a key that does not fit, which cannot be NULL, or with two that become one is lost whole."""
+    """Fit a map; it is lost as a whole if a key does not fit, as it cannot be NULL, or if two keys become equal."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType
 
@@ -195,14 +194,14 @@ def _map(raw: Expression, source: MapType, target: MapType, of_text: OfText) -> 
 
 
 def _collide(keys: Expression) -> Expression:
-    """Whether texts that are the keys of a map become one key, as ``1.0`` and ``1.00`` do; Spark refuses such a map."""
+    """Return whether text keys of a map become equal, as ``1.0`` and ``1.00``; Spark refuses such a map."""
     from pyspark.sql import functions as F
 
     return F.coalesce(F.size(F.array_distinct(keys)) < F.size(keys), F.lit(False))
 
 
 def _exists(parts: Expression, fit: Callable[[Expression], Fitted]) -> Expression | None:
-    """Return whether a part of an array does not fit; None if each always does."""
+    """Return the condition that a part of an array does not fit; None if all parts always do."""
     from pyspark.sql import functions as F
 
     losses: list[Expression | None] = []
@@ -227,7 +226,7 @@ def _some(lost: Expression | None) -> Expression:
 
 
 def any_of(losses: list[Expression | None]) -> Expression | None:
-    """Return whether one of some parts is lost; None if none can be."""
+    """Return the condition that any of some parts is lost; None if none can be."""
     possible_losses = [lost for lost in losses if lost is not None]
     if possible_losses:
         return reduce(lambda a, b: a | b, possible_losses)
@@ -235,7 +234,7 @@ def any_of(losses: list[Expression | None]) -> Expression | None:
 
 
 def printable(value: Expression, kind: DataType) -> Expression:
-    """Return a value in a form of which JSON has all.
+    """Return a value in a form that JSON can represent completely.
 
     Spark's JSON has of a key what Java prints of it: the number of a day, and of an array or bytes an address. Here
     days and times are texts, bytes are in Base64, and a map by structs or arrays is a list of its entries.
@@ -273,7 +272,7 @@ def printable(value: Expression, kind: DataType) -> Expression:
 
 
 def has_odd_keys(kind: DataType) -> bool:
-    """Return whether a type has a map of whose keys JSON would not have all."""
+    """Return whether a type has a map with keys that JSON cannot represent completely."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(kind, StructType):

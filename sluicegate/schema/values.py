@@ -1,4 +1,4 @@
-"""Conversion of values: the landed value in its column, or nothing there and the value in the rescued data."""
+"""Convert landed values: into the column, or into the rescued data with NULL in the column."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MICROSECONDS = {
 
 @dataclass(frozen=True)
 class Value:
-    """A field's value as it is read, and its conversion.
+    """Value of a field as read, and its conversion.
 
     Attributes:
         column: mapping of the field to a column.
@@ -42,12 +42,12 @@ class Value:
 
     @property
     def typed(self) -> Expression:
-        """The value as the column's type; NULL, as a whole or in its parts, where that type does not hold it."""
+        """Value in the column's type; NULL, in whole or in part, where the type cannot hold it."""
         return self._fitted.value
 
     @property
     def shown(self) -> Expression:
-        """The value as it is rescued."""
+        """Value in its rescued form."""
         return typed_values.printable(self.raw, self.column.read)
 
     @property
@@ -80,7 +80,7 @@ class Value:
 
 @dataclass(frozen=True)
 class FittedValue(Value):
-    """A nested value of JSON whose conversion is a column of its frame, as ``json_values.fit`` makes it."""
+    """Nested JSON value whose conversion is a column of its frame, from ``json_values.fit``."""
 
     fit: Expression
 
