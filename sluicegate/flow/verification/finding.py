@@ -1,4 +1,4 @@
-"""Findings of a verification: what is right, what is wrong with the command to repair it, what was not seen."""
+"""Findings of a verification: what is right, wrong (with the command for repair), or not compared."""
 
 from __future__ import annotations
 
