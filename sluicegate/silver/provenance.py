@@ -1,4 +1,4 @@
-"""Provenance of a row: when its record arrived, in which file, and the record as it came.
+"""Add the provenance of a row: arrival of its record, its file, and the original record.
 
 The record is a struct beside its rows: in one column, or with several flows in one for each, which is NULL beside the
 rows of the others.
