@@ -102,7 +102,7 @@ def assert_told(error: TransformError, folder: Path, code: str, at: str, words: 
         (
             "unknown_table",
             'tables["patients"]',
-            "name patients in the lookups of this table's definition",
+            "add patients to the lookups of this table's definition",
         ),
         ("stops", 'raise ValueError("not today")', "ValueError: not today"),
         ("leaves", "raise SystemExit(0)", "SystemExit: 0"),
@@ -278,7 +278,7 @@ def test_a_function_of_tables_makes_all_rows(spark: SparkSession, tmp_path: Path
 @pytest.mark.parametrize(
     ("function", "at", "words"),
     [
-        ("unknown_table", 'tables["people"]', "name people in reads of this table's definition: it has t, names"),
+        ("unknown_table", 'tables["people"]', "add people to reads of this table's definition, which has t, names"),
         ("stops", 'raise ValueError("not today")', "ValueError: not today"),
         ("rows", "def rows", "returned a list instead of a DataFrame"),
         ("twice", "def twice", "returned a duplicate column mrn"),
