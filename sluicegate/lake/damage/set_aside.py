@@ -137,9 +137,11 @@ def _next_step(table: Path) -> str:
     if table.name == "_events":
         return "; its rows in the history of runs are lost"
     if table.parent.name == "_ledger" and not table.name.endswith(("_outcome", "_archive")):
-        by_hand = ", and repeated from the files in landing: repeat a `copy-into`, `reload` or `reset` of these"
+        by_hand = (
+            "; a run repeats it from the files in landing, but not a `copy-into`, `reload` or `reset`: repeat these"
+        )
         archived = f"`sluicegate reload {table.parents[1].name} {table.name} --archived`"
-        return f"{by_hand}; {archived} reads what `cleanSource` had moved"
+        return f"{by_hand}; {archived} reads files that `cleanSource` had moved"
     if table.parent.name == "_state" and table.name.endswith("_discarded"):
         return "; discard those records again"
-    return ""
+    return "; a run repeats it"
