@@ -147,10 +147,9 @@ def byte_order(codec: str, head: bytes) -> str:
 def decode(path: str, *given: Any) -> dict[str, Any]:
     """Decode a file; ``given`` is a ``Decoding``.
 
-    Returns:
-        ``error`` if it cannot be read. Else ``copy``, a path, if it has to be read from one; ``bad``, a file of the
-        records with a byte that is no text, if there are any; ``sentinels``, whether the copy has any; ``size`` of the
-        copy, and ``time``, that of the file in microseconds.
+    ``error`` if the file cannot be read. Otherwise ``copy``, the path of a copy, if it has to be read from one;
+    ``bad``, a file of the records with undecodable bytes, if there are any; ``sentinels``, whether the copy has any;
+    ``size`` of the copy, and ``time``, that of the file in microseconds.
     """
     how = Decoding(*given)
     try:
@@ -173,7 +172,7 @@ def decode(path: str, *given: Any) -> dict[str, Any]:
 def _encoding(path: str, how: Decoding) -> str:
     """Return the encoding of a file: the definition's, unless an XML file declares another.
 
-    JSON is read as what it begins like, where the definition names no other: RFC 4627, section 3.
+    Without an encoding in the definition, that of JSON is detected from its start: RFC 4627, section 3.
     """
     with filesystems.reader(path) as file:
         head = next(blocks_of(file, path), b"")[:HEAD]
