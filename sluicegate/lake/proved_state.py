@@ -89,7 +89,8 @@ class ProvedState:
     def replaced_files(self, uri: str, later: ProvedState) -> list[str] | None:
         """Return the data files that a later state lacks; None if one of them was changed.
 
-        Rows are told apart by them only if they still are what was proved: who copies a file copies a changed value.
+        Rows are distinguished by these files only if they are still as proved: copying a file copies changed values,
+        too.
 
         Raises:
             OSError: the store cannot be reached.

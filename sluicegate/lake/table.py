@@ -105,7 +105,7 @@ class Table:
 class Tables:
     """Handles of one step, one for each address; not thread-safe.
 
-    What waits for other tables to be filled (the next table of a job) is a step of its own, with new handles.
+    Work that waits for other tables (the next table of a job) is a separate step with new handles.
     """
 
     def __init__(self) -> None:

@@ -75,8 +75,8 @@ def delta_table(uri: str, version: int | None = None) -> DeltaTable | None:
 def _is_unwritten(folder: Path) -> bool:
     """Return whether a table can be created in a folder without a log, as nothing in it would be lost.
 
-    In a table of ours for bookkeeping, as the ledger, the files of a first commit are that: delta-rs writes them before
-    the log, so another run may be between the two, or was killed there.
+    In a bookkeeping table, as the ledger, these are the files of a first commit: delta-rs writes them before the log,
+    so another run may be in between, or was killed there.
     """
     ours = any(name.startswith("_") for name in (folder.name, folder.parent.name))
     return all(ours and file.name.startswith("part-") and file.suffix == ".parquet" for file in folder.iterdir())
