@@ -219,8 +219,8 @@ class SharedSpark:
     def clear_cache(self) -> None:
         """Drop cached frames, as of a user's Python: all sessions share one cache.
 
-        On a server they share it with the runs of others, whose frames would go as well: there each frame is dropped by
-        who has cached it.
+        On a server, they share it with other users' runs, whose frames would be dropped as well: there each frame is
+        dropped by the one who cached it.
         """
         if self._opened is not None and not connect.is_remote(self._opened):
             self._opened.catalog.clearCache()
