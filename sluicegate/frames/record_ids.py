@@ -85,9 +85,8 @@ class Identities:
 def materialize(frame: DataFrame, *, few: bool, adaptive: bool = False) -> DataFrame:
     """Materialize a frame: compute it once, independent of the tables and the plan it came from.
 
-    No later plan repeats its plan, and it stays as it is when one of these tables is written: a frame that is only
-    persisted (``persist``) Delta recomputes then, and a winner that has left would no longer be found.
-    The price is that a lost executor ends the run; the next run starts the batch again.
+    Later plans do not repeat its plan, and it stays when one of these tables is written: Delta recomputes a frame that
+    is only persisted (``persist``), and a winner that was deleted would no longer be found.
 
     Args:
         frame: the frame.

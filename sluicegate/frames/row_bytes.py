@@ -28,8 +28,8 @@ def brought(rows: DataFrame) -> pa.Table | None:
 def size(rows: DataFrame) -> int:
     """Return the bytes of rows, by their inputs in block managers or files.
 
-    No job runs for it. It is an estimate where they are not materialized, but their columns copied or renamed. A client
-    of Spark Connect does not see any of this, and has them counted.
+    No job runs. The result is an estimate if the inputs are not materialized, but their columns copied or renamed. A
+    Spark Connect client sees none of this, and counts the rows.
     """
     if connect.is_remote(rows.sparkSession):
         length = F.octet_length(F.to_json(F.struct(*map(quoted, rows.columns))))

@@ -49,8 +49,8 @@ def exact(value: Column, kind: DataType) -> Column:
 def ordered(value: Column, kind: DataType) -> Column:
     """Return a form by which Spark sorts a value in a lasting order: ``exact``, with structs by field name.
 
-    A struct sorts by the order of its fields as it is, and by their names once one has come for which ``exact`` needs
-    that (a double, a map); a field that comes is NULL in all values that were there.
+    A struct sorts by the order of its fields, and by their names once it has a field for which ``exact`` needs that (a
+    double, a map); a new field is NULL in all former values.
 
     Args:
         value: the value.
@@ -67,9 +67,9 @@ def sorts_as_it_is(kind: DataType) -> bool:
 def together(stored: Column, stored_kind: DataType, expected: Column, expected_kind: DataType) -> tuple[Column, Column]:
     """Return stored and expected values in the form of ``exact``, though their types may differ.
 
-    Fields of structs belong together by their names; one that only one of them has is NULL in the other. Values of two
-    types are compared in one that holds all values of both; where there is none, only NULL is the same. Never as a cast
-    to the stored type would leave them: 12.50 is not the 12 that an INT has.
+    Fields of structs are matched by name; a field that only one side has is NULL in the other. Values of two types are
+    compared in a type that holds all values of both; if there is none, only NULL equals NULL. They are never cast to
+    the stored type: 12.50 is not the 12 that an INT has.
 
     Args:
         stored: the stored value.
