@@ -1,8 +1,8 @@
 """Fit a typed value to another type: the one comparison of landed values with those in tables.
 
-A value fits if the other type gives it back: whole numbers and decimals digit by digit, a DOUBLE as a decimal by the
-digits that are printed of it, times in UTC. Numbers, truth values and times are of different kinds, and none becomes
-another. Structs are compared field by field, by name; of a nested value the parts that fit stay in place.
+A value fits if the other type can return it: integers and decimals digit by digit, a DOUBLE as a decimal by its printed
+digits, times in UTC. Numbers, booleans and times are of different kinds, and are not converted to each other. Structs
+are compared field by field, by name; of a nested value, the parts that fit are stored.
 """
 
 from __future__ import annotations
@@ -236,8 +236,8 @@ def any_of(losses: list[Expression | None]) -> Expression | None:
 def printable(value: Expression, kind: DataType) -> Expression:
     """Return a value in a form that JSON can represent completely.
 
-    Spark's JSON has of a key what Java prints of it: the number of a day, and of an array or bytes an address. Here
-    days and times are texts, bytes are in Base64, and a map by structs or arrays is a list of its entries.
+    In Spark's JSON, a map key is what Java prints of it: the number of a day, and for an array or bytes an address.
+    Here days and times are text, bytes are Base64, and a map with structs or arrays as keys is a list of its entries.
 
     Args:
         value: the value.
