@@ -71,7 +71,7 @@ def submit_all(
     Raises:
         SluicegateError: the job's error, with its code, exit code and the reports until then.
         JobFailed: the job ended without a report or an error.
-        Stopped: this process was told to end, and the job has ended.
+        Stopped: this process got a signal to end, and the job has ended.
     """
     arguments = ["--run-info", json.dumps(dict(facts)), *extra]
     lines = ReportLines()
