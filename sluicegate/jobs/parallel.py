@@ -25,7 +25,7 @@ def side_by_side(
         work: runs a task; returns False if the task was left, so that those that need it are left, too.
         most: maximum number of concurrent tasks.
         stop: ends what tasks are waiting for; called again and again after an interrupt until those that run end.
-        leave: receives a task that is left because others that it needs failed or were left, and their names; without it
+        leave: receives a task that is left because others that it needs failed or were left, and their names; else
             such tasks run anyway.
 
     Returns:
