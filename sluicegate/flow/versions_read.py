@@ -1,7 +1,8 @@
 """Record the inputs of a proved table: each table read, its version and commit.
 
-A version alone does not identify a commit (see ``flow.histories``). So changes of a table after a proof are known only
-if it still has the commit of that version, and was not restored since.
+A version alone does not name a commit (see ``flow.histories``), and of two commits with one identity each may have
+rows of its own. So changes of a table that came after what was proved are known only if it still has the log entry of
+that version, and was not restored since.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sluicegate.lake import tables
+from sluicegate.lake.commits import commit_identity
 from sluicegate.lake.table import Table, Tables
 
 
@@ -21,13 +23,13 @@ class VersionRead:
     Attributes:
         table_id: ID of the table; a re-created table has another.
         version: the version.
-        identity: identity of its commit; None if unknown.
-        restores: RESTOREs of the table so far.
+        entry: digest of its log entry; None if the log no longer has it.
+        restores: each RESTORE of the table up to now.
     """
 
     table_id: str
     version: int
-    identity: str | None
+    entry: str | None
     restores: list[list[int | None]]
 
     @classmethod
@@ -35,7 +37,7 @@ class VersionRead:
         """Return a version of a table; None if the table does not exist."""
         if table.delta is None or table.restores is None:
             return None
-        return cls(tables.table_id(table.delta), version, table.commit_identity(version), table.restores.facts())
+        return cls(tables.table_id(table.delta), version, _entry(table, version), table.restores.facts())
 
     def led_to(self, later: VersionRead, table: Table) -> bool:
         """Return whether a table continues from this version to a later one, so that its change feed is complete."""
@@ -43,11 +45,18 @@ class VersionRead:
             return True
         if (self.table_id, self.restores) != (later.table_id, later.restores) or self.version > later.version:
             return False
-        return self.identity is not None and table.commit_identity(self.version) == self.identity
+        return self.entry is not None and _entry(table, self.version) == self.entry
 
     def as_dict(self) -> dict[str, Any]:
         """Return the version as JSON can store it."""
         return asdict(self)
+
+
+def _entry(table: Table, version: int) -> str | None:
+    """Digest of the log entry of a version; None before the first one."""
+    if version < 0:
+        return None
+    return commit_identity.entry_digest(table.uri, version)
 
 
 def versions_read(opened: Tables, places: Mapping[str, tuple[str, int]]) -> dict[str, VersionRead]:

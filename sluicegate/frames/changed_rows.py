@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from pyspark.sql import functions as F
 
 from sluicegate.frames.difference.value_equality import exact, has_variants
+from sluicegate.lake import log
 from sluicegate.schema.columns import CHANGE_COLUMNS
 from sluicegate.spark import table_reader
 from sluicegate.spark_sql.identifiers import quoted
@@ -41,18 +42,63 @@ def since(
     new_files, replaced_files = earlier.new_files(later), earlier.replaced_files(uri, later)
     if new_files is None or replaced_files is None or not table_reader.is_plain(table):
         return None
-    schema = table_reader.schema(table)
-
-    def rows_in(paths: Sequence[str]) -> DataFrame:
-        if not paths:
-            return session.createDataFrame([], schema)
-        return session.read.schema(schema).parquet(*[f"{uri.rstrip('/')}/{unquote(path)}" for path in paths])
-
-    rows = rows_in(new_files)
     if not replaced_files:
-        return rows
-    inserted = rows.withColumn("_change_type", F.lit("insert"))
-    deleted = rows_in(replaced_files).withColumn("_change_type", F.lit("delete"))
+        return _rows_in(session, table, uri, new_files)
+    return _exchanged(session, table, uri, new_files, replaced_files)
+
+
+def changed_without_feed(session: SparkSession, table: DeltaTable, uri: str, since: int, until: int) -> bool:
+    """Whether commits after one version up to another changed rows of which the change feed does not tell.
+
+    It has nothing of files whose actions say that no data changed, as those of an OPTIMIZE do. So the rows of these
+    files are compared with the rows of those that took their place.
+
+    Args:
+        session: the session.
+        table: the table as of a version that has all of the columns.
+        uri: its address.
+        since: the version that is known.
+        until: the last version.
+
+    Returns:
+        True also if that cannot be told, as where rows are not in data files alone.
+
+    Raises:
+        FileNotFoundError: the log no longer has one of the versions.
+    """
+    files = [*_files_without_change(uri, since, until)]
+    if not files:
+        return False
+    if any(file.get("deletionVector") for _, file in files) or not table_reader.is_plain(table):
+        return True
+    paths = {kind: {file["path"] for of_kind, file in files if of_kind == kind} for kind in ("add", "remove")}
+    added, removed = sorted(paths["add"] - paths["remove"]), sorted(paths["remove"] - paths["add"])
+    return not _exchanged(session, table, uri, added, removed).isEmpty()
+
+
+def _files_without_change(uri: str, since: int, until: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Actions of commits that add or remove a file and say that no data changed, each with its kind."""
+    for version in range(since + 1, until + 1):
+        for action in log.actions(uri, version):
+            for kind in ("add", "remove"):
+                if kind in action and not action[kind].get("dataChange", True):
+                    yield kind, action[kind]
+
+
+def _rows_in(session: SparkSession, table: DeltaTable, uri: str, paths: Sequence[str]) -> DataFrame:
+    """Rows of some data files of a table."""
+    schema = table_reader.schema(table)
+    if not paths:
+        return session.createDataFrame([], schema)
+    return session.read.schema(schema).parquet(*[f"{uri.rstrip('/')}/{unquote(path)}" for path in paths])
+
+
+def _exchanged(
+    session: SparkSession, table: DeltaTable, uri: str, added: Sequence[str], removed: Sequence[str]
+) -> DataFrame:
+    """Rows that only one of two sets of data files has, or has more often."""
+    inserted = _rows_in(session, table, uri, added).withColumn("_change_type", F.lit("insert"))
+    deleted = _rows_in(session, table, uri, removed).withColumn("_change_type", F.lit("delete"))
     return net(inserted.unionByName(deleted))
 
 

@@ -105,7 +105,7 @@ class KeysSince:
             former: the proof of the rows that were not compared; None if all were.
         """
         source = self._versions.get(SOURCE)
-        if not self._states or source is None or source.identity is None:
+        if not self._states or source is None or source.entry is None:
             return
         if former is not None:
             columns = former.more["columns"]
@@ -146,6 +146,8 @@ class KeysSince:
     def _touched(self, proof: Proof) -> KeysToCompare | None:
         """Return the keys of changed rows, of the query's tables and of the table itself."""
         state, session = proof.states[TARGET], self._batch.session
+        if self._changed_without_feed(proof):
+            return None
         own_rows = changed_rows.since(session, self._target, self._flow.target, state, self._states[TARGET])
         of_inputs = self._of_inputs(_versions(proof))
         if own_rows is None or of_inputs is None or not self._query.keys:
@@ -156,6 +158,16 @@ class KeysSince:
             return None  # rows are found by keys of their types
         keys = materialize(of_inputs.unionByName(own_keys).distinct(), few=False)
         return KeysToCompare(keys, keys.count(), self._query.keys)
+
+    def _changed_without_feed(self, proof: Proof) -> bool:
+        """Whether rows of a table that the query reads changed of which its change feed does not tell."""
+        session, opened = self._batch.session, self._batch.opened
+        for name, former in _versions(proof).items():
+            uri, version = self._sources[name]
+            table = opened[uri].delta
+            if table is not None and changed_rows.changed_without_feed(session, table, uri, former.version, version):
+                return True
+        return False
 
     def _of_inputs(self, former_versions: Mapping[str, VersionRead]) -> DataFrame | None:
         """Return the keys that changes of the query's tables affect; None if these may be all, or unknown."""

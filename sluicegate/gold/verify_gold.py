@@ -152,14 +152,15 @@ class _Proof:
         if not keys.count:
             yield self._untouched(since)
             return
-        sentence = f"its rows but those of {keys}, {since.proof}: their inputs have not changed"
+        untold = "the change feeds of what its query reads tell of no others"
+        sentence = f"its rows but those of {keys}, {since.proof}: {untold}"
         yield Finding("unseen", self.flow.table, sentence, reason="proved-before")
         yield from self._findings_of(target, batch, since, keys)
 
     def _untouched(self, since: KeysSince) -> Finding:
         """Return the finding for a table without rows to compare."""
         since.keep(since.proof)
-        sentence = f"its rows, {since.proof}: neither they nor the inputs of their query have changed"
+        sentence = f"its rows, {since.proof}: by their files and the change feeds of what it reads, nothing is new"
         return Finding("unseen", self.flow.table, sentence, reason="proved-before")
 
     def _findings_of(

@@ -31,14 +31,14 @@ class ProvedState:
     Attributes:
         table_id: ID of the table; a re-created table has another.
         version: its version.
-        identity: identity of the commit of that version.
-        restores: RESTOREs of the table up to that version.
-        files: size and time of each data file, by path in the log.
+        entry: digest of the log entry of that version.
+        restores: each RESTORE of it up to then.
+        files: size and time of each of its data files, by their paths in the log.
     """
 
     table_id: str
     version: int
-    identity: str
+    entry: str
     restores: list[list[int | None]]
     files: Mapping[str, Facts]
 
@@ -51,10 +51,10 @@ class ProvedState:
         Raises:
             OSError: the store cannot be reached.
         """
-        identity = commit_identity.identity(layout.address(table.table_uri), table.version())
+        entry = commit_identity.entry_digest(layout.address(table.table_uri), table.version())
         protocol = table.protocol()
         unsupported = {"deletionVectors", "columnMapping"} & {*(protocol.reader_features or ())}
-        if identity is None or unsupported or protocol.min_reader_version == 2:
+        if entry is None or unsupported or protocol.min_reader_version == 2:
             return None
         listed = _listed(table)
         files = {path: listed.get(path) for path in tables.statistics(table, "path")["path"].to_pylist()}
@@ -62,18 +62,20 @@ class ProvedState:
         if len(files_in_folder) < len(files):  # a clone has files of other tables
             return None
         return cls(
-            tables.table_id(table), table.version(), identity, offsets.restore_history(table).facts(), files_in_folder
+            tables.table_id(table), table.version(), entry, offsets.restore_history(table).facts(), files_in_folder
         )
 
     def is_history_of(self, table: DeltaTable) -> bool:
-        """Return whether a table continues this state: the same table and commit, and no restore since.
+        """Return whether a table continues this state: it is the same, has the log entry, and was not restored since.
+
+        A run that repeats a commit of its own makes one of the same identity, which may have other rows.
 
         Raises:
             OSError: the store cannot be reached.
         """
         if tables.table_id(table) != self.table_id or table.version() < self.version:
             return False
-        if commit_identity.identity(layout.address(table.table_uri), self.version) != self.identity:
+        if commit_identity.entry_digest(layout.address(table.table_uri), self.version) != self.entry:
             return False
         return offsets.restore_history(table).facts() == self.restores
 

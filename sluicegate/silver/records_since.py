@@ -109,7 +109,7 @@ class RecordsSince:
             return
         compared = {name: state.version for name, state in self._states.items()}
         current = {name: table.version() for name, table in self._opened().items()}
-        if current == compared and all(source.identity is not None for source in self._read["sources"].values()):
+        if current == compared and all(source.entry is not None for source in self._read["sources"].values()):
             self._proofs.keep(LAYER, self._flow.table, self._definition, self._states, former, self._recorded)
 
     @property
@@ -194,6 +194,7 @@ class RecordsSince:
             rows: added, changed and deleted rows of the table and its side tables, by name.
         """
         session, parts = self._evaluator.batch.session, [frame for frames in rows.values() for frame in frames]
+        self._demand_feeds(proof)
         for name, former in _versions(proof, "sources").items():
             uri, until = self._places["sources"][name]
             if former.version < until:
@@ -201,6 +202,20 @@ class RecordsSince:
         parts += [touched_by(self._evaluator, name, since) for name, since in self._changed_inputs(proof).items()]
         nothing = session.createDataFrame([], SCHEMA)
         return _united([nothing, *(frame.select(*IDENTITY) for frame in parts)]).distinct()
+
+    def _demand_feeds(self, proof: Proof) -> None:
+        """Require that the change feeds of the tables that are read tell of all that changed since a proof.
+
+        Raises:
+            LookupError: one of them does not.
+        """
+        session, opened = self._evaluator.batch.session, self._evaluator.batch.opened
+        for kind, places in self._places.items():
+            for name, former in _versions(proof, kind).items():
+                uri, version = places[name]
+                table, since = opened[uri].delta, former.version
+                if table is not None and changed_rows.changed_without_feed(session, table, uri, since, version):
+                    raise LookupError(f"rows of {name_of(uri)} changed of which its change feed does not tell")
 
     # --- what it decides about ---------------------------------------------------------------------------------------
 

@@ -127,7 +127,7 @@ class _Proof:
             self.part, records = since.part(self._keep) or (self._sampled(every), 1)
         if not records:
             since.keep(since.proof)
-            sentence = f"its rows, {since.proof}: neither they nor their inputs have changed"
+            sentence = f"its rows, {since.proof}: by their files and the change feeds of what it reads, nothing is new"
             yield Finding("unseen", self.flow.table, sentence, reason="proved-before")
             return
         yield from self._compared_and_proved(every, target.version(), since)

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
 from pyarrow import parquet
 
+from sluicegate.lake.commits import commit_identity
 from tests.conftest import Workspace
 from tests.support.since_last import kinds, since_last
 
@@ -64,6 +66,38 @@ def in_place(uri: str, change: Callable[[pa.Table], pa.Table]) -> None:
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
     changed_at = path.stat().st_mtime + 5
     os.utime(path, (changed_at, changed_at))
+
+
+def exchange_files(uri: str, change: Callable[[pa.Table], pa.Table]) -> None:
+    """Puts one file in the place of a table's files, by a commit that says that no data changed."""
+    table = DeltaTable(uri)
+    rows = change(table.to_pyarrow_table())
+    compacted = Path(uri) / f"compacted-{table.version()}.parquet"
+    parquet.write_table(rows, compacted)
+    former = [{"path": Path(path).name, "deletionTimestamp": 1, "dataChange": False} for path in table.file_uris()]
+    added = {"path": compacted.name, "partitionValues": {}, "size": compacted.stat().st_size, "modificationTime": 1,
+             "dataChange": False, "stats": json.dumps({"numRecords": rows.num_rows})}  # fmt: skip
+    actions = [*({"remove": file} for file in former), {"add": added}]
+    entry = Path(uri) / "_delta_log" / f"{table.version() + 1:020}.json"
+    entry.write_text("\n".join(map(json.dumps, actions)))
+
+
+def remake_last_commit(uri: str, change: Callable[[pa.Table], pa.Table]) -> None:
+    """Makes the newest commit of a table again, which adds other rows; of all else that is in it nothing changes."""
+    entry = Path(uri) / "_delta_log" / f"{DeltaTable(uri).version():020}.json"
+    actions = [json.loads(line) for line in entry.read_text().splitlines()]
+    for file in (action["add"] for action in actions if "add" in action):
+        path = Path(uri) / file["path"]
+        again = path.with_name(f"again-{path.name}")
+        parquet.write_table(change(parquet.read_table(path)), again)
+        file |= {"path": again.name, "size": again.stat().st_size}
+    entry.write_text("\n".join(map(json.dumps, actions)))
+    entry.with_name(f".{entry.name}.crc").unlink(missing_ok=True)
+
+
+def without_person(rows: pa.Table) -> pa.Table:
+    """Rows but those of one person."""
+    return rows.filter(pc.not_equal(rows["p"], 7))
 
 
 def with_n(rows: pa.Table) -> pa.Table:
@@ -148,21 +182,54 @@ def test_a_damage_of_gold_is_found_in_changed_and_in_unchanged_keys(
 
 
 def test_a_row_of_gold_that_a_compaction_loses_is_found(spark: SparkSession, proved: Workspace) -> None:
-    uri = proved.uri("per_person")
-    table = DeltaTable(uri)
-    [path] = table.file_uris()
-    rows = parquet.read_table(path)
-    parquet.write_table(rows.slice(1), Path(path).with_name("compacted.parquet"))
-    entry = Path(uri) / "_delta_log" / f"{table.version() + 1:020}.json"
-    size = Path(path).with_name("compacted.parquet").stat().st_size
-    removed_file = {"path": Path(path).name, "deletionTimestamp": 1, "dataChange": False}
-    added_file = {"path": "compacted.parquet", "partitionValues": {}, "size": size, "modificationTime": 1}
-    statistics = json.dumps({"numRecords": rows.num_rows - 1})
-    actions = [{"remove": removed_file}, {"add": {**added_file, "dataChange": False, "stats": statistics}}]
-    entry.write_text("\n".join(map(json.dumps, actions)))
+    exchange_files(proved.uri("per_person"), lambda rows: rows.slice(1))
     findings = since_last(spark, proved)
     assert kinds(findings)["per_person"] == [BEFORE, WRONG]
     assert "is missing" in findings["per_person"][1][2]
+
+
+def test_all_of_gold_is_compared_once_rows_of_its_source_go_without_the_change_feed(
+    spark: SparkSession, proved: Workspace
+) -> None:
+    exchange_files(proved.uri("keyed"), lambda rows: rows.sort_by("n"))
+    proved.land("readings/2.json", [{"id": 100, "p": 1, "n": 1}])
+    proved.run(spark)
+    assert kinds(since_last(spark, proved))["per_person"] == [BEFORE, PROVED]  # what was only copied is no change
+
+    exchange_files(proved.uri("keyed"), without_person)
+    proved.land("readings/3.json", [{"id": 101, "p": 1, "n": 1}])
+    proved.run(spark)
+    findings = kinds(since_last(spark, proved))
+    assert findings["keyed"][-1] == WRONG
+    assert BEFORE not in [finding for table in GOLD for finding in findings[table]]
+
+
+def test_rows_that_a_source_loses_while_it_has_no_change_feed_are_followed(
+    spark: SparkSession, proved: Workspace
+) -> None:
+    table, feed = f"delta.`{proved.uri('keyed')}`", "delta.enableChangeDataFeed"
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{feed}' = 'false')")
+    spark.sql(f"DELETE FROM {table} WHERE p = 7")
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{feed}' = 'true')")
+    proved.land("readings/2.json", [{"id": 100, "p": 1, "n": 1}])
+    proved.run(spark)
+    findings = kinds(since_last(spark, proved))
+    assert findings["keyed"][-1] == WRONG
+    assert [findings[table] for table in GOLD] == [[PROVED]] * len(GOLD)  # each was made again, without these rows
+
+
+def test_a_source_whose_last_commit_was_made_again_with_other_rows_voids_the_proof(
+    spark: SparkSession, proved: Workspace
+) -> None:
+    uri = proved.uri("keyed")
+    version = DeltaTable(uri).version()
+    identity = commit_identity.identity(uri, version)
+    remake_last_commit(uri, without_person)
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]  # as in another process
+    assert commit_identity.identity(uri, version) == identity
+    findings = kinds(since_last(spark, proved))
+    assert findings["keyed"][-1] == WRONG
+    assert [findings[table] for table in GOLD] == [[WRONG]] * len(GOLD)
 
 
 def test_a_damage_beside_a_changed_lookup_is_wrong_and_not_a_choice_among_equals(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 WHOLE_AFTER = 7
 
 # Form of the files. One with another number is not read.
-FORM = 2
+FORM = 3
 
 TARGET = "table"
 """Name of the state of the table itself, in a proof that also has those of others."""

@@ -45,6 +45,21 @@ def identity(uri: str, version: int) -> str | None:
     return hashlib.sha256(text).hexdigest()[:32]
 
 
+def entry_digest(uri: str, version: int) -> str | None:
+    """Digest of the whole log entry of a version; None if the log no longer has it.
+
+    Another commit that was made of the same inputs, which has the same identity, has another one.
+
+    Raises:
+        OSError: the store cannot be reached.
+    """
+    fs, path = filesystems.opened(log.commit_file(uri, version))
+    try:
+        return hashlib.sha256(fs.cat_file(path)).hexdigest()[:32]
+    except FileNotFoundError:
+        return None
+
+
 def _head(uri: str, version: int) -> bytes | None:
     file = log.commit_file(uri, version)
     try:

@@ -65,7 +65,7 @@ def test_a_version_whose_log_entry_was_cleaned_away_is_itself_and_leads_to_no_ot
     DeltaTable(uri).create_checkpoint()
     (Path(uri) / "_delta_log" / f"{0:020}.json").unlink()
     before = read(uri, 0)
-    assert before.identity is None
+    assert before.entry is None
     assert before.led_to(before, Table(uri))
     assert not before.led_to(read(uri, 1), Table(uri))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import uuid
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,11 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
+from sluicegate.flow.versions_read import VersionRead
 from sluicegate.lake import log
 from sluicegate.lake.commits import commit_identity
+from sluicegate.lake.proved_state import ProvedState
+from sluicegate.lake.table import Table
 
 pytestmark = pytest.mark.unit
 
@@ -58,6 +62,32 @@ def test_what_silver_takes_in_depends_on_where_it_began(tmp_path: Path) -> None:
 def test_a_commit_that_does_not_tell_what_it_was_made_from_is_like_no_other(tmp_path: Path, commits: Any) -> None:
     """As of a version before, or where the entry of what it has read was gone."""
     assert committed(tmp_path, commits=commits) != committed(tmp_path, commits=commits)
+
+
+def test_a_commit_that_is_made_again_has_another_log_entry(tmp_path: Path) -> None:
+    silver: dict[str, Any] = {"layer": "silver"}
+    places = [tmp_path / "former", tmp_path / "again"]
+    first, second = (committed(place, ROWS.slice(number), **silver) for number, place in enumerate(places))
+    assert first == second
+    uris = [str(next(place.iterdir())) for place in places]
+    digests = [commit_identity.entry_digest(uri, 1) for uri in uris]
+    assert digests[0] != digests[1]
+    shutil.copytree(uris[0], tmp_path / "elsewhere")
+    assert commit_identity.entry_digest(str(tmp_path / "elsewhere"), 1) == digests[0]
+    assert commit_identity.entry_digest(uris[0], 2) is None
+
+    # A proof holds for the log entry that was proved, and for what came after it.
+    proved, version_read = ProvedState.of(DeltaTable(uris[0])), VersionRead.of(Table(uris[0]), 1)
+    assert proved is not None
+    assert version_read is not None
+    assert proved.is_history_of(DeltaTable(uris[0]))
+    Path(uris[0], "_delta_log", f"{1:020}.json").write_bytes(Path(uris[1], "_delta_log", f"{1:020}.json").read_bytes())
+    write_deltalake(uris[0], ROWS, mode="append")
+    assert commit_identity.identity(uris[0], 1) == first
+    newest = VersionRead.of(Table(uris[0]), 2)
+    assert newest is not None
+    assert not proved.is_history_of(DeltaTable(uris[0]))
+    assert not version_read.led_to(newest, Table(uris[0]))
 
 
 def test_a_commit_is_known_wherever_its_table_lies_and_by_any_writer(tmp_path: Path) -> None:
