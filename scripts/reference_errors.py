@@ -45,9 +45,9 @@ def _error(one: type[errors.SluicegateError]) -> Iterator[str]:
     found = EXPLANATIONS[one.code]
     yield f"### {one.code}"
     yield f"`{one.__name__}`, exit code {one.exit_code}. {found.means}"
-    yield "Usual causes:"
+    yield "Causes:"
     yield "\n".join(f"- {cause}" for cause in found.causes)
-    yield "What to do:"
+    yield "Remedies:"
     yield "\n".join(f"- {remedy}" for remedy in found.remedies)
     if found.page:
         yield f"[docs/{found.page}](../{found.page})"
