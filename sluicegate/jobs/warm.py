@@ -102,6 +102,11 @@ class Listener:
         """Take no further run; False if one has just come."""
         return self._busy.acquire(blocking=False)
 
+    def close_when_idle(self) -> None:
+        """Take no further run, and end, unless one is at work."""
+        if self.closes():
+            self.runs.put(None)
+
     def _listen(self) -> None:
         while True:
             client, _ = self._server.accept()
@@ -179,7 +184,7 @@ def main(argv: list[str]) -> None:
 def _serve(listener: Listener, settings: Settings, idle_seconds: float) -> None:
     from sluicegate.jobs.warm_driver import WarmDriver
 
-    driver = WarmDriver(settings)
+    driver = WarmDriver(settings, listener.close_when_idle)
     idle_since = time.monotonic()
     while True:
         is_over = time.monotonic() - idle_since > idle_seconds or _is_short_of_memory()

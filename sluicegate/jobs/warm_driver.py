@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,10 +31,11 @@ class WarmDriver:
 
     Args:
         settings: where things are.
+        jvm_ended: called, from another thread, when the JVM has ended, by a kill for want of memory, say.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, jvm_ended: Callable[[], None]) -> None:
+        self._settings, self._jvm_ended = settings, jvm_ended
         self._output = _JvmOutput()
         self._error: BaseException | None = None
         self._shared: dict[tuple[str, str, bool], SharedSpark] = {}
@@ -68,9 +70,15 @@ class WarmDriver:
 
     def _open(self) -> None:
         try:
-            warm_gateway.launch(self._settings, self._output.writing)
+            jvm = warm_gateway.launch(self._settings, self._output.writing)
         except BaseException as error:
             self._error = error
+            return
+        threading.Thread(target=self._watch, args=(jvm,), name="jvm", daemon=True).start()
+
+    def _watch(self, jvm: subprocess.Popen[bytes]) -> None:
+        jvm.wait()
+        self._jvm_ended()
 
     def _opened(self) -> None:
         """Wait until the JVM has started.

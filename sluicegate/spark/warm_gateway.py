@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from typing import TYPE_CHECKING
 
 from sluicegate.spark import scratch, spark_submit
@@ -11,12 +12,15 @@ if TYPE_CHECKING:
     from sluicegate.settings import Settings
 
 
-def launch(settings: Settings, output: int) -> None:
+def launch(settings: Settings, output: int) -> subprocess.Popen[bytes]:
     """Start a JVM with the settings of a job, and a Spark in it, which ``session.open_session`` opens then.
 
     Args:
         settings: where things are; their master is this machine.
         output: open file for what the JVM prints.
+
+    Returns:
+        the JVM's process.
 
     Raises:
         JavaMissing: no Java 17 or newer, no pyspark, or no jars.
@@ -36,6 +40,8 @@ def launch(settings: Settings, output: int) -> None:
     context = SparkContext(conf=spark_conf, gateway=gateway)
     if folder:
         scratch.remove_at_end(context._jvm, folder)
+    jvm: subprocess.Popen[bytes] = gateway.proc
+    return jvm
 
 
 def has_stopped() -> bool:

@@ -177,6 +177,18 @@ def test_a_client_that_is_killed_takes_its_run_with_it_and_a_run_that_is_killed_
     assert_right(workspace)
 
 
+def test_a_run_after_the_jvm_was_killed_starts_another_spark(runs: Runs) -> None:
+    workspace = runs.workspace
+    runs.run()
+    process = runs.demand_process()
+    for child in process.children():
+        child.kill()
+    wait_until_gone(process)
+    workspace.land("recordings/d.json", [beat(2, 2, 7200, 75.0)], age=60)
+    assert "stays ready" in runs.run()
+    assert_right(workspace)
+
+
 @pytest.mark.release
 def test_two_runs_at_once_take_turns(runs: Runs) -> None:
     """The second one starts a Spark of its own, and waits for the lock as ever."""

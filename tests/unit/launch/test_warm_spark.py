@@ -143,6 +143,29 @@ def test_a_listener_hands_over_one_run_at_a_time(place: warm_spark.Place) -> Non
     os.close(reading)
 
 
+def test_a_listener_closes_at_once_where_no_run_is_at_work(place: warm_spark.Place) -> None:
+    listener = Listener(place, "ours")
+    listener.close_when_idle()
+    assert listener.runs.get(timeout=5) is None
+    assert _ask(place, {"stop": True}) == {"refused": "busy"}
+
+
+def test_a_listener_with_a_run_at_work_does_not_close(place: warm_spark.Place) -> None:
+    listener = Listener(place, "ours")
+    reading, writing = os.pipe()
+    client = place.connection()
+    assert client is not None
+    warm_spark.send(client, {"fingerprint": "ours", "arguments": [], "channel": {}}, [writing])
+    run = listener.runs.get(timeout=5)
+    assert run is not None
+    listener.close_when_idle()
+    assert listener.runs.empty()
+    run.end(0)
+    client.close()
+    for file in (reading, writing, run.output):
+        os.close(file)
+
+
 @pytest.mark.parametrize("message", [b"", b"\n", b"[]\n", b"nonsense\n", b'{"fingerprint": "ours"}\n'])
 def test_a_listener_goes_on_after_what_is_not_a_request(place: warm_spark.Place, message: bytes) -> None:
     listener = Listener(place, "ours")
