@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import IO, TYPE_CHECKING
 
 from sluicegate.console import warn
+from sluicegate.errors import UserError
 from sluicegate.launch import warm_spark
 from sluicegate.spark import spark_submit
 
@@ -120,7 +121,11 @@ def _ask_a_new_one(
     tell: Callable[[str], None],
 ) -> WarmJob | None:
     """Start a Spark that stays, and give it a run."""
-    process = _start(place, str(request["fingerprint"]), settings, minutes)
+    try:
+        process = _start(place, str(request["fingerprint"]), settings, minutes)
+    except OSError as error:
+        tell(f"no Spark can stay ready: {error}")
+        return None
     connection = _connected(place, process)
     if connection is None:
         with suppress(ProcessLookupError):
@@ -195,16 +200,35 @@ def stop(lake: str) -> str:
 
     Returns:
         ``stopped``, ``busy`` if a run is in it, or ``none`` if there is none.
+
+    Raises:
+        UserError: the folder of its socket is not private, or it does not end.
     """
-    place = warm_spark.Place.of(lake)
+    try:
+        place = warm_spark.Place.of(lake)
+    except OSError as error:
+        raise UserError(f"no Spark can stay ready: {error}", hint="remove the folder, or close it to others") from None
     connection = place.connection()
     if connection is None:
         return "none"
-    with connection:
-        connection.settimeout(PATIENCE)
-        warm_spark.send(connection, {"stop": True})
-        answer, _ = warm_spark.receive(connection)
-    if answer.get("refused") == "busy":
+    if _answer_to_stop(connection) == "busy":
         return "busy"
     _wait_until_gone(place)
+    if place.is_running():
+        raise UserError(
+            f"the Spark of this lake has not ended within {PATIENCE:g} s",
+            hint=f"end its process, `python -m sluicegate.jobs.warm {lake}`, by kill -9",
+        )
     return "stopped"
+
+
+def _answer_to_stop(connection: socket.socket) -> str:
+    """Ask a warm Spark to end; its reason if it does not, and empty if it has just ended or does not answer."""
+    with connection:
+        connection.settimeout(PATIENCE)
+        try:
+            warm_spark.send(connection, {"stop": True})
+            answer, _ = warm_spark.receive(connection)
+        except (OSError, ValueError):
+            return ""
+    return str(answer.get("refused", ""))

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import fcntl
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sluicegate.errors import UserError
+from sluicegate.launch import warm_job, warm_spark
+from sluicegate.settings import Settings
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> warm_spark.Place:
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return warm_spark.Place.of(str(tmp_path / "lake"))
+
+
+@pytest.fixture
+def server(place: warm_spark.Place) -> Iterator[socket.socket]:
+    """A socket in place of a warm Spark's."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        listening.bind(str(place.address))
+        listening.listen()
+        yield listening
+
+
+def _close_next(server: socket.socket) -> None:
+    server.accept()[0].close()
+
+
+def test_a_log_that_cannot_be_written_leaves_the_run_to_a_spark_of_its_own(
+    place: warm_spark.Place, tmp_path: Path
+) -> None:
+    place.log.symlink_to(tmp_path / "elsewhere")
+    lines: list[str] = []
+    settings = Settings.of(str(tmp_path / "lake"), str(tmp_path / "landing"), tmp_path / "pipelines", "local[2]")
+    assert warm_job.start([], settings, {}, 1.0, lines.append) is None
+    assert [line for line in lines if str(place.log) in line]
+
+
+def test_nothing_is_stopped_where_none_listens(tmp_path: Path, place: warm_spark.Place) -> None:
+    assert warm_job.stop(str(tmp_path / "lake")) == "none"
+
+
+def test_a_spark_that_ends_while_it_is_asked_to_stop_has_stopped(tmp_path: Path, server: socket.socket) -> None:
+    thread = threading.Thread(target=_close_next, args=(server,))
+    thread.start()
+    assert warm_job.stop(str(tmp_path / "lake")) == "stopped"
+    thread.join()
+
+
+def test_a_spark_that_does_not_end_is_no_stopped_one(
+    tmp_path: Path, place: warm_spark.Place, server: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warm_job, "PATIENCE", 0.1)
+    with place.lock.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(UserError, match="not ended"):
+            warm_job.stop(str(tmp_path / "lake"))
+
+
+def test_stop_says_that_the_folder_is_open_to_others(tmp_path: Path, place: warm_spark.Place) -> None:
+    place.folder.chmod(0o777)
+    with pytest.raises(UserError, match="by others"):
+        warm_job.stop(str(tmp_path / "lake"))
