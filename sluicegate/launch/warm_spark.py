@@ -42,6 +42,9 @@ _OF_TERMINALS = re.compile(
 # Variables of continuous integration and of Airflow's tasks: there, nobody waits for the next run.
 _NOBODY_WAITS = ("CI", "AIRFLOW_CTX_DAG_ID")
 
+# Bytes of the longest folder: an address has at most 107, and the socket's name takes 22 of them. Source: unix(7).
+LONGEST_FOLDER = 85
+
 # Bytes of the longest message of the protocol: a request with the names of all tables.
 LONGEST_MESSAGE = 1_000_000
 
@@ -111,11 +114,14 @@ class Place:
 
 
 def _private_folder() -> Path:
+    folder = Path(tempfile.gettempdir()) / f"sluicegate-warm-{os.getuid()}"
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     if runtime and _is_private(Path(runtime)):
         folder = Path(runtime) / "sluicegate"
-    else:
-        folder = Path(tempfile.gettempdir()) / f"sluicegate-warm-{os.getuid()}"
+    if len(os.fsencode(folder)) > LONGEST_FOLDER:
+        raise OSError(
+            f"{folder} is too long for the address of a socket; set XDG_RUNTIME_DIR or TMPDIR to a shorter one"
+        )
     folder.mkdir(mode=0o700, exist_ok=True)
     if not _is_private(folder):
         raise PermissionError(f"{folder} can be written to by others")

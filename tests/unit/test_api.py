@@ -212,7 +212,10 @@ def test_a_pipeline_with_mistakes_is_named_where_a_table_is_not_known(beats: Wor
 def test_a_run_is_asked_for_as_the_command_asks(beats: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[Any, ...]] = []
 
-    def submitted(job: str, _name: str, settings: sg.Settings, _facts: Any, tell: Any, extra: Any = ()) -> Any:
+    def submitted(
+        job: str, _name: str, settings: sg.Settings, _facts: Any, tell: Any, extra: Any = (), *, warm_minutes: float
+    ) -> Any:
+        assert warm_minutes == 0.0
         asked.append((job, settings, list(extra)))
         tell(f"{job} says something")
         return [RunReport("heart_rate", layer) for layer in extra[0].removeprefix("--layers=").split(",")]

@@ -16,9 +16,7 @@ pytestmark = pytest.mark.unit
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> warm_spark.Place:
-    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+def place(short_temporary_folder: Path, tmp_path: Path) -> warm_spark.Place:
     return warm_spark.Place.of(str(tmp_path / "lake"))
 
 

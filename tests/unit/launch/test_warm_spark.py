@@ -18,9 +18,7 @@ pytestmark = pytest.mark.unit
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> warm_spark.Place:
-    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+def place(short_temporary_folder: Path) -> warm_spark.Place:
     return warm_spark.Place.of("/a/lake")
 
 
@@ -67,6 +65,21 @@ def test_a_folder_that_others_can_write_to_is_refused(place: warm_spark.Place) -
     place.folder.chmod(0o777)
     with pytest.raises(PermissionError):
         warm_spark.Place.of("/a/lake")
+
+
+@pytest.mark.parametrize(("surplus", "fits"), [(0, True), (1, False)])
+def test_a_folder_longer_than_LONGEST_FOLDER_is_refused(
+    short_temporary_folder: Path, monkeypatch: pytest.MonkeyPatch, surplus: int, fits: bool
+) -> None:
+    length = warm_spark.LONGEST_FOLDER - len(f"{short_temporary_folder}//sluicegate-warm-{os.getuid()}") + surplus
+    folder = short_temporary_folder / ("x" * length)
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    if fits:
+        Listener(warm_spark.Place.of("/a/lake"), "ours")
+    else:
+        with pytest.raises(OSError, match="too long"):
+            warm_spark.Place.of("/a/lake")
 
 
 def test_a_link_in_place_of_the_folder_is_refused(place: warm_spark.Place, tmp_path: Path) -> None:

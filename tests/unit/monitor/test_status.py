@@ -397,7 +397,9 @@ def submitted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """The jobs that a command submits, none of which does anything."""
     jobs: list[tuple[str, ...]] = []
 
-    def submit(job: str, pipeline: str, _places: Any, _who: Any, _tell: Any, extra: Sequence[str]) -> list[RunReport]:
+    def submit(
+        job: str, pipeline: str, _places: Any, _who: Any, _tell: Any, extra: Sequence[str], **_: Any
+    ) -> list[RunReport]:
         jobs.append((job, *extra))
         return [RunReport(pipeline, job)]
 

@@ -33,6 +33,8 @@ CROSSED: dict[str, str] = {
     "test_memory_is_short_below_SHORT_BYTES_and_SHORT_PART",
     "jobs.warm.SHORT_PART": "tests/unit/launch/test_warm_spark.py::"
     "test_memory_is_short_below_SHORT_BYTES_and_SHORT_PART",
+    "launch.warm_spark.LONGEST_FOLDER": "tests/unit/launch/test_warm_spark.py::"
+    "test_a_folder_longer_than_LONGEST_FOLDER_is_refused",
     "launch.warm_spark.LONGEST_MESSAGE": "tests/unit/launch/test_warm_spark.py::"
     "test_a_message_of_more_than_LONGEST_MESSAGE_is_refused",
     "lake.damage.checksums.AT_ONCE": "tests/unit/lake/test_changed_files.py::"

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from sluicegate.silver.table_changes import TableChange, TableChanges
+from sluicegate.silver.table_changes import SilverChanges, TableChange
 
 pytestmark = pytest.mark.unit
 
@@ -23,7 +23,7 @@ def test_rows_come_by_inserts_and_updates_and_leave_by_deletes() -> None:
 
 def test_rows_leave_the_quarantine_before_the_set_aside() -> None:
     """Of a record that gives many rows the set-aside says that they are being exchanged, until all is done."""
-    nothing = TableChanges(change("t"), change("quarantine"), change("set_aside"))
+    nothing = SilverChanges(change("t"), change("quarantine"), change("set_aside"))
     assert [table.uri for table in nothing.of_side_tables] == ["quarantine", "set_aside"]
     assert not nothing.any
 
@@ -32,4 +32,4 @@ def test_rows_leave_the_quarantine_before_the_set_aside() -> None:
 @pytest.mark.parametrize("changed", ["t", "quarantine", "set_aside"])
 def test_one_row_in_one_of_the_tables_is_a_change(changed: str, kind: str) -> None:
     tables = [change(uri, **({kind: 1} if uri == changed else {})) for uri in ("t", "quarantine", "set_aside")]
-    assert TableChanges(*tables).any
+    assert SilverChanges(*tables).any
