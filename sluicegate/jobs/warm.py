@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import signal
 import socket
 import sys
@@ -34,6 +35,9 @@ PATIENCE = 5.0
 # Available memory below which it ends: the smaller of a gibibyte and a tenth of the machine's.
 SHORT_BYTES = 2**30
 SHORT_PART = 0.1
+
+# Line of /proc/meminfo with a size.
+_SIZE = re.compile(r"^(\w+): +(\d+) kB$", re.MULTILINE)
 
 
 @dataclass
@@ -217,10 +221,13 @@ def _is_short_of_memory() -> bool:
 def is_short(memory: str) -> bool:
     """Whether little memory is available, by the text of ``/proc/meminfo``.
 
+    It is not where the text does not say how much is available, as on the first Windows Subsystem for Linux.
+
     Source: proc_meminfo(5), MemAvailable.
     """
-    lines = (line.partition(":") for line in memory.splitlines())
-    sizes = {name: int(rest.split()[0]) * 1024 for name, _, rest in lines}
+    sizes = {name: int(kib) * 1024 for name, kib in _SIZE.findall(memory)}
+    if not {"MemAvailable", "MemTotal"} <= sizes.keys():
+        return False
     return sizes["MemAvailable"] < min(SHORT_BYTES, SHORT_PART * sizes["MemTotal"])
 
 

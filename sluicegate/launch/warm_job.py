@@ -27,6 +27,9 @@ PATIENCE = 20.0
 # Seconds between two attempts to connect.
 POLL_SECONDS = 0.02
 
+# Variables by which pyspark starts a shell's JVM, or finds a running one; a job by spark-submit takes none of them.
+OF_PYSPARK_SHELLS = ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
+
 
 class WarmJob:
     """A run in a warm Spark, with what ``subprocess.Popen`` has of a job.
@@ -160,11 +163,12 @@ def _ask(connection: socket.socket, request: Mapping[str, object]) -> WarmJob | 
 
 def _start(place: warm_spark.Place, fingerprint: str, settings: Settings, minutes: float) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "sluicegate.jobs.warm", settings.lake, settings.landing, settings.master]
+    variables = {name: text for name, text in spark_submit.submit_env("run").items() if name not in OF_PYSPARK_SHELLS}
     log = os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         return subprocess.Popen(
             [*command, fingerprint, f"{minutes:g}"],
-            env=spark_submit.submit_env("run"),
+            env=variables,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

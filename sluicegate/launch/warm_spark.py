@@ -33,10 +33,13 @@ MINUTES = "SLUICEGATE_WARM"
 # Minutes without the variable.
 DEFAULT_MINUTES = 10.0
 
-# Variables of terminals, shells and logins. No job depends on them, and each window has others.
+# Variables of terminals, shells and logins, by their whole names where others may begin so, as HISTORY_DAYS does.
+# No job depends on them, and each window has others.
 _OF_TERMINALS = re.compile(
-    r"(_|PWD|OLDPWD|SHLVL|PS\d|LINES|COLUMNS|COLORTERM|LS_COLORS|WINDOWID|STY|DISPLAY|WAYLAND_DISPLAY|SUDO_\w+"
-    r"|(TERM|SSH|XDG_SESSION|VTE|TMUX|GPG|DBUS|KONSOLE|ITERM|VSCODE|GNOME_TERMINAL|HIST|PROMPT)\w*)"
+    r"_|PWD|OLDPWD|SHLVL|PS\d|LINES|COLUMNS|COLORTERM|LS_COLORS|WINDOWID|STY|DISPLAY|WAYLAND_DISPLAY|GPG_TTY"
+    r"|TERM|TERM_PROGRAM|TERM_PROGRAM_VERSION|TERM_SESSION_ID|TERMINAL_EMULATOR|TERMCAP|TERMINFO|TMUX|TMUX_PANE"
+    r"|SSH_(CLIENT|CONNECTION|TTY|AUTH_SOCK|AGENT_PID|ASKPASS)|DBUS_SESSION_BUS_(ADDRESS|PID)|PROMPT_COMMAND"
+    r"|HIST(FILE|SIZE|FILESIZE|CONTROL|IGNORE|TIMEFORMAT)|(SUDO|XDG_SESSION|VTE|KONSOLE|ITERM|VSCODE|GNOME_TERMINAL)_\w+"
 )
 
 # Variables of continuous integration and of Airflow's tasks: there, nobody waits for the next run.
@@ -180,6 +183,7 @@ def fingerprint(settings: Settings) -> str:
     facts = {
         "python": sys.executable,
         "folder": os.getcwd(),
+        "files": [_umask(), os.getegid()],
         "master": settings.master,
         "settings": spark_submit.job_conf("run", settings),
         "environment": {name: variables[name] for name in sorted(variables) if not _OF_TERMINALS.fullmatch(name)},
@@ -187,6 +191,13 @@ def fingerprint(settings: Settings) -> str:
         "jars": list(_stats(_jars(settings))),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _umask() -> int:
+    """The mode that new files of this process do not get: it can be read only by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def _code() -> Iterator[Path]:

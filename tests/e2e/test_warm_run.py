@@ -185,6 +185,7 @@ def test_a_run_after_the_jvm_was_killed_starts_another_spark(runs: Runs) -> None
         child.kill()
     wait_until_gone(process)
     workspace.land("recordings/d.json", [beat(2, 2, 7200, 75.0)], age=60)
+    runs.variables["PYSPARK_SUBMIT_ARGS"] = "--verbose"  # of a shell; spark-submit does not take it either
     assert "stays ready" in runs.run()
     assert_right(workspace)
 

@@ -113,7 +113,25 @@ def test_the_fingerprint_follows_what_a_spark_cannot_change(
         patch.chdir(tmp_path)
         assert warm_spark.fingerprint(settings) != former
     assert warm_spark.fingerprint(Settings.of(settings.lake, master="local[1]")) != former
+    mask = os.umask(0o077)
+    try:
+        os.umask(0o027)
+        private = warm_spark.fingerprint(settings)
+        os.umask(0o002)
+        assert warm_spark.fingerprint(settings) != private
+        assert os.umask(mask) == 0o002
+    finally:
+        os.umask(mask)
     assert warm_spark.fingerprint(settings) == former
+
+
+@pytest.mark.parametrize("name", ["HISTORY_DAYS", "PROMPT_VERSION", "TERMS_FILE", "SSH_KEY_FILE", "GPG_RECIPIENT"])
+def test_a_variable_that_begins_as_one_of_a_terminal_does_matters(
+    name: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    former = warm_spark.fingerprint(settings)
+    monkeypatch.setenv(name, "1")
+    assert warm_spark.fingerprint(settings) != former
 
 
 def _ask(place: warm_spark.Place, message: dict[str, object], *files: int) -> dict[str, object]:
@@ -195,6 +213,7 @@ def test_a_listener_goes_on_after_what_is_not_a_request(place: warm_spark.Place,
         answer, _ = warm_spark.receive(client)
         if "pid" in answer:
             break
+    assert client is not None
     assert answer == {"pid": os.getpid()}
     run = listener.runs.get(timeout=5)
     assert run is not None
@@ -228,6 +247,11 @@ def test_a_long_message_arrives_whole() -> None:
 def test_memory_is_short_below_SHORT_BYTES_and_SHORT_PART(total_kib: int, available_kib: int, short: bool) -> None:
     text = f"MemTotal:       {total_kib} kB\nMemFree:  1 kB\nMemAvailable:   {available_kib} kB\nHugePages_Total: 0\n"
     assert warm.is_short(text) == short
+
+
+@pytest.mark.parametrize("text", ["MemTotal:       16 kB\nMemFree:  1 kB\n", "MemTotal:\n", ""])
+def test_memory_is_not_short_where_the_system_does_not_say(text: str) -> None:
+    assert not warm.is_short(text)
 
 
 @pytest.mark.parametrize(("surplus", "arrives"), [(0, True), (1, False)])
