@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from sluicegate.jobs import run_job
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 # Exit codes after which the JVM is sound: of success, of a user's mistake, and of a broken expectation.
 SOUND = (0, 2, 3)
+
+# Beginnings of variables that Spark sets for its own Python when it starts.
+_OF_SPARK = ("SPARK_", "PYSPARK_")
 
 
 class WarmDriver:
@@ -53,10 +56,10 @@ class WarmDriver:
         Returns:
             its exit code.
         """
-        os.environ.update(channel)
         # A lake may have been removed and made anew since: what Delta remembers of its tables is of the former one.
         warm_gateway.forget_tables()
-        with _printing_to(output), self._output.passed_to(output):
+        with _printing_to(output), self._output.passed_to(output), process_restored():
+            os.environ.update(channel)
             try:
                 code = run_job.main(arguments, self._spark_of)
             except SystemExit as left:
@@ -155,6 +158,26 @@ def _write_all(file: int, data: bytes) -> None:
             data = data[os.write(file, data) :]
     except OSError:  # the client is gone, or the disk with the log is full
         return
+
+
+@contextmanager
+def process_restored() -> Iterator[None]:
+    """Restore what a user's function may have changed of this process: variables, working folder and import path."""
+    variables, folder, path = dict(os.environ), os.getcwd(), list(sys.path)
+    try:
+        yield
+    finally:
+        _restore_variables(variables)
+        with suppress(OSError):  # it was removed: a run in a new folder of that name has another fingerprint
+            os.chdir(folder)
+        sys.path[:] = path
+
+
+def _restore_variables(variables: Mapping[str, str]) -> None:
+    for name in os.environ.keys() - variables.keys():
+        if not name.startswith(_OF_SPARK):
+            del os.environ[name]
+    os.environ.update(variables)
 
 
 @contextmanager

@@ -182,7 +182,7 @@ def fingerprint(settings: Settings) -> str:
     variables = spark_submit.submit_env("run")
     facts = {
         "python": sys.executable,
-        "folder": os.getcwd(),
+        "folder": [os.getcwd(), *_identity(Path.cwd())],
         "files": [_umask(), os.getegid()],
         "master": settings.master,
         "settings": spark_submit.job_conf("run", settings),
@@ -191,6 +191,12 @@ def fingerprint(settings: Settings) -> str:
         "jars": list(_stats(_jars(settings))),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _identity(folder: Path) -> tuple[int, int]:
+    """Which folder has a path: a process that began in one which was removed is not in its successor."""
+    facts = folder.stat()
+    return facts.st_dev, facts.st_ino
 
 
 def _umask() -> int:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import sys
 import threading
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from sluicegate.errors import UserError
 from sluicegate.jobs import warm
 from sluicegate.jobs.warm import Listener
+from sluicegate.jobs.warm_driver import process_restored
 from sluicegate.launch import warm_spark
 from sluicegate.settings import Settings
 
@@ -123,6 +125,39 @@ def test_the_fingerprint_follows_what_a_spark_cannot_change(
     finally:
         os.umask(mask)
     assert warm_spark.fingerprint(settings) == former
+
+
+def test_the_fingerprint_follows_a_working_folder_that_was_made_anew(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    former = warm_spark.fingerprint(settings)
+    folder.rename(tmp_path / "former")
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    assert warm_spark.fingerprint(settings) != former
+
+
+def test_a_run_leaves_the_process_to_the_next_one_as_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CHANGED_BY_A_RUN", "former")
+    monkeypatch.setenv("REMOVED_BY_A_RUN", "former")
+    variables, folder, path = dict(os.environ), Path.cwd(), list(sys.path)
+    with process_restored():
+        os.environ["CHANGED_BY_A_RUN"] = os.environ["ADDED_BY_A_RUN"] = "new"
+        del os.environ["REMOVED_BY_A_RUN"]
+        os.chdir(tmp_path)
+        sys.path.insert(0, str(tmp_path))
+    assert (dict(os.environ), Path.cwd(), sys.path) == (variables, folder, path)
+
+
+def test_variables_that_spark_sets_when_it_starts_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_BUFFER_SIZE", "")
+    monkeypatch.delenv("SPARK_BUFFER_SIZE")
+    with process_restored():
+        os.environ["SPARK_BUFFER_SIZE"] = "65536"
+    assert os.environ["SPARK_BUFFER_SIZE"] == "65536"
 
 
 @pytest.mark.parametrize("name", ["HISTORY_DAYS", "PROMPT_VERSION", "TERMS_FILE", "SSH_KEY_FILE", "GPG_RECIPIENT"])
