@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
+from sluicegate.jobs.imported_files import ImportedFiles
 from sluicegate.launch import warm_spark
 from sluicegate.settings import Settings
 
@@ -79,13 +80,14 @@ class Listener:
     Args:
         place: where to listen.
         fingerprint: that of the runs which this process can do.
+        imported: files of the modules that these have imported.
 
     Attributes:
         runs: the run to do next; None to end.
     """
 
-    def __init__(self, place: warm_spark.Place, fingerprint: str) -> None:
-        self._fingerprint = fingerprint
+    def __init__(self, place: warm_spark.Place, fingerprint: str, imported: ImportedFiles) -> None:
+        self._fingerprint, self._imported = fingerprint, imported
         self.runs: SimpleQueue[Run | None] = SimpleQueue()
         self._busy = threading.Lock()
         self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -135,7 +137,8 @@ class Listener:
         if not self._busy.acquire(blocking=False):
             _refuse(client, files, "busy")
             return
-        if message.get("fingerprint") != self._fingerprint:  # or the request to stop
+        is_other = message.get("fingerprint") != self._fingerprint  # or it is the request to stop
+        if is_other or self._imported.have_changed():
             self.runs.put(None)
             _refuse(client, files, "other")
             return
@@ -178,14 +181,15 @@ def main(argv: list[str]) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return  # another one was started at the same time
-    listener = Listener(place, fingerprint)
+    imported = ImportedFiles()
+    listener = Listener(place, fingerprint, imported)
     try:
-        _serve(listener, Settings.of(lake, landing, None, master), float(minutes) * 60)
+        _serve(listener, imported, Settings.of(lake, landing, None, master), float(minutes) * 60)
     finally:
         place.address.unlink(missing_ok=True)
 
 
-def _serve(listener: Listener, settings: Settings, idle_seconds: float) -> None:
+def _serve(listener: Listener, imported: ImportedFiles, settings: Settings, idle_seconds: float) -> None:
     from sluicegate.jobs.warm_driver import WarmDriver
 
     driver = WarmDriver(settings, listener.close_when_idle)
@@ -202,6 +206,7 @@ def _serve(listener: Listener, settings: Settings, idle_seconds: float) -> None:
             return
         code = driver.run(run.arguments, run.channel, run.output)
         is_sound = driver.is_sound(code)
+        imported.note()
         run.end(code)
         if not is_sound:
             return

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import socket
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 from sluicegate.errors import UserError
 from sluicegate.jobs import warm
+from sluicegate.jobs.imported_files import ImportedFiles
 from sluicegate.jobs.warm import Listener
 from sluicegate.jobs.warm_driver import process_restored
 from sluicegate.launch import warm_spark
@@ -178,7 +180,7 @@ def _ask(place: warm_spark.Place, message: dict[str, object], *files: int) -> di
 
 
 def test_a_listener_hands_over_one_run_at_a_time(place: warm_spark.Place) -> None:
-    listener = Listener(place, "ours")
+    listener = Listener(place, "ours", ImportedFiles())
     reading, writing = os.pipe()
     client = place.connection()
     assert client is not None
@@ -209,15 +211,35 @@ def test_a_listener_hands_over_one_run_at_a_time(place: warm_spark.Place) -> Non
     os.close(reading)
 
 
+def test_a_listener_ends_where_a_module_that_a_run_imported_has_changed(
+    place: warm_spark.Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "library_of_transforms.py"
+    file.write_text("RATE = 1\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(sys.modules, file.stem, importlib.import_module(file.stem))
+    imported = ImportedFiles()
+    imported.note()
+    assert not imported.have_changed()
+    listener = Listener(place, "ours", imported)
+    file.write_text("RATE = 20\n", encoding="utf-8")
+    reading, writing = os.pipe()
+    request: dict[str, object] = {"fingerprint": "ours", "arguments": [], "channel": {}}
+    assert _ask(place, request, writing) == {"refused": "other"}
+    assert listener.runs.get(timeout=5) is None
+    os.close(reading)
+    os.close(writing)
+
+
 def test_a_listener_closes_at_once_where_no_run_is_at_work(place: warm_spark.Place) -> None:
-    listener = Listener(place, "ours")
+    listener = Listener(place, "ours", ImportedFiles())
     listener.close_when_idle()
     assert listener.runs.get(timeout=5) is None
     assert _ask(place, {"stop": True}) == {"refused": "busy"}
 
 
 def test_a_listener_with_a_run_at_work_does_not_close(place: warm_spark.Place) -> None:
-    listener = Listener(place, "ours")
+    listener = Listener(place, "ours", ImportedFiles())
     reading, writing = os.pipe()
     client = place.connection()
     assert client is not None
@@ -234,7 +256,7 @@ def test_a_listener_with_a_run_at_work_does_not_close(place: warm_spark.Place) -
 
 @pytest.mark.parametrize("message", [b"", b"\n", b"[]\n", b"nonsense\n", b'{"fingerprint": "ours"}\n'])
 def test_a_listener_goes_on_after_what_is_not_a_request(place: warm_spark.Place, message: bytes) -> None:
-    listener = Listener(place, "ours")
+    listener = Listener(place, "ours", ImportedFiles())
     connection = place.connection()
     assert connection is not None
     connection.sendall(message)
