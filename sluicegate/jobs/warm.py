@@ -13,6 +13,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import resource
 import signal
 import socket
 import sys
@@ -36,6 +37,13 @@ PATIENCE = 5.0
 # Available memory below which it ends: the smaller of a gibibyte and a tenth of the machine's.
 SHORT_BYTES = 2**30
 SHORT_PART = 0.1
+
+# Part of the open files that this process may have, above which it ends: Spark keeps a connection to it, and a thread,
+# for each stream that called a function of it.
+FILES_PART = 0.5
+
+# Seconds within which the first run comes; without it, the command that started this process is gone.
+FIRST_RUN_SECONDS = 20.0
 
 # Line of /proc/meminfo with a size.
 _SIZE = re.compile(r"^(\w+): +(\d+) kB$", re.MULTILINE)
@@ -193,9 +201,9 @@ def _serve(listener: Listener, imported: ImportedFiles, settings: Settings, idle
     from sluicegate.jobs.warm_driver import WarmDriver
 
     driver = WarmDriver(settings, listener.close_when_idle)
-    idle_since = time.monotonic()
+    idle_since, patience = time.monotonic(), min(idle_seconds, FIRST_RUN_SECONDS)
     while True:
-        is_over = time.monotonic() - idle_since > idle_seconds or _is_short_of_memory()
+        is_over = time.monotonic() - idle_since > patience or _is_short_of_memory()
         if is_over and listener.closes():
             return
         try:
@@ -208,10 +216,16 @@ def _serve(listener: Listener, imported: ImportedFiles, settings: Settings, idle
         is_sound = driver.is_sound(code)
         imported.note()
         run.end(code)
-        if not is_sound:
+        if not is_sound or has_many_files():
             return
         listener.take_next()
-        idle_since = time.monotonic()
+        idle_since, patience = time.monotonic(), idle_seconds
+
+
+def has_many_files() -> bool:
+    """Whether this process has so many open files that a run may want for some."""
+    soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return len(os.listdir("/dev/fd")) > FILES_PART * soft_limit
 
 
 def _is_short_of_memory() -> bool:

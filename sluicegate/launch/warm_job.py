@@ -129,16 +129,24 @@ def _ask_a_new_one(
     except OSError as error:
         tell(f"no Spark can stay ready: {error}")
         return None
-    connection = _connected(place, process)
+    try:
+        connection = _connected(place, process)
+    except BaseException:  # Ctrl-C
+        _kill(process)
+        raise
     if connection is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        _kill(process)
         return None
     answer = _ask(connection, request)
     if not isinstance(answer, WarmJob):
         return None
     tell(f"Spark stays ready for the next run for {minutes:g} minutes; `sluicegate stop` ends it, --cold does without")
     return answer
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _ask(connection: socket.socket, request: Mapping[str, object]) -> WarmJob | str:

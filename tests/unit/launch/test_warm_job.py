@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import fcntl
+import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,6 +45,32 @@ def test_a_log_that_cannot_be_written_leaves_the_run_to_a_spark_of_its_own(
     settings = Settings.of(str(tmp_path / "lake"), str(tmp_path / "landing"), tmp_path / "pipelines", "local[2]")
     assert warm_job.start([], settings, {}, 1.0, lines.append) is None
     assert [line for line in lines if str(place.log) in line]
+
+
+def test_an_interrupted_start_leaves_no_process(
+    tmp_path: Path, place: warm_spark.Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    popen = subprocess.Popen
+
+    def start(_command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        started.append(popen([sys.executable, "-c", "import time; time.sleep(60)"], **options))
+        return started[0]
+
+    def interrupt(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("subprocess.Popen", start)
+    monkeypatch.setattr("time.sleep", interrupt)
+    settings = Settings.of(str(tmp_path / "lake"), str(tmp_path / "landing"), tmp_path / "pipelines", "local[2]")
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            warm_job.start([], settings, {}, 1.0, print)
+        monkeypatch.undo()
+        assert started[0].wait(timeout=5) == -signal.SIGKILL
+    finally:
+        started[0].kill()
+        started[0].wait()
 
 
 def test_nothing_is_stopped_where_none_listens(tmp_path: Path, place: warm_spark.Place) -> None:

@@ -311,6 +311,13 @@ def test_memory_is_not_short_where_the_system_does_not_say(text: str) -> None:
     assert not warm.is_short(text)
 
 
+@pytest.mark.parametrize(("missing", "many"), [(1, False), (0, False), (-1, True)])
+def test_files_are_many_from_FILES_PART_of_the_limit(missing: int, many: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resource.getrlimit", lambda _limit: (100, 1000))
+    monkeypatch.setattr("os.listdir", lambda _folder: ["file"] * (50 - missing))
+    assert warm.has_many_files() == many
+
+
 @pytest.mark.parametrize(("surplus", "arrives"), [(0, True), (1, False)])
 def test_a_message_of_more_than_LONGEST_MESSAGE_is_refused(surplus: int, arrives: bool) -> None:
     here, there = socket.socketpair()

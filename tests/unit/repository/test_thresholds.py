@@ -29,6 +29,7 @@ LOOKS = "how much people are shown; nothing is decided by it"
 SAMPLE = "of made-up data"
 
 CROSSED: dict[str, str] = {
+    "jobs.warm.FILES_PART": "tests/unit/launch/test_warm_spark.py::test_files_are_many_from_FILES_PART_of_the_limit",
     "jobs.warm.SHORT_BYTES": "tests/unit/launch/test_warm_spark.py::"
     "test_memory_is_short_below_SHORT_BYTES_and_SHORT_PART",
     "jobs.warm.SHORT_PART": "tests/unit/launch/test_warm_spark.py::"
@@ -332,6 +333,7 @@ EXEMPT = {
     "launch.warm_job.POLL_SECONDS": TIME,
     "launch.warm_spark.DEFAULT_MINUTES": TIME,
     "jobs.warm.PATIENCE": TIME,
+    "jobs.warm.FIRST_RUN_SECONDS": TIME,
     "jobs.warm.POLL_SECONDS": TIME,
     "tools.scaffold.render._WIDTH": LOOKS,
     "storage.concurrent.CONCURRENT_CALLS": "how many at a time; the results come in their order",
