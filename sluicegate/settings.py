@@ -6,10 +6,18 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sluicegate.errors import LakeUnsupported
+
 PACKAGE = Path(__file__).resolve().parent
 
 # Parent of spark_jobs/ and the warm-up's samples: beside the package in a checkout, inside it in a wheel.
 HOME = PACKAGE if (PACKAGE / "spark_jobs").is_dir() else PACKAGE.parent
+
+UNSUPPORTED_STORES = {
+    "abfs", "abfss", "adl", "cos", "dbfs", "ftp", "gcs", "gs", "hdfs", "http", "https", "obs", "oss", "sftp", "viewfs",
+    "wasb", "wasbs", "webhdfs",
+}  # fmt: skip
+"""Schemes of stores that people have data on, and that neither lake nor landing can be on."""
 
 SERVER = "sc://"
 """Beginning of the address of a Spark Connect server."""
@@ -79,8 +87,27 @@ class Settings:
         return self.arguments | {"master": "local[*]"}
 
 
+def demand_supported_store(address: str) -> None:
+    """Refuse an address by its scheme, before any request is made.
+
+    Raises:
+        LakeUnsupported: it is on a store that neither writers nor readers of landed files know yet.
+    """
+    scheme, separator, _ = address.partition("://")
+    if separator and scheme.lower() in UNSUPPORTED_STORES:
+        raise LakeUnsupported(
+            f"{scheme}:// is not supported yet: {address}",
+            hint="use a local folder, or S3 and stores that speak its protocol: s3://bucket/folder",
+        )
+
+
 def place(text: str) -> str:
-    """Normalise a URI (``s3a://``), make a path absolute: spark-submit and Airflow run in other folders."""
+    """Normalise a URI (``s3a://``), make a path absolute: spark-submit and Airflow run in other folders.
+
+    Raises:
+        LakeUnsupported: the store is not supported.
+    """
+    demand_supported_store(text)
     if text.startswith("s3://"):
         text = text.replace("s3://", "s3a://", 1)
     if "://" in text:

@@ -12,6 +12,7 @@ import stat
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from sluicegate.settings import demand_supported_store
 from sluicegate.storage import aws
 
 # Names of the modification time in fsspec's stores. Not "created": an object may be written again.
@@ -58,8 +59,10 @@ def opened(address: str) -> tuple[Any, str]:
     """Return the file system of a path or URI, and the path on it.
 
     Raises:
+        LakeUnsupported: the store is not supported.
         OSError: the store cannot be reached.
     """
+    demand_supported_store(address)
     import fsspec
 
     from sluicegate.storage import s3  # for a chained address, too: with the import it is known to fsspec
