@@ -120,7 +120,7 @@ def reader_options_page() -> Iterator[str]:
     yield table(["option", "formats", "default", "what it does"], sorted(_option_rows()))
     yield "### Without effect"
     names = ", ".join(f"{code(name)} ({', '.join(formats_of(name))})" for name in WITHOUT_EFFECT)
-    yield f"These are accepted, and change no value: {names}."
+    yield f"These change no column's value; with `singleVariantColumn` Spark itself parses values: {names}."
     yield "### Refused"
     fields = [name for name, reason in reader_options.REFUSED.items() if reason == FIELD and name in BRONZE_FIELDS]
     refused = [name for name in reader_options.REFUSED if name not in fields]
