@@ -12,7 +12,7 @@ import pytest
 
 from sluicegate.errors import QueryError
 from sluicegate.monitor import status
-from sluicegate.silver import verify as silver_verify
+from sluicegate.silver import verify_silver
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def test_a_key_is_as_its_other_records_make_it_once_one_that_was_set_aside_leave
 
 def wrong(spark: SparkSession, workspace: Workspace) -> list[str]:
     """What a verification finds wrong in silver."""
-    findings = silver_verify.prove(spark, workspace.definition, workspace.lake)
+    findings = verify_silver.prove(spark, workspace.definition, workspace.lake)
     return [str(finding) for finding in findings if finding.kind != "proved"]
 
 

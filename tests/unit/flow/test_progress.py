@@ -18,7 +18,6 @@ from sluicegate.flow import histories, source_changes
 from sluicegate.flow.model import Fingerprints, Flow, Progress
 from sluicegate.flow.policies import CopyPolicy, LedgerPolicy, Policy, QueryPolicy, RecordPolicy
 from sluicegate.flow.progress import progress
-from sluicegate.flow.several import several_progress
 from sluicegate.flow.streaming.delivery import Delivery
 from sluicegate.flow.table_report import TableReport
 from sluicegate.lake import layout, log, offsets, tables
@@ -92,7 +91,7 @@ def test_a_copy_waits_for_a_column_that_a_flow_may_make_and_for_no_other(tmp_pat
     for flows, kind in (({"late": None}, "blocked"), ({}, "whole")):
         folder = tmp_path / kind
         history = History(folder, policy=CopyPolicy(treated=frozenset({"name"}), makes=flows))
-        facts = {"userMetadata": json.dumps({log.METADATA: {several_progress.STREAMS: {"early": {}}}})}
+        facts = {"userMetadata": json.dumps({log.METADATA: {offsets.STREAMS: {"early": {}}}})}
         write_deltalake(history.source, ROWS, commit_properties=CommitProperties(custom_metadata=facts))
         assert history.now().kind == kind
 

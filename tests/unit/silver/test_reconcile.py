@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate.flow.report import TableReport
+from sluicegate.flow.table_report import TableReport
 from sluicegate.silver.reconcile import Reconciliation
 from tests.support.evaluators import evaluator
 

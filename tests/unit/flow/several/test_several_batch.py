@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from sluicegate.flow.model import Flow, Progress
-from sluicegate.flow.report import TableReport
 from sluicegate.flow.several.several_batch import StreamsBatch
+from sluicegate.flow.table_report import TableReport
 
 pytestmark = pytest.mark.unit
 
