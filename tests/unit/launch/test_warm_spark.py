@@ -80,7 +80,7 @@ def test_a_folder_longer_than_LONGEST_FOLDER_is_refused(
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     if fits:
-        Listener(warm_spark.Place.of("/a/lake"), "ours")
+        Listener(warm_spark.Place.of("/a/lake"), "ours", warm.ImportedFiles())
     else:
         with pytest.raises(OSError, match="too long"):
             warm_spark.Place.of("/a/lake")
