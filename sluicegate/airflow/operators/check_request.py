@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 
 from sluicegate.airflow.connections import with_store
+from sluicegate.airflow.reporting.failure_reason import keeping_reason
 from sluicegate.airflow.run_request import failure, request_of
 from sluicegate.definition import LAYERS, load
 from sluicegate.errors import SluicegateError, UserError
@@ -48,6 +49,7 @@ class CheckRequest(ApprovalOperator):
         self.pipeline = pipeline
         self.settings = settings
 
+    @keeping_reason
     @with_store
     def execute(self, context: Context) -> Any:
         """Check the request, and ask for approval of a full refresh.

@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from sluicegate.airflow.connections import with_store
 from sluicegate.airflow.operators.submit import alone
 from sluicegate.airflow.reporting import metrics
+from sluicegate.airflow.reporting.failure_reason import keeping_reason
 from sluicegate.airflow.run_request import failure, request_of, who
 from sluicegate.definition import LAYERS, load
 from sluicegate.errors import SluicegateError
@@ -51,6 +52,7 @@ class Account(BaseOperator):
         self.pipeline = pipeline
         self.settings = settings
 
+    @keeping_reason
     @with_store
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Read all tables, while no other run changes them.

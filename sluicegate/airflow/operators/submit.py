@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -28,7 +29,8 @@ from sluicegate.airflow.connections import environment, with_store
 from sluicegate.airflow.dags.arguments import pool_of_jobs
 from sluicegate.airflow.operators.links import SparkUI, is_address
 from sluicegate.airflow.reporting import metrics, openlineage
-from sluicegate.airflow.run_request import failure, request_of, who
+from sluicegate.airflow.reporting.failure_reason import keeping_reason
+from sluicegate.airflow.run_request import failure, raisable, request_of, who
 from sluicegate.channel import Channel
 from sluicegate.definition import LAYERS, load
 from sluicegate.errors import DamagedTable, SluicegateError, UserError
@@ -106,6 +108,7 @@ class SluicegateJob(SparkSubmitOperator):
         except SluicegateError:  # which the task says; the DAG is to be seen all the same
             return {}
 
+    @keeping_reason
     @with_store
     def execute(self, context: Context) -> dict[str, Any] | list[dict[str, Any]] | None:  # type: ignore[override]
         """Run the job.
@@ -358,11 +361,12 @@ class SluicegateJob(SparkSubmitOperator):
         error = self._said.error
         if error is not None and error.exit_code == code:
             return failure(error)
-        ended = f"the {self.layer} job of {self.pipeline} ended with exit code {code}"
+        ended = f"the {self.layer} job of {self.pipeline} {_ending(code)}"
+        facts = {"message": ended}
         if error is not None:  # and was then killed: a retry need not end the same way
-            return AirflowException(f"{ended}, after this:\n{error.for_people()}")
+            return raisable(f"{ended}, after this:\n{error.for_people()}", facts, final=False)
         output = "".join(f"\n    {line}" for line in self._tail)
-        return AirflowException(f"{ended}; its last output:{output}")
+        return raisable(f"{ended}; its last output:{output}", facts, final=False)
 
     def on_kill(self) -> None:
         """Kill the JVM and the Python that it started; the hook would leave the latter at work, holding the lock."""
@@ -378,6 +382,13 @@ class SluicegateJob(SparkSubmitOperator):
         for child in children:
             with suppress(psutil.NoSuchProcess):
                 child.kill()
+
+
+def _ending(code: int) -> str:
+    """Words for an exit code that no job of ours ends with by itself; a shell says 128 and the signal."""
+    if code in (-signal.SIGKILL, 128 + signal.SIGKILL):
+        return "was killed (SIGKILL), most often for want of memory"
+    return f"ended with exit code {code}"
 
 
 def _variable(conn_id: str) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.listeners import hookimpl
 
 from sluicegate.airflow.markdown import plain
+from sluicegate.airflow.reporting.failure_reason import REASON
 from sluicegate.console import files
 from sluicegate.escapes import escaped
 from sluicegate.flow.report import RunReport, accounted
@@ -40,16 +41,16 @@ _KINDS = {"check_request": "CheckRequest", "wait_for_files": "LandedFilesSensor"
 @hookimpl
 def on_dag_run_success(dag_run: DagRun, msg: str) -> None:
     """Write the note of a run that went well."""
-    _write(dag_run)
+    _write(dag_run, _no_failures)
 
 
 @hookimpl
 def on_dag_run_failed(dag_run: DagRun, msg: str) -> None:
-    """Write the note of a run that failed: what it did until then."""
-    _write(dag_run)
+    """Write the note of a run that failed: where and why, and what it did until then."""
+    _write(dag_run, _failures)
 
 
-def _write(run: DagRun) -> None:
+def _write(run: DagRun, failures_of: Callable[[DagRun], Mapping[str, str]]) -> None:
     dag = run.get_dag()
     kinds = {task.task_id: task.task_type for task in dag.tasks}
     mistaken = "DefinitionMistakes" in kinds.values()
@@ -59,7 +60,7 @@ def _write(run: DagRun) -> None:
     if mistaken:
         text = note_of_mistakes(results, kinds, dag.description or "")
     else:
-        text = note(results, kinds)
+        text = note(results, kinds, failures_of(run))
     if text:
         if run.clear_number:
             run.note = continued(text, run.note or "")
@@ -77,7 +78,7 @@ def note_of_mistakes(results: Mapping[str, Any], tasks: Iterable[str], mistakes:
     """
     # The operators of the DAG as it was before, by the tasks that it keeps.
     kinds = {task: _KINDS.get(task, "SluicegateJob") for task in tasks}
-    until_then = note(results, kinds) or f"{BEGINS}did nothing**"
+    until_then = note(results, kinds, {}) or f"{BEGINS}did nothing**"
     return _short([*until_then.splitlines(), "", f"The definition has mistakes. {plain(mistakes)}"])
 
 
@@ -101,38 +102,95 @@ def continued(text: str, before: str) -> str:
 
 def _results(run: DagRun) -> Iterator[tuple[str, Any]]:
     """Results (XCom) of a run's tasks, read by the session that has the run."""
-    from airflow.models.xcom import XCOM_RETURN_KEY, XComModel
+    from airflow.models.xcom import XCOM_RETURN_KEY
+
+    return _left_by_tasks(run, XCOM_RETURN_KEY)
+
+
+def _left_by_tasks(run: DagRun, key: str) -> Iterator[tuple[str, Any]]:
+    from airflow.models.xcom import XComModel
     from sqlalchemy import select
     from sqlalchemy.orm import object_session
 
     session = object_session(run)
     if session is None:
         return
-    of_run = (XComModel.dag_id == run.dag_id, XComModel.run_id == run.run_id, XComModel.key == XCOM_RETURN_KEY)
+    of_run = (XComModel.dag_id == run.dag_id, XComModel.run_id == run.run_id, XComModel.key == key)
     for result in session.scalars(select(XComModel).where(*of_run)):
         yield result.task_id, XComModel.deserialize_value(result)
 
 
-def note(results: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
-    """Note of a run in Markdown; empty if there is nothing to report.
+def _no_failures(_run: DagRun) -> Mapping[str, str]:
+    return {}
+
+
+def _failures(run: DagRun) -> Mapping[str, str]:
+    """Reason of each failed task of a run; empty if it left none, as where its process was killed."""
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.state import TaskInstanceState
+    from sqlalchemy import select
+    from sqlalchemy.orm import object_session
+
+    session = object_session(run)
+    if session is None:
+        return {}
+    of_run = (TaskInstance.dag_id == run.dag_id, TaskInstance.run_id == run.run_id)
+    failed = select(TaskInstance.task_id).where(*of_run, TaskInstance.state == TaskInstanceState.FAILED)
+    reasons = dict(_left_by_tasks(run, REASON))
+    return {task: str(reasons.get(task, "")) for task in session.scalars(failed)}
+
+
+def note(results: Mapping[str, Any], kinds: Mapping[str, str], failures: Mapping[str, str]) -> str:
+    """Note of a run in Markdown, its outcome first; empty if there is nothing to report.
 
     Args:
         results: results of the tasks that have ended.
         kinds: operator of each task, in the order of the DAG.
+        failures: reason of each failed task.
     """
+    request = ""
     lines: list[str] = []
     for task, kind in kinds.items():
-        if task in results and kind in _LINES:
+        if task not in results:
+            continue
+        if kind == "CheckRequest":
+            request = _of_request(results[task])
+        elif kind in _LINES:
             lines += _LINES[kind](results[task])
-    if not lines or not lines[0].startswith(BEGINS):
+    first_failed = next((task for task in kinds if task in failures), None)
+    if first_failed is not None:
+        return _short([*_of_failure(first_failed, failures[first_failed], request), *lines])
+    if not request:
         return ""
-    return _short(lines)
+    return _short([f"{BEGINS}{request}{_unread(results, kinds)}**\n", *lines])
 
 
-def _of_request(result: Any) -> list[str]:
+def _of_failure(task: str, reason: str, request: str) -> list[str]:
+    """Lines on the first task that failed, and on what was requested of the run."""
+    sentence = f"failed in {task}"
+    if reason:
+        if len(reason) > LONGEST_LINE:
+            reason = f"{reason[: LONGEST_LINE - 1]}…"
+        sentence = f"{sentence}: {plain(reason)}"
+    lines = [f"{BEGINS}{sentence}**\n"]
+    if request:
+        lines.append(f"Requested: it {request}\n")
+    return lines
+
+
+def _unread(results: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
+    """Words on the files that could not be read, which Airflow shows with the request; empty if all were."""
+    tables = [table for task, kind in kinds.items() if kind == "Account" for table in results.get(task) or ()]
+    count = sum(table.get("failed files", 0) for table in tables)
+    if not count:
+        return ""
+    return f"; {files(count)} could not be read"
+
+
+def _of_request(result: Any) -> str:
     if not result:
-        return []
-    return [f"{BEGINS}{plain(_answered(result))}**\n"]
+        return ""
+    return plain(_answered(result))
 
 
 def _of_sensor(result: Any) -> list[str]:
@@ -159,7 +217,6 @@ def _of_reconciliation(tables: Any) -> list[str]:
 
 # Lines of the note on a task's result, by its operator.
 _LINES: Mapping[str, Callable[[Any], list[str]]] = {
-    "CheckRequest": _of_request,
     "LandedFilesSensor": _of_sensor,
     "SluicegateJob": _of_jobs,
     "Account": _of_reconciliation,

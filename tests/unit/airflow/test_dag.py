@@ -764,11 +764,12 @@ def test_a_job_of_all_layers_that_fails_leaves_the_reports_before(
     in_one_task(heartbeats)
     with pytest.raises(AirflowFailException, match=r"a\.json is not JSON"):
         run(submit(f"{reported('bronze')}\n{sent(ERROR, FAILED)}\nexit 2", "run"))
-    assert stored == [("return_value", [report_of("bronze")])]
+    reason = ("failure", "recordings_bronze: a.json is not JSON")
+    assert stored == [("return_value", [report_of("bronze")]), reason]
     stored.clear()
     with pytest.raises(AirflowFailException, match=r"a\.json is not JSON"):
         run(submit(f"{sent(ERROR, FAILED)}\nexit 2", "run"))
-    assert stored == []
+    assert stored == [reason]
 
 
 @pytest.mark.parametrize(("exit_code", "again"), [(2, False), (3, False), (1, True)])
@@ -818,10 +819,10 @@ def test_an_error_is_final_only_if_the_job_ended_with_it(
 ) -> None:
     from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-    with pytest.raises(AirflowException, match=r"exit code -9, after this:\n.*a\.json is not JSON") as raised:
+    with pytest.raises(AirflowException, match=r"killed \(SIGKILL\).*, after this:\n.*a\.json is not JSON") as raised:
         run(submit(f"{sent(ERROR, FAILED)}\nkill -9 $$"))
     assert not isinstance(raised.value, AirflowFailException)
-    with pytest.raises(AirflowException, match=r"exit code -9; its last output") as raised:
+    with pytest.raises(AirflowException, match=r"killed \(SIGKILL\).*; its last output") as raised:
         run(submit(f"echo {shlex.quote(f'{ERROR} {json.dumps(FAILED)}')}\nkill -9 $$"))
     assert not isinstance(raised.value, AirflowFailException)
 
@@ -840,7 +841,8 @@ def test_a_job_that_dies_is_told_with_its_last_words(submit: Callable[[str], Slu
     with pytest.raises(AirflowException) as raised:
         run(submit("echo out of memory\nkill -9 $$"))
     assert str(raised.value) == (
-        "the bronze job of heart_rate ended with exit code -9; its last output:\n    out of memory"
+        "the bronze job of heart_rate was killed (SIGKILL), most often for want of memory; its last output:\n"
+        "    out of memory"
     )
 
 

@@ -24,10 +24,10 @@ KINDS = {
 ASKED = "ingests new data and reprocesses [2020-01-01 00:00:00, 2020-01-02 00:00:00) in silver, and gold follows"
 
 
-def told(results: dict[str, Any]) -> list[str]:
+def told(results: dict[str, Any], **failures: str) -> list[str]:
     from sluicegate.airflow.reporting.run_note import note
 
-    return note(results, KINDS).splitlines()
+    return note(results, KINDS, failures).splitlines()
 
 
 def silver(*tables: TableReport) -> dict[str, Any]:
@@ -71,9 +71,67 @@ def test_a_task_of_all_layers_tells_of_each(monkeypatch: pytest.MonkeyPatch) -> 
     assert [line.split()[2] for line in layered[2:]] == ["of_bronze", "of_silver"]
 
 
-def test_a_run_that_failed_says_what_it_was_for() -> None:
-    assert told({"check_request": "ingests new data"}) == ["**This run ingests new data**"]
+def test_a_run_that_failed_begins_with_where_and_why_and_says_what_was_requested() -> None:
+    asked = {"check_request": "ingests new data"}
+    why = "recordings_enriched: 12 of 1,500 rows broke known_patient"
+    table = TableReport("patients", "bronze", "written", read=2, written=2)
+    found = told({**asked, "bronze": silver(table)}, silver=why)
+    assert found[:3] == [f"**This run failed in silver: {why}**", "", "Requested: it ingests new data"]
+    assert found[4].startswith("- bronze patients 2 read")
+    assert told(asked, bronze="") == ["**This run failed in bronze**", "", "Requested: it ingests new data"]
+    assert told({}, check_request="unknown table x") == ["**This run failed in check_request: unknown table x**"]
+    assert told(asked, account="late", gold="broken")[0] == "**This run failed in gold: broken**", (
+        "the first of the DAG"
+    )
+    assert told(asked) == ["**This run ingests new data**"]
     assert told({}) == []
+
+
+def test_the_reason_of_a_failure_adds_no_line_and_no_link_and_leaves_room_for_the_rest() -> None:
+    found = told(
+        {"check_request": ASKED, "silver": silver(TableReport("s", "silver", "written", read=5))}, gold=HOSTILE
+    )
+    assert found[0].startswith("**This run failed in gold: a")
+    assert found[2] == f"Requested: it {ASKED}"
+    assert found[4].startswith("- silver s 5 read")
+    for link in LINKS:
+        [line, *_] = told({}, gold=f"{link} {'x' * 2000}")
+        assert not re.search(r"\]\(|<|@|://|www\.", re.sub("`[^`]*`", "", line), re.IGNORECASE)
+        assert len(line) < 500
+
+
+def test_a_task_leaves_the_reason_of_its_failure_and_fails_as_it_did() -> None:
+    from airflow.sdk.exceptions import AirflowException, AirflowSkipException
+
+    from sluicegate.airflow.reporting.failure_reason import REASON, keeping_reason
+    from sluicegate.airflow.run_request import failure
+    from sluicegate.errors import UserError, Where
+
+    class Instance:
+        def __init__(self) -> None:
+            self.pushed: dict[str, str] = {}
+
+        def xcom_push(self, key: str, value: str) -> None:
+            self.pushed[key] = value
+
+    def of(error: Exception) -> dict[str, str]:
+        @keeping_reason
+        def execute(_task: None, _context: dict[str, Any]) -> None:
+            raise error
+
+        instance = Instance()
+        with pytest.raises(type(error)) as raised:
+            execute(None, {"ti": instance})
+        assert raised.value is error
+        return instance.pushed
+
+    assert of(failure(UserError("no such day", where=Where(table="t")))) == {REASON: "t: no such day"}
+    assert of(failure(UserError("t has no such day", where=Where(table="t")))) == {REASON: "t has no such day"}
+    assert of(AirflowException("the job ended with exit code -9; its last output:\n    x")) == {
+        REASON: "the job ended with exit code -9; its last output:"
+    }
+    assert of(AirflowSkipException("nothing to do")) == {}
+    assert of(ValueError("of a program")) == {}
 
 
 @pytest.mark.parametrize(("chosen", "word"), [("Approve", "approved"), ("Reject", "rejected")])
@@ -93,7 +151,9 @@ def test_a_note_counts_the_files_that_are_in_no_table() -> None:
     account = [
         {"table": "a", "failed files": 6, "skipped files": 1}, {"table": "b", "failed files": 1}, {"table": "c"},
     ]  # fmt: skip
-    assert told({"check_request": ASKED, "account": account})[2:] == [
+    found = told({"check_request": ASKED, "account": account})
+    assert found[0] == f"**This run {ASKED}; 7 files could not be read**"
+    assert found[2:] == [
         "- a: 6 files could not be read",
         "- a: 1 file skipped, in no table until a `sluicegate reload`",
         "- b: 1 file could not be read",

@@ -1,0 +1,47 @@
+"""Reason of a failed task in one sentence, which the run's note begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from airflow.sdk.exceptions import AirflowException, AirflowSkipException
+
+from sluicegate.airflow.reporting.task_alerts import FACTS
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+REASON = "failure"
+"""Key under which a task that fails leaves its reason (XCom)."""
+
+Execute = TypeVar("Execute", bound=Callable[..., Any])
+
+
+def keeping_reason(execute: Execute) -> Execute:
+    """Have a task that fails leave its reason for the note of the run, and fail as it did."""
+
+    @wraps(execute)
+    def executed(task: Any, context: Context) -> Any:
+        try:
+            return execute(task, context)
+        except AirflowSkipException:
+            raise
+        except AirflowException as error:
+            with suppress(Exception):  # the error of the task is the one to show
+                context["ti"].xcom_push(REASON, reason_of(error))
+            raise
+
+    return cast(Execute, executed)
+
+
+def reason_of(error: AirflowException) -> str:
+    """Return the table and the message of an error of ours; of another one the first line."""
+    facts = getattr(error, FACTS, None) or {}
+    message = str(facts.get("message") or str(error).partition("\n")[0])
+    table = facts.get("table")
+    if table and table not in message:
+        return f"{table}: {message}"
+    return message
