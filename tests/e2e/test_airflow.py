@@ -48,15 +48,17 @@ def until(look: Callable[[], Any], tell: Callable[[], Any] = str, seconds: float
 
 def asked(airflow: LocalAirflow, method: str, path: str, body: Any) -> Any:
     """What Airflow answers once it can: 503 and 500 say that another of its processes writes to SQLite, 409 that the
-    backfill before this one has not ended yet, and one of 422 that a DAG was given a schedule a moment ago.
+    backfill before this one has not ended yet, and two of 422 that a DAG was given a schedule a moment ago: Airflow's
+    server still has the former one.
     """
+    outdated = ("non-periodic schedule", "No runs to create")
 
     def answer() -> Any:
         try:
             return (airflow.call(method, path, body),)
         except urllib.error.HTTPError as error:
             said = error.read().decode()
-            if error.code not in (409, 500, 503) and "non-periodic schedule" not in said:
+            if error.code not in (409, 500, 503) and not any(words in said for words in outdated):
                 error.add_note(said)
                 raise
             return None
