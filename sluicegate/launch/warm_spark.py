@@ -33,12 +33,14 @@ MINUTES = "SLUICEGATE_WARM"
 # Minutes without the variable.
 DEFAULT_MINUTES = 10.0
 
-# Variables of terminals, shells and logins, by their whole names where others may begin so, as HISTORY_DAYS does.
+# Variables of terminals, shells, logins and make, and the minutes, by their whole names where others may begin so, as
+# HISTORY_DAYS does.
 # No job depends on them, and each window has others.
 _OF_TERMINALS = re.compile(
     r"_|PWD|OLDPWD|SHLVL|PS\d|LINES|COLUMNS|COLORTERM|LS_COLORS|WINDOWID|STY|DISPLAY|WAYLAND_DISPLAY|GPG_TTY"
     r"|TERM|TERM_PROGRAM|TERM_PROGRAM_VERSION|TERM_SESSION_ID|TERMINAL_EMULATOR|TERMCAP|TERMINFO|TMUX|TMUX_PANE"
     r"|SSH_(CLIENT|CONNECTION|TTY|AUTH_SOCK|AGENT_PID|ASKPASS)|DBUS_SESSION_BUS_(ADDRESS|PID)|PROMPT_COMMAND"
+    r"|MAKEFLAGS|MAKELEVEL|MAKEOVERRIDES|MAKE_TERM(OUT|ERR)|MFLAGS|SLUICEGATE_WARM"
     r"|HIST(FILE|SIZE|FILESIZE|CONTROL|IGNORE|TIMEFORMAT)|(SUDO|XDG_SESSION|VTE|KONSOLE|ITERM|VSCODE|GNOME_TERMINAL)_\w+"
 )
 

@@ -109,6 +109,8 @@ def test_the_fingerprint_follows_what_a_spark_cannot_change(
     former = warm_spark.fingerprint(settings)
     monkeypatch.setenv("TERM_SESSION_ID", "of another window")
     monkeypatch.setenv("OLDPWD", "/elsewhere")
+    monkeypatch.setenv("MAKELEVEL", "1")
+    monkeypatch.setenv(warm_spark.MINUTES, "3")
     assert warm_spark.fingerprint(settings) == former
     with monkeypatch.context() as patch:
         patch.setenv("AWS_REGION", "eu-north-1")
