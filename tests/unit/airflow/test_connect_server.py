@@ -138,7 +138,7 @@ def test_a_job_on_a_server_that_fails_or_is_killed(job: Callable[[str], Any], mo
         time.sleep(0.05)
     made.on_kill()
     thread.join(timeout=30)
-    assert "exit code -9" in str(failed[0])
+    assert "was killed (SIGKILL)" in str(failed[0])
 
 
 def test_a_job_that_looks_into_its_jvm_has_one_beside_the_task(
