@@ -30,7 +30,7 @@ from sluicegate.airflow.dags.arguments import pool_of_jobs
 from sluicegate.airflow.operators.links import SparkUI, is_address
 from sluicegate.airflow.reporting import metrics, openlineage
 from sluicegate.airflow.reporting.failure_reason import keeping_reason
-from sluicegate.airflow.run_request import failure, raisable, request_of, who
+from sluicegate.airflow.run_request import failure, request_of, who
 from sluicegate.channel import Channel
 from sluicegate.definition import LAYERS, load
 from sluicegate.errors import DamagedTable, SluicegateError, UserError
@@ -362,11 +362,10 @@ class SluicegateJob(SparkSubmitOperator):
         if error is not None and error.exit_code == code:
             return failure(error)
         ended = f"the {self.layer} job of {self.pipeline} {_ending(code)}"
-        facts = {"message": ended}
         if error is not None:  # and was then killed: a retry need not end the same way
-            return raisable(f"{ended}, after this:\n{error.for_people()}", facts, final=False)
+            return AirflowException(f"{ended}, after this:\n{error.for_people()}")
         output = "".join(f"\n    {line}" for line in self._tail)
-        return raisable(f"{ended}; its last output:{output}", facts, final=False)
+        return AirflowException(f"{ended}; its last output:{output}")
 
     def on_kill(self) -> None:
         """Kill the JVM and the Python that it started; the hook would leave the latter at work, holding the lock."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
-from sluicegate.airflow.reporting.task_alerts import FACTS
+from sluicegate.airflow.reporting.task_alerts import FACTS, first_sentence
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -38,9 +38,9 @@ def keeping_reason(execute: Execute) -> Execute:
 
 
 def reason_of(error: AirflowException) -> str:
-    """Return the table and the message of an error of ours; of another one the first line."""
-    facts = getattr(error, FACTS, None) or {}
-    message = str(facts.get("message") or str(error).partition("\n")[0])
+    """Return the table and the message of an error of ours; of another one the first sentence."""
+    facts = getattr(error, FACTS, {})
+    message = str(facts.get("message") or first_sentence(str(error).strip() or type(error).__name__))
     table = facts.get("table")
     if table and table not in message:
         return f"{table}: {message}"

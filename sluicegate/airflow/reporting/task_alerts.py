@@ -25,6 +25,14 @@ LOST = "the task ended without a report: it was killed, its worker was lost, or 
 """Sentence about a task that could not say what its error was."""
 
 
+def first_sentence(text: str) -> str:
+    """Return the first line of an error's text; a heading alone says nothing, so the line below it belongs to it."""
+    first, *more = [line.strip() for line in text.splitlines()]
+    if first.endswith(":") and more:
+        return f"{first} {more[0]}"
+    return first
+
+
 @dataclass(frozen=True)
 class TaskError:
     """An error of a task, for the templates of a notifier: ``{{ error.sentence }}``.
@@ -56,14 +64,8 @@ class TaskError:
             whole = str(exception).strip() or type(exception).__name__
         text = escaped(whole, keep="\n")
         facts: Mapping[str, Any] = getattr(exception, FACTS, {})
-        # A heading alone says nothing: the first of what stands below it belongs to it.
-        first, *more = [line.strip() for line in text.splitlines()]
-        if first.endswith(":") and more:
-            sentence = f"{first} {more[0]}"
-        else:
-            sentence = first
         return cls(
-            sentence=escaped(facts.get("message") or "") or sentence,
+            sentence=escaped(facts.get("message") or "") or first_sentence(text),
             code=facts.get("code", ""),
             help=escaped(facts.get("hint", "")),
             text=text,

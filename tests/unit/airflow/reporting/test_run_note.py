@@ -128,8 +128,12 @@ def test_a_task_leaves_the_reason_of_its_failure_and_fails_as_it_did() -> None:
     assert of(failure(UserError("no such day", where=Where(table="t")))) == {REASON: "t: no such day"}
     assert of(failure(UserError("t has no such day", where=Where(table="t")))) == {REASON: "t has no such day"}
     assert of(AirflowException("the job ended with exit code -9; its last output:\n    x")) == {
-        REASON: "the job ended with exit code -9; its last output:"
+        REASON: "the job ended with exit code -9; its last output: x"
     }
+    assert of(AirflowException("reconciliation failed:\n  t: a row is lost")) == {
+        REASON: "reconciliation failed: t: a row is lost"
+    }
+    assert of(AirflowException("")) == {REASON: "AirflowException"}
     assert of(AirflowSkipException("nothing to do")) == {}
     assert of(ValueError("of a program")) == {}
 
