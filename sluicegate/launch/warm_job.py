@@ -75,8 +75,10 @@ class WarmJob:
             message, _ = warm_spark.receive(self._connection)
         except (OSError, ValueError):
             message = {}
-        code = message.get("code", -9)
-        return code if isinstance(code, int) else -9
+        code = message.get("code")
+        if isinstance(code, int):
+            return code
+        return -signal.SIGKILL
 
 
 def start(
@@ -170,7 +172,8 @@ def _ask(connection: socket.socket, request: Mapping[str, object]) -> WarmJob | 
 
 
 def _start(place: warm_spark.Place, fingerprint: str, settings: Settings, minutes: float) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "sluicegate.jobs.warm", settings.lake, settings.landing, settings.master]
+    # -P: files of the working folder are no modules of it, as they are none of a job by spark-submit.
+    command = [sys.executable, "-P", "-m", "sluicegate.jobs.warm", settings.lake, settings.landing, settings.master]
     variables = {name: text for name, text in spark_submit.submit_env("run").items() if name not in OF_PYSPARK_SHELLS}
     log = os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:

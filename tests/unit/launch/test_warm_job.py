@@ -98,3 +98,18 @@ def test_stop_says_that_the_folder_is_open_to_others(tmp_path: Path, place: warm
     place.folder.chmod(0o777)
     with pytest.raises(UserError, match="by others"):
         warm_job.stop(str(tmp_path / "lake"))
+
+
+def test_a_file_of_the_working_folder_is_no_module_of_the_spark_that_stays_ready(
+    short_temporary_folder: Path, place: warm_spark.Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may land a file beside a run's data must not run code in it; here it ends as another has the lock."""
+    monkeypatch.setenv("TMPDIR", str(short_temporary_folder))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "queue.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w').close()\n")
+    settings = Settings.of(str(tmp_path / "lake"), str(tmp_path / "landing"), tmp_path / "pipelines", "local[2]")
+    with place.lock.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert warm_job.start([], settings, {}, 1.0, print) is None
+    assert not (tmp_path / "imported").exists()
+    assert place.log.read_text() == ""
