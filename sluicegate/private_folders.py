@@ -68,12 +68,25 @@ def remove_left() -> None:
                 _remove_if_left(entry.path)
 
 
+def is_private(folder: str | Path) -> bool:
+    """Return whether a folder is this user's and closed to others; not a link, which others could point elsewhere."""
+    facts = _facts_of_ours(folder)
+    return facts is not None and not facts.st_mode & 0o077
+
+
 def _is_ours(folder: str) -> bool:
+    return _facts_of_ours(folder) is not None
+
+
+def _facts_of_ours(folder: str | Path) -> os.stat_result | None:
+    """Return the facts of a folder, not of a link to one; None if it is not there or another user's."""
     try:
         facts = os.lstat(folder)
     except OSError:
-        return False
-    return stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid()
+        return None
+    if stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid():
+        return facts
+    return None
 
 
 def _remove_if_left(folder: str) -> None:

@@ -207,7 +207,7 @@ def of_entries(lake: layout.Lake, name: str, entries: pa.Table, since: int, open
     if opened[lake.archive(name)].delta is not None:
         away = archive.among(lake, name, ledger, entries)
     moved_away: set[str] = set()
-    if pc.any(pc.equal(entries["action"], "skip")).as_py():
+    if pc.any(pc.equal(entries["action"], on_record.SKIP)).as_py():
         moved_away = on_record.moved_away(ledger)
     return _statuses(entries, became, archive.ARCHIVE.empty_table() if away is None else away, moved_away)
 

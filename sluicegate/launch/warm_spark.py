@@ -13,7 +13,6 @@ import json
 import os
 import re
 import socket
-import stat
 import struct
 import sys
 import tempfile
@@ -23,9 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sluicegate.errors import UserError
+from sluicegate.private_folders import is_private
 from sluicegate.settings import PACKAGE, Settings
-from sluicegate.spark import jars, java, spark_submit
-from sluicegate.storage import aws
+from sluicegate.spark import java, spark_submit
 
 MINUTES = "SLUICEGATE_WARM"
 """Variable with the minutes for which a Spark stays ready after a run; 0 for none."""
@@ -33,9 +32,8 @@ MINUTES = "SLUICEGATE_WARM"
 # Minutes without the variable.
 DEFAULT_MINUTES = 10.0
 
-# Variables of terminals, shells, logins and make, and the minutes, by their whole names where others may begin so, as
-# HISTORY_DAYS does.
-# No job depends on them, and each window has others.
+# Variables of terminals, shells, logins and make, and the minutes. No job depends on them, and each window has others.
+# By their whole names, where variables of a job may begin so, as HISTORY_DAYS does.
 _OF_TERMINALS = re.compile(
     r"_|PWD|OLDPWD|SHLVL|PS\d|LINES|COLUMNS|COLORTERM|LS_COLORS|WINDOWID|STY|DISPLAY|WAYLAND_DISPLAY|GPG_TTY"
     r"|TERM|TERM_PROGRAM|TERM_PROGRAM_VERSION|TERM_SESSION_ID|TERMINAL_EMULATOR|TERMCAP|TERMINFO|TMUX|TMUX_PANE"
@@ -121,25 +119,16 @@ class Place:
 def _private_folder() -> Path:
     folder = Path(tempfile.gettempdir()) / f"sluicegate-warm-{os.getuid()}"
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    if runtime and _is_private(Path(runtime)):
+    if runtime and is_private(runtime):
         folder = Path(runtime) / "sluicegate"
     if len(os.fsencode(folder)) > LONGEST_FOLDER:
         raise OSError(
             f"{folder} is too long for the address of a socket; set XDG_RUNTIME_DIR or TMPDIR to a shorter one"
         )
     folder.mkdir(mode=0o700, exist_ok=True)
-    if not _is_private(folder):
+    if not is_private(folder):
         raise PermissionError(f"{folder} can be written to by others")
     return folder
-
-
-def _is_private(folder: Path) -> bool:
-    """Whether a folder is this user's and closed to others; not a link, which others could point elsewhere."""
-    try:
-        facts = os.lstat(folder)
-    except OSError:
-        return False
-    return stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid() and not facts.st_mode & 0o077
 
 
 def is_of_this_user(peer: socket.socket) -> bool:
@@ -181,16 +170,16 @@ def can_serve(job: str, settings: Settings) -> bool:
 
 def fingerprint(settings: Settings) -> str:
     """Hash of all that a Spark cannot change once it has started; runs of another one need another Spark."""
-    variables = spark_submit.submit_env("run")
+    variables, conf = spark_submit.submit_env("run"), spark_submit.job_conf("run", settings)
     facts = {
         "python": sys.executable,
         "folder": [os.getcwd(), *_identity(Path.cwd())],
         "files": [_umask(), os.getegid()],
         "master": settings.master,
-        "settings": spark_submit.job_conf("run", settings),
+        "settings": conf,
         "environment": {name: variables[name] for name in sorted(variables) if not _OF_TERMINALS.fullmatch(name)},
         "code": list(_stats(_code())),
-        "jars": list(_stats(_jars(settings))),
+        "jars": list(_stats(map(Path, conf["spark.driver.extraClassPath"].split(os.pathsep)))),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
@@ -212,11 +201,6 @@ def _code() -> Iterator[Path]:
     yield from PACKAGE.rglob("*.py")
     yield spark_submit.job_file("run")
     yield java.spark_home().parent  # whose time changes when packages are installed or removed
-
-
-def _jars(settings: Settings) -> list[Path]:
-    on_s3 = aws.on_s3(settings.lake) or aws.on_s3(settings.landing)
-    return jars.found(s3=on_s3)
 
 
 def _stats(files: Iterable[Path]) -> Iterator[tuple[str, int, int]]:
