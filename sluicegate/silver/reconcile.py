@@ -165,7 +165,7 @@ class Reconciliation:
         if exact:
             most_rows = read
         if not self.evaluator.many and self.sums["rows"] > most_rows:
-            raise self._fan_out(rows, maker, most_rows)
+            self._demand_one_row_each(rows, maker, most_rows)
         if records > read or (exact and records != read):
             of_source = ""
             if self.evaluator.table.several:
@@ -176,12 +176,14 @@ class Reconciliation:
                 hint="please report this: nothing was written, so nothing is lost",
             )
 
-    def _fan_out(self, rows: DataFrame, maker: SilverTable | SilverFlow, records: int) -> SluicegateError:
-        """Return the error for records that gave several rows, with an example."""
+    def _demand_one_row_each(self, rows: DataFrame, maker: SilverTable | SilverFlow, records: int) -> None:
+        """Raise an error with an example if a record gave several rows."""
         name, example = self.evaluator.name, self._of_one_record(rows)
+        if example is None:
+            return
         if example["holders"] > 1:
-            return self._ambiguous(example)
-        return FanOut(
+            raise self._ambiguous(example)
+        raise FanOut(
             f"the query of {name} returns {self.sums['rows']:,} rows for {records:,} records",
             where=Where(table=name, file=maker.sql_file),
             cause=f"record {example['_chunk']}/{example['_pos']} gave {example['count']} rows",
@@ -189,13 +191,13 @@ class Reconciliation:
             "if a record should give several rows, set `rows: many`",
         )
 
-    def _of_one_record(self, rows: DataFrame) -> Row:
-        """Return a record with several rows: identity, ``count``, and the number of stored rows with its key."""
+    def _of_one_record(self, rows: DataFrame) -> Row | None:
+        """Return a record with several rows, if any: identity, ``count``, number of stored rows with its key."""
         was, holders = [column for column in replaced(self.evaluator.row_id) if column in rows.columns], F.lit(0)
         if was:
             holders = F.count_distinct(*map(F.col, was))
         by_record = rows.groupBy(*self.evaluator.record_id).agg(F.count("*").alias("count"), holders.alias("holders"))
-        return by_record.where("count > 1").orderBy(F.desc("holders")).limit(1).collect()[0]
+        return by_record.where("count > 1").orderBy(F.desc("holders")).first()
 
     def _ambiguous(self, example: Row) -> SluicegateError:
         """Return the error for a table with several rows of one key, none of which can be compared."""

@@ -9,6 +9,7 @@ from sluicegate.definition import SilverTable
 from sluicegate.flow.model import Flow, Progress
 from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.expectations import Rules
+from sluicegate.spark_sql.query import Query
 
 QUERY = "SELECT k, v, at FROM STREAM(raw)"
 """Query that keeps each record."""
@@ -23,6 +24,7 @@ def evaluator(progress: Progress | None = None, target: str = "no table", **fiel
         fields: fields of the table's definition.
     """
     table = SilverTable.model_validate({"sql": QUERY, **fields})
+    table._query = Query.parse(fields.get("sql", QUERY))
     flow = Flow("silver", "t", "source", target)
     batch = SimpleNamespace(progress=progress or Progress("incremental"), flow=flow, choice=None, whole=False)
     row_evaluator = RowEvaluator(cast("Any", batch), "t", table)
