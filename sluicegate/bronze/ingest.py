@@ -29,7 +29,7 @@ from sluicegate.frames import row_bytes, small_writes
 from sluicegate.lake import layout, log, tables
 from sluicegate.landing import file_status, folders, former_dialect
 from sluicegate.landing.chosen.copy_options import CopyOptions, of_chunks
-from sluicegate.landing.ledger import DROP, REPLACE, RESET
+from sluicegate.landing.file_states import LedgerAction
 from sluicegate.schema.evolution import Schema
 from sluicegate.schema.landed import landed_names, with_landed
 from sluicegate.schema.typed_values import fitted
@@ -61,7 +61,7 @@ SMALL_BYTES = 1024 * 1024
 TEXT = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt")
 
 # A ledger batch with such entries rewrites the table.
-REREAD = (RESET, DROP)
+REREAD = (LedgerAction.RESET, LedgerAction.DROP)
 
 # Newer ledger batches of which a file is read to know whether trouble with a whole batch is of the machines.
 WITNESSES = 3
@@ -206,7 +206,7 @@ class Chunk:
     def _tried(self) -> set[str]:
         """Return the files that are retried because an earlier ledger batch could not read them."""
         retries = file_status.failed(self.places.lake, self.name, self.table.fingerprint)
-        return {path for path in self._paths_of(REPLACE) if retries.get(path)}
+        return {path for path in self._paths_of(LedgerAction.REPLACE) if retries.get(path)}
 
     def _paths_of(self, *actions: str) -> list[str]:
         """Return the files that were entered with the given actions."""
@@ -287,7 +287,12 @@ class Chunk:
 
     def _planned_write(self, frame: DataFrame) -> _Write:
         """Decide how records are written: appended, in place of former ones, or with the whole table."""
-        former, widened = self._former({*self._paths_of(REPLACE, *REREAD)} & {*self.read, *self._paths_of(DROP)}), []
+        former, widened = (
+            self._former(
+                {*self._paths_of(LedgerAction.REPLACE, *REREAD)} & {*self.read, *self._paths_of(LedgerAction.DROP)}
+            ),
+            [],
+        )
         if self.table.widens and not self.rereads:
             widened = self._widened(frame)
         if self.rereads:

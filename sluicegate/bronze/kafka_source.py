@@ -21,8 +21,8 @@ from sluicegate.bronze.ledger_batches import chunks, newest_redone
 from sluicegate.console import say
 from sluicegate.errors import BrokerUnreachable, LandingMissing, SluicegateError
 from sluicegate.frames import small_writes
+from sluicegate.landing.file_states import UNREAD
 from sluicegate.landing.kafka_ledger import Range, TopicOffsets, demand_same, gone_records, gone_while_read
-from sluicegate.landing.ledger import UNREAD
 from sluicegate.schema.landed import with_landed
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from sluicegate.console import files, human_bytes, say, time_left
 from sluicegate.lake import offsets, tables
-from sluicegate.landing.ledger import UNREAD
+from sluicegate.landing.file_states import UNREAD
 
 if TYPE_CHECKING:
     from sluicegate.flow.batch import Batch

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from sluicegate.bronze import landed_paths
 from sluicegate.lake import layout, tables
 from sluicegate.landing import arrivals
-from sluicegate.landing import ledger as landing_ledger
+from sluicegate.landing.file_states import LedgerAction
 from sluicegate.landing.moves import archive, moved_files
 from sluicegate.schema import typed_values
 from sluicegate.schema.columns import PROVENANCE, RESCUED
@@ -210,7 +210,7 @@ def _landed_before(
     copied = {
         place
         for place, of_place in arrivals.of_paths(ledger, list(archived), chunk + 1).items()
-        if of_place[0].entries[0]["action"] == landing_ledger.READ
+        if of_place[0].entries[0]["action"] == LedgerAction.READ
     }
     moved = [facts for place, facts in archived.items() if place not in copied]
     landed = arrivals.of_paths(ledger, {path for path, _, _ in moved}, chunk)

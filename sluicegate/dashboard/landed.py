@@ -28,6 +28,7 @@ from sluicegate.definition.pipeline.model import bronze_table
 from sluicegate.errors import PipelineMissing
 from sluicegate.lake import layout, tables
 from sluicegate.landing import file_status, status_log
+from sluicegate.landing.file_states import FileStatus
 from sluicegate.monitor import status
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def file_details(
         PipelineMissing: there is no such bronze table, or no such state.
     """
     table = bronze_table(pipeline, name)
-    if state and state not in status.STATES:
+    if state and state not in {*FileStatus}:
         raise PipelineMissing("unknown file state")
     request = FilesRequest(source, source.lake(pipeline), name, table, state, before)
     if table.of_files:
@@ -120,10 +121,11 @@ def _of_files(request: FilesRequest, pipeline: Pipeline) -> FileDetails:
     entries = source.rows(request.ledger)
     landing = _Landing.of(source.soon(("landed", pipeline.name, name), lambda: _landed(pipeline, name)))
     counts = _counts(request, entries)
-    entered = counts.pop("waiting", 0) or 0  # and not in bronze yet
+    entered = counts.pop(FileStatus.WAITING, 0) or 0  # and not in bronze yet
     counts |= landing.counts()
-    if counts["waiting"] is not None:
-        counts["waiting"] += entered
+    waiting = counts[FileStatus.WAITING]
+    if waiting is not None:
+        counts[FileStatus.WAITING] = waiting + entered
     return _view(request, pipeline, landing, entries, counts)
 
 
@@ -194,7 +196,7 @@ def _of_versions(request: FilesRequest, pipeline: Pipeline) -> FileDetails:
     )
 
 
-_OF_VERSIONS = ("waiting", "ingested", "replaced")
+_OF_VERSIONS = (FileStatus.WAITING, FileStatus.INGESTED, FileStatus.REPLACED)
 
 
 def _versions(pipeline: Pipeline, name: str) -> tuple[LedgerFile, ...]:
@@ -239,11 +241,17 @@ def _discovered(pipeline: Pipeline, name: str) -> pa.Table:
     lake = layout.Lake(pipeline.settings.lake, pipeline.name)
     discovered = discovery.discover(name, pipeline.bronze[name], lake)
     parts = []
-    states = (("changed", discovered.changed), ("waiting", discovered.new), ("settling", discovered.settling))
+    states = (
+        (FileStatus.CHANGED, discovered.changed),
+        (FileStatus.WAITING, discovered.new),
+        (FileStatus.SETTLING, discovered.settling),
+    )
     for state, table in states:
         files = table.select(["path", "size", "modification_time"])
         parts.append(files.append_column("state", pa.repeat(pa.scalar(state), table.num_rows)))
-    refused = [{"path": path, "state": "refused", "error": reason} for path, reason in discovered.refused.items()]
+    refused = [
+        {"path": path, "state": FileStatus.REFUSED, "error": reason} for path, reason in discovered.refused.items()
+    ]
     parts.append(pa.Table.from_pylist(refused, pa.schema([(n, pa.string()) for n in ("path", "state", "error")])))
     parts.append(file_status.STATUSES.empty_table())
     return pa.concat_tables(parts, promote_options="default")
@@ -264,7 +272,7 @@ def _counts(request: FilesRequest, entries: int) -> dict[str, int | None]:
     waiting = source.once(
         request.ledger, ("unread", bronze), lambda ledger: len(file_status.unread(lake, name, ledger, opened))
     )
-    return {"waiting": waiting or 0, "failed": failed or 0, "ingested": None}
+    return {FileStatus.WAITING: waiting or 0, FileStatus.FAILED: failed or 0, FileStatus.INGESTED: None}
 
 
 def _states(table: BronzeTable, lake: layout.Lake, name: str) -> dict[str, int | None]:

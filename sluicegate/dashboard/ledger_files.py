@@ -19,6 +19,7 @@ from deltalake import DeltaTable
 from sluicegate.dashboard.source import Answer, Source
 from sluicegate.lake import layout, tables
 from sluicegate.landing import file_status, status_log
+from sluicegate.landing.file_states import RENEWING, FileStatus, LedgerAction
 from sluicegate.landing.moves import archive
 from sluicegate.monitor import status
 
@@ -31,7 +32,7 @@ PAGE = 100
 FEW = 20_000
 """Entries of a ledger up to which the states of all are counted, and about which a page reads at most."""
 
-LANDED = ("waiting", "settling", "changed", "refused")
+LANDED = (FileStatus.WAITING, FileStatus.SETTLING, FileStatus.CHANGED, FileStatus.REFUSED)
 """States of files that are in landing and not in the ledger."""
 
 
@@ -44,7 +45,7 @@ class LedgerFile:
 
     Attributes:
         path: its path.
-        state: see ``monitor.status.STATES``.
+        state: see ``landing.file_states.FileStatus``.
         size: its size in bytes.
         modified: its modification time (UTC).
         batch: its ledger batch; None for a file that is not in the ledger.
@@ -107,7 +108,7 @@ class FilesRequest:
     @property
     def only_landed(self) -> bool:
         """Whether the ledger has no files in this state."""
-        return self.state in LANDED and self.state != "waiting"
+        return self.state in LANDED and self.state != FileStatus.WAITING
 
     def shows(self, file: LedgerFile) -> bool:
         return not self.state or file.state == self.state
@@ -133,7 +134,7 @@ def _of_ledger(request: FilesRequest) -> Page:
     ledger = request.source.table(request.ledger)
     if ledger is None:
         return Page()
-    if request.state == "failed":
+    if request.state == FileStatus.FAILED:
         return _failed(request)
     files: tuple[LedgerFile, ...] = ()
     oldest = request.before
@@ -190,8 +191,8 @@ def _window(request: FilesRequest, first: int) -> list[LedgerFile]:
 def _later_entries(request: FilesRequest, entries: pa.Table, before: int) -> list[pa.Table]:
     """Entries from a ledger batch on of the files that were replaced there, or read after being skipped."""
     ledger = request.source.dataset(request.ledger)
-    skipped = entries.filter(pc.equal(entries["action"], "skip"))["path"].unique()
-    replacing = pc.field("action").isin(["replace", "reset", "drop"]) | pc.field("path").isin(skipped)
+    skipped = entries.filter(pc.equal(entries["action"], LedgerAction.SKIP))["path"].unique()
+    replacing = pc.field("action").isin(RENEWING) | pc.field("path").isin(skipped)
     replacements = tables.where(ledger, (pc.field("chunk") >= before) & replacing)["path"]
     addresses = pa.concat_arrays([entries["path"].combine_chunks(), _archived_at(request, entries)])
     replaced = replacements.filter(pc.is_in(replacements, value_set=addresses))
@@ -223,7 +224,9 @@ def _failed(request: FilesRequest) -> Page:
     # Each file with all that came later of it: what was read whole since is failed no more, but replaced.
     entries = tables.where(source.dataset(request.ledger), pc.field("path").isin(newest["path"].unique().to_pylist()))
     statuses = file_status.of_entries(lake, name, entries, oldest, source.opened()).to_pylist()
-    files = [file_of(row) for row in reversed(statuses) if row["state"] == "failed" and row["chunk"] in batches]
+    files = [
+        file_of(row) for row in reversed(statuses) if row["state"] == FileStatus.FAILED and row["chunk"] in batches
+    ]
     return Page(tuple(files), oldest if failures.num_rows > PAGE else None)
 
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from sluicegate.lake import tables
-from sluicegate.landing import ledger as landing_ledger
+from sluicegate.landing.file_states import UNREAD, LedgerAction
 from sluicegate.storage.listings import FILES
 
 Batches = tuple[int, int]
@@ -50,8 +50,8 @@ def of_entries(entries: Iterable[Mapping[str, Any]]) -> list[Arrival]:
     """Arrivals of one path, oldest first, by its entries in the order of their ledger batches."""
     arrivals: list[Arrival] = []
     for entry in entries:
-        read = entry["action"] not in landing_ledger.UNREAD
-        if arrivals and entry["action"] != landing_ledger.READ:
+        read = entry["action"] not in UNREAD
+        if arrivals and entry["action"] != LedgerAction.READ:
             last = arrivals.pop()
             batches, entries_so_far = last.batches, (*last.entries, entry)
         else:
@@ -89,9 +89,7 @@ def replaced(
         files: the files that are read, with size and time, as far as they are known.
     """
     addresses = pa.array(sorted(paths), pa.string())
-    reading = (
-        (pc.field("action") == landing_ledger.READ) & (pc.field("chunk") < chunk) & pc.field("path").isin(addresses)
-    )
+    reading = (pc.field("action") == LedgerAction.READ) & (pc.field("chunk") < chunk) & pc.field("path").isin(addresses)
     readings = tables.dataset(ledger).to_table(["path"], filter=reading)
     counted = readings.group_by("path").aggregate([([], "count_all")])
     several = counted.filter(pc.field("count_all") > 1)["path"].to_pylist()

@@ -31,6 +31,7 @@ from sluicegate.landing.file_names import (
     matching,
     relative,
 )
+from sluicegate.landing.file_states import LedgerAction
 from sluicegate.landing.moves import archive, moved_files, moves_within
 from sluicegate.storage import filesystems, listings, store_errors
 from sluicegate.storage.listings import FILES
@@ -104,12 +105,12 @@ class Discovery:
     @property
     def skips(self) -> int:
         """Number of the files to enter that are not to be read."""
-        return int(pc.sum(pc.equal(self.new["action"], landing_ledger.SKIP)).as_py() or 0)
+        return int(pc.sum(pc.equal(self.new["action"], LedgerAction.SKIP)).as_py() or 0)
 
     @property
     def bytes(self) -> int:
         """Total size of the files to read, in bytes."""
-        return pc.sum(self.new.filter(pc.not_equal(self.new["action"], landing_ledger.SKIP))["size"]).as_py() or 0
+        return pc.sum(self.new.filter(pc.not_equal(self.new["action"], LedgerAction.SKIP))["size"]).as_py() or 0
 
 
 def below(
@@ -215,13 +216,13 @@ def discover(
         refused |= _no_data(landed, table, folder)
         if table.includeExistingFiles:
             return Discovery(
-                landing_ledger.in_order(landing_ledger.to(landing_ledger.READ, admits(settled))),
+                landing_ledger.in_order(landing_ledger.to(LedgerAction.READ, admits(settled))),
                 settling,
                 nothing,
                 **details,
             )
         return Discovery(
-            landing_ledger.in_order(landing_ledger.to(landing_ledger.SKIP, admits(landed))),
+            landing_ledger.in_order(landing_ledger.to(LedgerAction.SKIP, admits(landed))),
             nothing,
             nothing,
             **details,
@@ -260,9 +261,9 @@ def discover(
     remaining = _without(changed, reread)
     retried = _without(admits(_among(settled, [path for path, retry in failed.items() if retry])), reread)
     entered = [
-        landing_ledger.to(landing_ledger.READ, new),
-        landing_ledger.to(landing_ledger.REPLACE, reread),
-        landing_ledger.to(landing_ledger.REPLACE, retried),
+        landing_ledger.to(LedgerAction.READ, new),
+        landing_ledger.to(LedgerAction.REPLACE, reread),
+        landing_ledger.to(LedgerAction.REPLACE, retried),
     ]
     return Discovery(landing_ledger.in_order(pa.concat_tables(entered)), settling, remaining, moved=moved, **details)
 

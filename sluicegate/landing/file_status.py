@@ -18,13 +18,11 @@ from sluicegate.lake import log as lake_log
 from sluicegate.lake.commits import compaction
 from sluicegate.lake.table import Tables
 from sluicegate.landing import on_record, status_log
+from sluicegate.landing.file_states import OPENED, RENEWING, FileStatus, LedgerAction
 from sluicegate.landing.moves import archive, moved_files
 from sluicegate.landing.on_record import behind as behind
 from sluicegate.landing.on_record import untold as untold
 from sluicegate.landing.status_log import OUTCOME, TIME
-
-# Actions of the ledger whose files are read.
-OPENED = ("read", "replace", "reset")
 
 BECAME = ["rows", "corrupt", "rescued", "error", "version", "ingested"]
 STATUSES = pa.schema([("path", pa.string()), ("size", pa.int64()), ("modification_time", TIME), ("action", pa.string()),
@@ -207,7 +205,7 @@ def of_entries(lake: layout.Lake, name: str, entries: pa.Table, since: int, open
     if opened[lake.archive(name)].delta is not None:
         away = archive.among(lake, name, ledger, entries)
     moved_away: set[str] = set()
-    if pc.any(pc.equal(entries["action"], on_record.SKIP)).as_py():
+    if pc.any(pc.equal(entries["action"], LedgerAction.SKIP)).as_py():
         moved_away = on_record.moved_away(ledger)
     return _statuses(entries, became, archive.ARCHIVE.empty_table() if away is None else away, moved_away)
 
@@ -232,8 +230,8 @@ def _identity(files: pa.Table, *columns: str) -> pa.ChunkedArray:
 
 def _renamed(entries: pa.Table) -> pa.Table:
     """Entries, with the path that their rows have for files that were read again after their folder was moved."""
-    moved = entries.filter(pc.equal(entries["action"], moved_files.MOVED))["path"]
-    reread = entries.filter(pc.is_in(entries["action"], pa.array(["replace", "reset", "drop"])))["path"]
+    moved = entries.filter(pc.equal(entries["action"], LedgerAction.MOVED))["path"]
+    reread = entries.filter(pc.is_in(entries["action"], pa.array(RENEWING)))["path"]
     names = {}
     if len(moved):
         names = moved_files.aliases(entries, set(moved.to_pylist()) & set(reread.to_pylist()))
@@ -247,13 +245,13 @@ def _renamed(entries: pa.Table) -> pa.Table:
 def _with_states(
     entries: pa.Table, renamed: pa.Table, archived: Mapping[int, tuple[str, int]], moved_away: Collection[str]
 ) -> pa.Table:
-    moved = pc.equal(entries["action"], "moved")
-    skipped, dropped = pc.equal(entries["action"], "skip"), pc.equal(entries["action"], "drop")
+    moved = pc.equal(entries["action"], LedgerAction.MOVED)
+    skipped, dropped = pc.equal(entries["action"], LedgerAction.SKIP), pc.equal(entries["action"], LedgerAction.DROP)
     waiting = pc.is_null(entries["version"])
     read = pc.and_(pc.invert(pc.or_(pc.or_(pc.or_(skipped, moved), waiting), dropped)), pc.is_null(entries["error"]))
     # A damaged file counts as failed, yet its intact records are in the table.
     gave = pc.or_(read, pc.fill_null(pc.greater(entries["rows"], 0), False))
-    renews = pc.is_in(entries["action"], value_set=pa.array(["replace", "reset", "drop"]))
+    renews = pc.is_in(entries["action"], value_set=pa.array(RENEWING))
     ends = pc.and_(renews, pc.or_(gave, pc.and_(dropped, pc.invert(waiting))))
     renamed = _as_landed(renamed.append_column("arrival", _arrivals(renamed, ends)), archived)
     new = renamed.filter(ends).sort_by([("chunk", "descending")])
@@ -264,7 +262,10 @@ def _with_states(
     replaced = pc.or_(pc.and_(pc.or_(gave, waiting), renewed), superseded)
     waiting, skipped = pc.and_(waiting, pc.invert(replaced)), pc.and_(skipped, pc.invert(superseded))
     kinds = pc.make_struct(skipped, moved, waiting, dropped, replaced, read)
-    words = ("skipped", "moved", "waiting", "dropped", "replaced", "ingested", "failed")
+    words = (
+        FileStatus.SKIPPED, FileStatus.MOVED, FileStatus.WAITING, FileStatus.DROPPED, FileStatus.REPLACED,
+        FileStatus.INGESTED, FileStatus.FAILED,
+    )  # fmt: skip
     return entries.append_column("state", pc.case_when(kinds, *words))
 
 
@@ -297,7 +298,7 @@ def _arrivals(entries: pa.Table, ends: pa.ChunkedArray) -> pa.Array:
         entries: the entries, in the order of their batches.
         ends: whether an entry has ended what was read before it.
     """
-    read = entries.filter(pc.equal(entries["action"], "read"))["path"].value_counts()
+    read = entries.filter(pc.equal(entries["action"], LedgerAction.READ))["path"].value_counts()
     several = read.field("values").filter(pc.greater(read.field("counts"), 1))
     counted = [0] * entries.num_rows
     former: dict[str, list[tuple[int, archive.Facts]]] = {}
@@ -309,7 +310,7 @@ def _arrivals(entries: pa.Table, ends: pa.ChunkedArray) -> pa.Array:
             last = counted[before[-1][0]]
         else:
             last = -1
-        counted[row] = last + (entry["action"] == "read")
+        counted[row] = last + (entry["action"] == LedgerAction.READ)
         if is_end and before and before[-1][1] != facts:
             for earlier, content in reversed(before):
                 if content != before[-1][1]:
@@ -324,9 +325,9 @@ def _with_archive(entries: pa.Table, away: pa.Table) -> pa.Table:
     away = away.sort_by([("archived", "descending")])
     facts = ("size", "modification_time")
     row = pc.index_in(_identity(entries, *facts), value_set=_identity(away, *facts))
-    is_archived = pc.and_(pc.equal(entries["state"], "ingested"), pc.is_valid(row))
+    is_archived = pc.and_(pc.equal(entries["state"], FileStatus.INGESTED), pc.is_valid(row))
     row = pc.if_else(is_archived, row, None)
-    states = pc.if_else(is_archived, "archived", entries["state"])
+    states = pc.if_else(is_archived, FileStatus.ARCHIVED, entries["state"])
     entries = entries.set_column(entries.schema.get_field_index("state"), "state", states)
     for column in ("archived", "place"):
         entries = entries.append_column(column, pc.take(away[column], row))

@@ -19,6 +19,7 @@ from sluicegate.lake import layout, tables
 from sluicegate.lake.table import Tables
 from sluicegate.landing import folders, on_record
 from sluicegate.landing.file_names import admitting
+from sluicegate.landing.file_states import LedgerAction
 from sluicegate.storage import filesystems
 from sluicegate.storage.local_files import Admits, Entry, Walk
 
@@ -90,7 +91,7 @@ def _known(ledger: DeltaTable) -> dict[str, tuple[int, int]]:
     newest: dict[str, tuple[int, int] | None] = {}
     entries = zip(chunks, paths, sizes, times, actions, strict=True)
     for _, path, size, time, action in sorted(entries, key=itemgetter(0)):
-        if action == "drop":
+        if action == LedgerAction.DROP:
             newest[path] = None
         else:
             newest[path] = (size, time)

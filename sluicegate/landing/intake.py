@@ -17,6 +17,7 @@ from sluicegate.lake.table import Tables
 from sluicegate.landing import folders as landing_folders
 from sluicegate.landing import ledger as landing_ledger
 from sluicegate.landing.discovery import Discovery, FileFinder, discover
+from sluicegate.landing.file_states import LedgerAction
 from sluicegate.storage.listings import FILES
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def _append(ledger: DeltaTable, table: BronzeTable, discovered: Discovery) -> No
 def _baseline(name: str, table: BronzeTable, lake: layout.Lake) -> pa.Table:
     """SKIP entries of a new ledger: the files there before it, unless ``includeExistingFiles`` reads them."""
     if table.includeExistingFiles:
-        entries = landing_ledger.to(landing_ledger.SKIP, FILES.empty_table())
+        entries = landing_ledger.to(LedgerAction.SKIP, FILES.empty_table())
     else:
         entries = discover(name, table, lake).new
     return landing_ledger.stamped(entries, 0)

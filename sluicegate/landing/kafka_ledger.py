@@ -22,6 +22,7 @@ from sluicegate.errors import RecordsLost, Where
 from sluicegate.lake import log, tables
 from sluicegate.lake.commits import compaction
 from sluicegate.landing import ledger as landing_ledger
+from sluicegate.landing.file_states import LedgerAction
 from sluicegate.storage.listings import FILES
 
 # Key of the ids of topics in our commit metadata of the ledger.
@@ -279,19 +280,19 @@ def _enter(ledger: DeltaTable | None, uri: str, arrivals: Arrivals, most: int, l
     skipped = arrivals.skipped
     if ledger is None:
         ledger_offsets = ledger_offsets.after(skipped)
-        entries = landing_ledger.stamped(_entries(landing_ledger.SKIP, skipped), 0)
+        entries = landing_ledger.stamped(_entries(LedgerAction.SKIP, skipped), 0)
         ledger, skipped = landing_ledger.create(uri, entries, ledger_offsets.facts()), []
     elif not arrivals.new and not skipped:
         return
     compaction.put_together(ledger, "chunk", facts=ledger_offsets.facts())
     for batch in [*batches(arrivals.new, most)] or ([[]] if skipped else []):
         ledger_offsets = ledger_offsets.after([*skipped, *batch])
-        entries = [_entries(landing_ledger.SKIP, skipped), _entries(landing_ledger.READ, batch)]
+        entries = [_entries(LedgerAction.SKIP, skipped), _entries(LedgerAction.READ, batch)]
         landing_ledger.append(ledger, pa.concat_tables(entries), ledger_offsets.facts())
         skipped = []
 
 
-def _entries(action: str, ranges: Iterable[Range]) -> pa.Table:
+def _entries(action: LedgerAction, ranges: Iterable[Range]) -> pa.Table:
     time = datetime.now(UTC)
     rows = [{"path": range_.path, "size": range_.size, "modification_time": time} for range_ in ranges]
     return landing_ledger.to(action, pa.Table.from_pylist(rows, schema=FILES))

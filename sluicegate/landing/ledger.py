@@ -15,7 +15,7 @@ from sluicegate import _faults
 from sluicegate.lake import log, tables
 from sluicegate.landing import folders as landing_folders
 from sluicegate.landing import idempotent_commands
-from sluicegate.landing.moves.moved_files import MOVED
+from sluicegate.landing.file_states import LedgerAction
 from sluicegate.storage.listings import FILES
 
 LEDGER = pa.schema(
@@ -27,16 +27,8 @@ LEDGER = pa.schema(
     ]
 )
 
-# Actions: bronze must READ the file, REPLACE the rows that it gave before, or SKIP it. A batch with RESET or DROP
-# replaces the whole table: RESET files are read again, and rows of DROP files are given up. MOVED is a file that the
-# ledger has below a former landing folder (see landing/folders.py).
-READ, REPLACE, SKIP, RESET, DROP = "read", "replace", "skip", "reset", "drop"
 
-# Actions whose files are not opened.
-UNREAD = (SKIP, DROP, MOVED)
-
-
-def to(action: str, files: pa.Table) -> pa.Table:
+def to(action: LedgerAction, files: pa.Table) -> pa.Table:
     """Files with column ``action``."""
     return files.append_column(LEDGER.field("action"), pa.repeat(pa.scalar(action), files.num_rows))
 

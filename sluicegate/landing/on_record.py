@@ -13,15 +13,13 @@ from deltalake import DeltaTable, QueryBuilder
 
 from sluicegate.lake import layout, log, offsets, tables
 from sluicegate.lake.table import Tables
-
-# Action of an entry that is not read, as landing/ledger.py has it, which needs Arrow.
-SKIP = "skip"
+from sluicegate.landing.file_states import LedgerAction
 
 LIST = "skipped"
 """Key, in our commit metadata of a ledger, of the list that the files of a batch were skipped by."""
 
 # Within the engine of delta-rs: as objects of Python, the paths of a million files take longer, and more memory.
-_BATCHES = f"SELECT DISTINCT chunk FROM ledger WHERE action = '{SKIP}'"
+_BATCHES = f"SELECT DISTINCT chunk FROM ledger WHERE action = '{LedgerAction.SKIP}'"
 
 # A skipped file that moves is entered again as skipped. So entries with one name, size and time are of as many files
 # as there are in the first batch and in batches of lists, and the last of them have the places where the files are.
@@ -29,7 +27,7 @@ _FILE = "PARTITION BY name, size, modification_time"
 _ENTRIES = f"""
 WITH entries AS (
   SELECT path, chunk, size, modification_time, split_part(path, '/', -1) AS name
-  FROM ledger WHERE action = '{SKIP}'
+  FROM ledger WHERE action = '{LedgerAction.SKIP}'
 ), followed AS (
   SELECT *, chunk > min(chunk) OVER ({_FILE}) AND chunk NOT IN ({{listed}}) AS is_move FROM entries
 ), ranked AS (
@@ -106,7 +104,7 @@ def batch_facts(ledger: DeltaTable, batch: int) -> dict[str, Any]:
 def _may_skip(ledger: DeltaTable) -> bool:
     """Whether statistics leave it open that a file was skipped: no action of a ledger sorts after that one."""
     greatest = [action for (action,) in tables.statistics_rows(ledger, "max.action")]
-    return any(action is None or action >= SKIP for action in greatest)
+    return any(action is None or action >= LedgerAction.SKIP for action in greatest)
 
 
 def last_version(lake: layout.Lake, name: str, bronze: DeltaTable, opened: Tables) -> int:

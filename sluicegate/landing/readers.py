@@ -14,8 +14,7 @@ from sluicegate import definition
 from sluicegate.errors import SluicegateError
 from sluicegate.lake import layout, tables
 from sluicegate.landing import discovery, folders, ledger_index, status_log
-from sluicegate.landing import ledger as landing_ledger
-from sluicegate.landing.moves.moved_files import MOVED
+from sluicegate.landing.file_states import LedgerAction
 from sluicegate.storage.listings import FILES
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ class LandingReader:
         entry = pc.index_in(files["path"], value_set=last["path"])  # the first of equal ones is the newest
         same = [pc.equal(files[column], pc.take(last[column], entry)) for column in ("size", "modification_time")]
         recorded = last.take(entry.filter(pc.fill_null(pc.and_(*same), False)))
-        left_out = pc.is_in(recorded["action"], value_set=pa.array([landing_ledger.SKIP, MOVED]))
+        left_out = pc.is_in(recorded["action"], value_set=pa.array([LedgerAction.SKIP, LedgerAction.MOVED]))
         mine = pc.field("error").is_null() & pc.field("path").isin(files["path"].combine_chunks())
         became = status_log.read(self.lake, self.name, ["path", "chunk"], mine)
         ingested = recorded.join(became, keys=["path", "chunk"], join_type="left semi")

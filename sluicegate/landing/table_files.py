@@ -14,9 +14,9 @@ from sluicegate.console import files
 from sluicegate.errors import UserError, Where
 from sluicegate.lake import layout, tables
 from sluicegate.landing import arrivals, discovery, folders
-from sluicegate.landing import ledger as landing_ledger
 from sluicegate.landing.chosen import copy_options
 from sluicegate.landing.chosen.copy_options import CopyOptions
+from sluicegate.landing.file_states import LedgerAction
 from sluicegate.landing.moves import archive, moved_files
 from sluicegate.storage import filesystems
 from sluicegate.storage.concurrent import each
@@ -82,7 +82,7 @@ class TableFiles:
             partial(copy_options.of_chunks, ledger),
         )
         # A moved file counts under its current path, also once it was replaced there.
-        moved = {path for path, entry in table_files.ledger.items() if entry["action"] == moved_files.MOVED}
+        moved = {path for path, entry in table_files.ledger.items() if entry["action"] == LedgerAction.MOVED}
         former = {path for path in (*moved_files.former_paths(ledger), *moved) if not table_files.is_below(path)}
         former |= moved_files.superseded(ledger, landed.keys())
         return replace(
@@ -91,7 +91,7 @@ class TableFiles:
 
     @property
     def paths(self) -> list[str]:
-        return sorted({*self.landed, *(p for p, e in self.ledger.items() if e["action"] != landing_ledger.DROP)})
+        return sorted({*self.landed, *(p for p, e in self.ledger.items() if e["action"] != LedgerAction.DROP)})
 
     def is_below(self, path: str) -> bool:
         return path.startswith(self.folder.rstrip("/") + "/")
@@ -142,7 +142,7 @@ class TableFiles:
         entries = []
         if place:
             entries = self.entries.get(place, [])
-        return bool(entries) and entries[0]["action"] != landing_ledger.READ
+        return bool(entries) and entries[0]["action"] != LedgerAction.READ
 
     def last_batches(self, path: str) -> arrivals.Batches:
         """Ledger batches of the last arrival of a path."""
@@ -179,13 +179,13 @@ class TableFiles:
         """Ledger action: READ if it gives new rows, REPLACE if it replaces those that it gave."""
         last = self.ledger.get(file["path"])
         if file["path"] in self.places:
-            return landing_ledger.REPLACE
-        if last is None or last["action"] in (landing_ledger.SKIP, landing_ledger.DROP):
-            return landing_ledger.READ
+            return LedgerAction.REPLACE
+        if last is None or last["action"] in (LedgerAction.SKIP, LedgerAction.DROP):
+            return LedgerAction.READ
         other = archive.facts_of(last) in self.archived and archive.facts_of(last) != archive.facts_of(file)
         if not (other and not self.table.allowOverwrites):
-            return landing_ledger.REPLACE
-        return landing_ledger.READ
+            return LedgerAction.REPLACE
+        return LedgerAction.READ
 
     def sorted_out(self) -> Selected:
         """Files that a reset reads, and what it cannot read again."""
@@ -201,7 +201,7 @@ class TableFiles:
 
     def _present_and_missing(self) -> tuple[list[Entry], list[Entry]]:
         """Files as they are now, and ledger entries of those that are gone; of skipped files none."""
-        skipped = {path for path, last in self.ledger.items() if last["action"] == landing_ledger.SKIP}
+        skipped = {path for path, last in self.ledger.items() if last["action"] == LedgerAction.SKIP}
         present, missing = [], []
         for path, file in self.all_now([path for path in self.paths if path not in skipped]).items():
             if file is not None:
@@ -226,7 +226,7 @@ class TableFiles:
 
     def _brought(self, path: str) -> int | None:
         """Ledger batch with whose options a file is read: the newest that read it, but for a reset."""
-        reading = (landing_ledger.READ, landing_ledger.REPLACE)
+        reading = (LedgerAction.READ, LedgerAction.REPLACE)
         batches = [entry["chunk"] for entry in self.entries.get(path, []) if entry["action"] in reading]
         return next(reversed(batches), None)
 

@@ -15,6 +15,7 @@ from sluicegate.errors import UserError
 from sluicegate.flow.selection import Interval, Replay
 from sluicegate.lake import layout, offsets
 from sluicegate.lake import tables as lake_tables
+from sluicegate.landing.file_states import LedgerAction
 
 if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable, Layer, Pipeline
@@ -234,9 +235,6 @@ def _entered(name: str, lake: layout.Lake) -> int:
     """Return the number of files in a table's ledger above its offset."""
     import pyarrow.compute as pc
 
-    from sluicegate.landing import ledger as landing_ledger
-    from sluicegate.landing.moves import moved_files
-
     ledger, bronze = lake_tables.delta_table(lake.ledger(name)), lake_tables.delta_table(lake.table("bronze", name))
     if ledger is None:
         return 0
@@ -245,7 +243,7 @@ def _entered(name: str, lake: layout.Lake) -> int:
     if bronze is not None:
         offset = offsets.committed_offset(bronze, app_id, offsets.restore_history(bronze)).offset
     waits = (pc.field("chunk") > (0 if offset is None else offset)) & ~pc.field("action").isin(
-        [landing_ledger.SKIP, moved_files.MOVED]
+        [LedgerAction.SKIP, LedgerAction.MOVED]
     )
     return int(lake_tables.dataset(ledger).to_table(["chunk", "action"]).filter(waits).num_rows)
 

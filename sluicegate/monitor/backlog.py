@@ -21,8 +21,7 @@ from sluicegate.flow.verification.finding import Finding
 from sluicegate.lake import layout, log, tables
 from sluicegate.lake.table import Table, Tables
 from sluicegate.landing import discovery
-from sluicegate.landing import ledger as landing_ledger
-from sluicegate.landing.moves import moved_files
+from sluicegate.landing.file_states import LedgerAction
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
@@ -188,5 +187,5 @@ def _entered(ledger: Table, offset: int) -> int:
         return 0
     entries = tables.above(ledger.delta, "chunk", offset).to_table(["action"])
     return int(
-        pc.sum(pc.invert(pc.is_in(entries["action"], pa.array([landing_ledger.SKIP, moved_files.MOVED])))).as_py() or 0
+        pc.sum(pc.invert(pc.is_in(entries["action"], pa.array([LedgerAction.SKIP, LedgerAction.MOVED])))).as_py() or 0
     )

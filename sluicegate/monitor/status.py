@@ -15,6 +15,7 @@ from sluicegate.errors import UserError
 from sluicegate.flow.flows import all_opened
 from sluicegate.lake import layout
 from sluicegate.lake.table import Tables
+from sluicegate.landing.file_states import FileStatus
 from sluicegate.monitor.plan import BLOCKED, Pending, pending
 
 if TYPE_CHECKING:
@@ -23,10 +24,6 @@ if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable, Pipeline
     from sluicegate.lake.table import Tables
     from sluicegate.settings import Settings
-
-# States of files: those of ``landing.file_status.statuses`` in the ledger, and those that ``files`` adds.
-STATES = ("waiting", "settling", "changed", "ingested", "archived", "failed", "replaced", "dropped", "skipped", "moved",
-          "refused")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -177,9 +174,9 @@ def files(
 
 def _demand(name: str, pipeline: Pipeline, states: Sequence[str]) -> BronzeTable:
     table = bronze_table(pipeline, name)
-    unknown = sorted(set(states) - set(STATES))
+    unknown = sorted(set(states) - {*FileStatus})
     if unknown:
-        raise UserError(f"unknown file state {unknown[0]}", hint=f"states: {', '.join(STATES)}")
+        raise UserError(f"unknown file state {unknown[0]}", hint=f"states: {', '.join(FileStatus)}")
     return table
 
 
@@ -204,10 +201,16 @@ def _of_files(name: str, pipeline: Pipeline, settings: Settings, states: Sequenc
     lake = layout.Lake(settings.lake, pipeline.name)
     discovered = discovery.discover(name, pipeline.bronze[name], lake)
     parts = [of_ledger(name, pipeline.bronze[name], lake)]
-    parts_of_landing = {"changed": discovered.changed, "waiting": discovered.new, "settling": discovered.settling}
+    parts_of_landing = {
+        FileStatus.CHANGED: discovered.changed,
+        FileStatus.WAITING: discovered.new,
+        FileStatus.SETTLING: discovered.settling,
+    }
     for state, table in parts_of_landing.items():
         parts.append(table.append_column("state", pa.repeat(pa.scalar(state), table.num_rows)))
-    refused = [{"path": path, "state": "refused", "error": reason} for path, reason in discovered.refused.items()]
+    refused = [
+        {"path": path, "state": FileStatus.REFUSED, "error": reason} for path, reason in discovered.refused.items()
+    ]
     parts.append(pa.Table.from_pylist(refused, pa.schema([(n, pa.string()) for n in ("path", "state", "error")])))
     entries = pa.concat_tables(parts, promote_options="default")
     return _with_reasons(_chosen(entries, states, newest), lake.ledger(name))
@@ -221,7 +224,7 @@ def _with_reasons(entries: pa.Table, ledger_uri: str) -> pa.Table:
     from sluicegate.lake import tables
     from sluicegate.landing.chosen import skip
 
-    skipped = pc.fill_null(pc.equal(entries["state"], "skipped"), False)
+    skipped = pc.fill_null(pc.equal(entries["state"], FileStatus.SKIPPED), False)
     chunks = entries.filter(skipped)["chunk"].unique().to_pylist()
     ledger = None
     if chunks:

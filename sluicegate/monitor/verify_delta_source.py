@@ -9,6 +9,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from sluicegate.lake import layout, log, tables
+from sluicegate.landing.file_states import FileStatus
 
 
 def entries(lake: layout.Lake, name: str, path: str) -> list[dict[str, Any]]:
@@ -30,12 +31,12 @@ def entries(lake: layout.Lake, name: str, path: str) -> list[dict[str, Any]]:
         ingested = datetime.fromtimestamp(commit.timestamp / 1000, UTC)
         taken_in.append(
             {"path": path, "chunk": info["until"], "rows": commit.rows_written, "version": commit.version,
-             "ingested": ingested, "state": "replaced" if replaced else "ingested"}
+             "ingested": ingested, "state": FileStatus.REPLACED if replaced else FileStatus.INGESTED}
         )  # fmt: skip
         replaced = replaced or info["mode"] == "whole"
     taken_in.reverse()
     if source is not None and source.version() > taken:
-        taken_in.append({"path": path, "chunk": source.version(), "state": "waiting"})
+        taken_in.append({"path": path, "chunk": source.version(), "state": FileStatus.WAITING})
     return taken_in
 
 

@@ -15,6 +15,7 @@ from sluicegate.console import files
 from sluicegate.flow.verification.finding import Finding
 from sluicegate.lake import layout, offsets, tables
 from sluicegate.landing import file_status
+from sluicegate.landing.file_states import FileStatus
 from sluicegate.landing.moves import moved_files
 
 # What is on record of the rows of each file, and the column that such rows have.
@@ -100,7 +101,7 @@ class _FileComparison:
         unrecorded: Set[int],
     ) -> _FileComparison:
         manifests = file_status.manifests(bronze, ledger, name)
-        moved = {entry["path"] for entry in entries if entry["state"] == "moved"}
+        moved = {entry["path"] for entry in entries if entry["state"] == FileStatus.MOVED}
         present_names = {former: path for path, former in moved_files.aliases(ledger, moved).items()}
         return cls(lake, name, bronze, entries, manifests, unrecorded, present_names)
 
@@ -149,7 +150,7 @@ class _FileComparison:
             recorded = in_manifest  # what the next run puts on record
         if recorded is None:
             return f"no status is recorded for {path}"
-        if entry["state"] in ("ingested", "archived") and in_manifest != rows:
+        if entry["state"] in (FileStatus.INGESTED, FileStatus.ARCHIVED) and in_manifest != rows:
             return f"{path} has {in_manifest:,} records, and {rows:,} are in the table"
         if recorded != rows:
             return f"{path} gave {recorded} rows, and {rows} are in the table"
@@ -170,7 +171,7 @@ def _miscounted(entry: Mapping[str, Any], counts: Mapping[str, int]) -> Iterator
 
 def _rows_of(entry: Mapping[str, Any]) -> int | None:
     """Rows that a file gave and that are still its own; None if nothing is on record."""
-    if entry["state"] in ("replaced", "skipped", "moved"):
+    if entry["state"] in (FileStatus.REPLACED, FileStatus.SKIPPED, FileStatus.MOVED):
         return 0
     rows: int | None = entry["rows"]
     return rows

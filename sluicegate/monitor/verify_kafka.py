@@ -19,6 +19,7 @@ from deltalake import DeltaTable
 from sluicegate.flow.verification.finding import Finding
 from sluicegate.lake import layout, offsets, tables
 from sluicegate.landing import file_status
+from sluicegate.landing.file_states import FileStatus
 from sluicegate.landing.kafka_ledger import Partition, Range
 
 ID = ["_topic", "_partition", "_offset"]
@@ -49,7 +50,7 @@ def findings(lake: layout.Lake, name: str) -> Iterator[Finding]:
         sentence = "the status of its newest ranges is not recorded yet, because a run ended right after its commit"
         yield Finding("behind", name, sentence, f"sluicegate run {lake.pipeline}")
     yield from _gaps(name, entries)
-    read = {entry["path"]: entry for entry in entries if entry["state"] != "skipped"}
+    read = {entry["path"]: entry for entry in entries if entry["state"] != FileStatus.SKIPPED}
     yield from _rows(name, bronze, {p: e for p, e in read.items() if e["chunk"] not in untold}, read)
 
 

@@ -30,6 +30,7 @@ from sluicegate.lake import layout, offsets, tables
 from sluicegate.lake.table_description import LANDED
 from sluicegate.landing import file_status, status_log
 from sluicegate.landing.chosen.copy_options import CopyOptions, of_chunks
+from sluicegate.landing.file_states import FileStatus, LedgerAction
 from sluicegate.landing.moves import moved_files
 from sluicegate.private_folders import PrivateFolder
 from sluicegate.storage import filesystems
@@ -181,7 +182,10 @@ class _Table:
             (entry["chunk"], entry["path"]): entry
             for entry in statuses.to_pylist()
             if entry["chunk"] <= (offset or 0)
-            and (entry["state"] in ("ingested", "archived") or (entry["state"] == "failed" and entry["rows"]))
+            and (
+                entry["state"] in (FileStatus.INGESTED, FileStatus.ARCHIVED)
+                or (entry["state"] == FileStatus.FAILED and entry["rows"])
+            )
         }
 
     def _former_definitions(self) -> set[tuple[int, str]]:
@@ -192,7 +196,7 @@ class _Table:
 
     def _moved(self, statuses: pa.Table) -> dict[str, str]:
         """Present paths of files that were read from a former landing folder, by the former path."""
-        moved = set(statuses.filter(pc.equal(statuses["state"], "moved"))["path"].to_pylist())
+        moved = set(statuses.filter(pc.equal(statuses["state"], FileStatus.MOVED))["path"].to_pylist())
         return {former: path for path, former in moved_files.aliases(self.ledger, moved).items()}
 
     # --- rows of the table -------------------------------------------------------------------------------------------
@@ -240,7 +244,7 @@ class _Table:
     ) -> None:
         """Compare a file with its rows, or note why not."""
         table, obstructed = self._table_of(copies.get(entry["chunk"], CopyOptions()))
-        if entry["state"] == "failed":
+        if entry["state"] == FileStatus.FAILED:
             obstructed = obstructed or "it is damaged, and only a part of it was read"
         place, gone = self._place(entry)
         if why := obstructed or gone:
@@ -312,7 +316,7 @@ class _Table:
     def _place(self, entry: Entry) -> tuple[str, str]:
         """Where a file lies as it was when it was read, or why it cannot be compared."""
         landed = str(self._places.get(entry["path"], entry["path"]))
-        if entry["state"] == "archived" and not entry["place"]:
+        if entry["state"] == FileStatus.ARCHIVED and not entry["place"]:
             return "", "it was deleted after it was read"
         changed = False
         for place in filter(None, (entry["place"], landed)):
@@ -392,7 +396,7 @@ def _timed(batches: Iterator[pa.RecordBatch], entry: Entry, wrong: list[str]) ->
     said = pa.scalar(entry["modification_time"], pa.timestamp("us", "UTC")).cast(pa.int64()).as_py() // 1000
     for batch in batches:
         times = pc.divide(batch.column(TIME).cast(pa.int64()), 1000)
-        if entry["action"] == "read" and not pc.all(pc.equal(times, said), skip_nulls=False).as_py():
+        if entry["action"] == LedgerAction.READ and not pc.all(pc.equal(times, said), skip_nulls=False).as_py():
             wrong.append(TIME)
         yield batch
 

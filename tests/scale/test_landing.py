@@ -16,6 +16,7 @@ from sluicegate.lake import tables
 from sluicegate.landing import discovery, intake
 from sluicegate.landing import ledger as landing_ledger
 from sluicegate.landing.chosen import reread
+from sluicegate.landing.file_states import LedgerAction
 from sluicegate.landing.moves import archive, clean_source
 from sluicegate.storage import listings
 from tests.conftest import Workspace
@@ -38,7 +39,7 @@ def entered(workspace: Workspace, files: int, chunks: int) -> pa.Table:
     """Files that the ledger has although they are long gone, in as many chunks."""
     ledger = landing_ledger._create(
         workspace.lake.ledger("things"),
-        landing_ledger.stamped(landing_ledger.to(landing_ledger.SKIP, listings.FILES.empty_table()), 0),
+        landing_ledger.stamped(landing_ledger.to(LedgerAction.SKIP, listings.FILES.empty_table()), 0),
     )
     folder, each = workspace.folder / "landing" / "things", files // chunks
     time, found = pa.scalar(LONG_AGO, listings.FILES.field("modification_time").type), []

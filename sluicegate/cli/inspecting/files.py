@@ -10,6 +10,7 @@ import typer
 from sluicegate import api
 from sluicegate.cli.options import JsonOption, PipelineName, loaded, show_json, show_table, with_settings
 from sluicegate.console import say
+from sluicegate.landing.file_states import FileStatus
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _show(source: BronzeTable, entries: Sequence[dict[str, Any]]) -> None:
 
 
 def _sum_of_ranges(entries: Sequence[dict[str, Any]]) -> str:
-    gaps = sum(entry["size"] - entry["rows"] for entry in entries if entry["state"] == "ingested")
+    gaps = sum(entry["size"] - entry["rows"] for entry in entries if entry["state"] == FileStatus.INGESTED)
     text = f"{len(entries):,} ranges of offsets"
     if gaps:
         text += f"; {gaps:,} offsets without a record (compacted, or ends of transactions)"
@@ -94,11 +95,11 @@ def _sum_of_ranges(entries: Sequence[dict[str, Any]]) -> str:
 
 
 def _sum_of_files(source: BronzeTable, entries: Sequence[dict[str, Any]]) -> str:
-    skipped = sum(entry["state"] == "skipped" for entry in entries)
+    skipped = sum(entry["state"] == FileStatus.SKIPPED for entry in entries)
     empty = 0
     noun = "runs"
     if source.of_files:
-        empty = sum(entry["state"] == "ingested" and entry["rows"] == 0 for entry in entries)
+        empty = sum(entry["state"] == FileStatus.INGESTED and entry["rows"] == 0 for entry in entries)
         noun = "files"
     text = f"{len(entries):,} {noun}"
     if empty:
@@ -110,7 +111,7 @@ def _sum_of_files(source: BronzeTable, entries: Sequence[dict[str, Any]]) -> str
 
 def _of_versions(entry: dict[str, Any]) -> dict[str, Any]:
     """What there is to say of a run's versions of a Delta table, and of those that wait: they are no files."""
-    if entry["state"] == "waiting":
+    if entry["state"] == FileStatus.WAITING:
         fields = ["chunk", "state"]
     else:
         fields = ["chunk", "rows", "version", "ingested", "state"]

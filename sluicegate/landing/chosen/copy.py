@@ -20,6 +20,7 @@ from sluicegate.landing import discovery, file_status, folders, idempotent_comma
 from sluicegate.landing import file_names as naming
 from sluicegate.landing import ledger as landing_ledger
 from sluicegate.landing.chosen.copy_options import CopyOptions
+from sluicegate.landing.file_states import LedgerAction
 
 if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable
@@ -65,7 +66,7 @@ class Copy:
         if self.force:
             return replace(self._forced(name, chosen, lake, copy_options), refused=refused)
         ledger = tables.delta_table(lake.ledger(name))
-        read = pc.field("action") != landing_ledger.SKIP
+        read = pc.field("action") != LedgerAction.SKIP
         read_paths = []
         if ledger is not None:
             read_paths = tables.dataset(ledger).to_table(["path"], filter=read)["path"]
@@ -74,7 +75,7 @@ class Copy:
         failed = pc.is_in(chosen["path"], value_set=pa.array(bad, pa.string()))
         new, retried = chosen.filter(pc.invert(is_read)), chosen.filter(failed)
         entered = pa.concat_tables(
-            [landing_ledger.to(landing_ledger.READ, new), landing_ledger.to(landing_ledger.REPLACE, retried)]
+            [landing_ledger.to(LedgerAction.READ, new), landing_ledger.to(LedgerAction.REPLACE, retried)]
         )
         return discovery.Discovery(landing_ledger.in_order(entered), nothing, nothing, copy_options, refused=refused)
 
@@ -87,7 +88,7 @@ class Copy:
         """
         command = idempotent_commands.begun(lake, name, self.name)
         new = landing_ledger.in_order(
-            landing_ledger.to(landing_ledger.READ, idempotent_commands.without_entered(chosen, command, lake, name))
+            landing_ledger.to(LedgerAction.READ, idempotent_commands.without_entered(chosen, command, lake, name))
         )
         nothing = chosen.slice(0, 0)
         return discovery.Discovery(new, nothing, nothing, copy_options, whole=True, command=command)

@@ -18,6 +18,7 @@ from sluicegate.errors import LandingMissing, UserError, Where
 from sluicegate.lake import layout, tables
 from sluicegate.landing import arrivals, discovery, file_status
 from sluicegate.landing import ledger as landing_ledger
+from sluicegate.landing.file_states import FileStatus, LedgerAction
 from sluicegate.landing.moves import archived_files
 from sluicegate.landing.table_files import Entry, Selected, TableFiles, to_table
 from sluicegate.storage.listings import FILES
@@ -59,7 +60,7 @@ class Reload:
         as_defined, copied = table_files.by_options(chosen_files)
         actions = {
             action: [f for f in as_defined if table_files.action(f) == action]
-            for action in (landing_ledger.READ, landing_ledger.REPLACE)
+            for action in (LedgerAction.READ, LedgerAction.REPLACE)
         }
         entered = [landing_ledger.to(action, to_table(those)) for action, those in actions.items()]
         return _discovery(entered, copied=copied)
@@ -118,7 +119,7 @@ class FromArchive:
         selected = unknown
         if self.files:
             selected = unknown.filter(pc.field("path").isin(list(self.files)))
-        return _discovery([landing_ledger.to(landing_ledger.READ, selected)])
+        return _discovery([landing_ledger.to(LedgerAction.READ, selected)])
 
     def missing(self, *_: object) -> list[str]:
         """None: what is not there cannot be in the archive."""
@@ -149,9 +150,9 @@ class Reset:
         table_files = TableFiles.of(name, table, lake)
         selected = table_files.sorted_out()
         as_defined, copied = table_files.by_options(selected.present)
-        entered = [landing_ledger.to(landing_ledger.RESET, to_table([*as_defined, *selected.archived]))]
+        entered = [landing_ledger.to(LedgerAction.RESET, to_table([*as_defined, *selected.archived]))]
         if self.drop_missing:
-            entered.append(landing_ledger.to(landing_ledger.DROP, to_table(selected.missing)))
+            entered.append(landing_ledger.to(LedgerAction.DROP, to_table(selected.missing)))
         remarks = _preview(table_files, selected, copied, lake).staying(self.drop_missing)
         return _discovery(entered, whole=True, copied=copied, remarks=remarks)
 
@@ -243,7 +244,7 @@ def _preview(
         statuses = file_status.statuses(lake, table_files.name)
     else:
         statuses = file_status.STATUSES.empty_table()
-    statuses = statuses.filter(pc.field("state").isin(["ingested", "archived", "failed"]))
+    statuses = statuses.filter(pc.field("state").isin([FileStatus.INGESTED, FileStatus.ARCHIVED, FileStatus.FAILED]))
     present = [*selected.present, *selected.archived]
     from_archive = sum(
         file["path"] not in table_files.landed for file in selected.present if table_files.is_below(file["path"])
@@ -292,10 +293,9 @@ def _discovery(
     remarks: Sequence[str] = (),
 ) -> discovery.Discovery:
     nothing = FILES.empty_table()
-    new = landing_ledger.in_order(pa.concat_tables([landing_ledger.to(landing_ledger.READ, nothing), *entered]))
+    new = landing_ledger.in_order(pa.concat_tables([landing_ledger.to(LedgerAction.READ, nothing), *entered]))
     copied = [
-        (options, landing_ledger.in_order(landing_ledger.to(landing_ledger.REPLACE, those)))
-        for options, those in copied
+        (options, landing_ledger.in_order(landing_ledger.to(LedgerAction.REPLACE, those))) for options, those in copied
     ]
     return discovery.Discovery(new, nothing, nothing, whole=whole, copied=copied, remarks=tuple(remarks))
 

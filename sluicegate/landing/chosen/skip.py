@@ -22,6 +22,7 @@ from sluicegate.lake.exclusion import lock, renamed, target_ownership
 from sluicegate.landing import discovery, folders, ledger_index, on_record
 from sluicegate.landing import ledger as landing_ledger
 from sluicegate.landing.chosen import listed_files
+from sluicegate.landing.file_states import LedgerAction
 from sluicegate.storage.listings import FILES
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def enter(pipeline: Pipeline, request: Skip) -> SkipPreview:
 
 def _commit(lake: layout.Lake, entered: SkipPreview) -> None:
     uri = lake.ledger(entered.request.table)
-    entries = landing_ledger.in_order(landing_ledger.to(landing_ledger.SKIP, entered.files))
+    entries = landing_ledger.in_order(landing_ledger.to(LedgerAction.SKIP, entered.files))
     facts = {folders.KEY: list(entered.places), on_record.LIST: {"list": entered.request.name}}
     ledger = tables.delta_table(uri)
     if ledger is None:
@@ -300,11 +301,11 @@ class _Comparison:
 
     def _kind(self, path: str) -> Kind:
         entry, file = self.recorded.get(path), self.landed.get(path)
-        if entry is None or entry["action"] == landing_ledger.DROP:
+        if entry is None or entry["action"] == LedgerAction.DROP:
             if file is None:
                 return "gone"
             return self._moved.get(path, "new")
-        if entry["action"] != landing_ledger.SKIP:
+        if entry["action"] != LedgerAction.SKIP:
             return "read"
         if file is None or all(file[fact] == entry[fact] for fact in ("size", "modification_time")):
             return "skipped"
@@ -314,7 +315,7 @@ class _Comparison:
     def _moved(self) -> dict[str, Kind]:
         """Files that the ledger has under a former path: whether they are skipped or read."""
         moved = self.discovered.moved
-        skipped = moved.filter(pc.equal(moved["action"], landing_ledger.SKIP))
+        skipped = moved.filter(pc.equal(moved["action"], LedgerAction.SKIP))
         kinds: dict[str, Kind] = dict.fromkeys(moved["path"].to_pylist(), "read")
         return kinds | dict.fromkeys(skipped["path"].to_pylist(), "skipped")
 

@@ -21,6 +21,7 @@ from sluicegate import _faults
 from sluicegate.lake import layout, tables
 from sluicegate.lake import log as lake_log
 from sluicegate.lake.table import Tables
+from sluicegate.landing.file_states import RENEWING, LedgerAction
 from sluicegate.storage import filesystems
 
 TIME = pa.timestamp("us", "UTC")
@@ -110,18 +111,18 @@ def landed_at(lake: layout.Lake, name: str, ledger: DeltaTable, places: Iterable
 
 def arrivals_of(entries: pa.Table, away: pa.Table) -> dict[int, tuple[str, int]]:
     """Path and arrival, as they landed, of files that were read again by their addresses in the archive, by row."""
-    renews = pc.is_in(entries["action"], value_set=pa.array(["replace", "reset", "drop"]))
+    renews = pc.is_in(entries["action"], value_set=pa.array(RENEWING))
     places = away["place"].combine_chunks().drop_null()
     rows = pc.indices_nonzero(pc.and_(renews, pc.is_in(entries["path"], value_set=places))).to_pylist()
     if not rows:
         return {}
     landed = {row["place"]: facts_of(row) for row in away.filter(pc.is_valid(away["place"])).to_pylist()}
     names = pa.array(sorted({path for path, _, _ in landed.values()}), pa.string())
-    copied = {*entries.filter(pc.equal(entries["action"], "read"))["path"].to_pylist()} & landed.keys()
+    copied = {*entries.filter(pc.equal(entries["action"], LedgerAction.READ))["path"].to_pylist()} & landed.keys()
     begun: dict[str, int] = {}
     arrivals: dict[Facts, int] = {}
     for entry in entries.filter(pc.is_in(entries["path"], value_set=names)).to_pylist():
-        begun[entry["path"]] = begun.get(entry["path"], -1) + (entry["action"] == "read")
+        begun[entry["path"]] = begun.get(entry["path"], -1) + (entry["action"] == LedgerAction.READ)
         arrivals[facts_of(entry)] = max(begun[entry["path"]], 0)
     by_row = {row: entries["path"][row].as_py() for row in rows}
     copies = {row: landed[place] for row, place in by_row.items() if place not in copied}

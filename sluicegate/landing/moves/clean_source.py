@@ -29,6 +29,7 @@ from sluicegate.lake import layout
 from sluicegate.lake.table import Tables
 from sluicegate.landing import folders, ledger_index, status_log
 from sluicegate.landing import ledger as landing_ledger
+from sluicegate.landing.file_states import LedgerAction
 from sluicegate.landing.moves import archive, file_moves
 from sluicegate.landing.readers import LandingReader, Readers, nobody
 from sluicegate.storage import durable, filesystems
@@ -234,7 +235,7 @@ def due(
     paths = entries["path"].unique()
     last = entries.take(pc.index_in(paths, value_set=entries["path"]))
     last = last.filter(
-        pc.is_in(last["action"], pa.array([landing_ledger.READ, landing_ledger.REPLACE, landing_ledger.RESET]))
+        pc.is_in(last["action"], pa.array([LedgerAction.READ, LedgerAction.REPLACE, LedgerAction.RESET]))
     )
     due_files = last.join(read, keys=["path", "chunk"], join_type="left semi").select(DUE.names)
     moved = archive.among(lake, name, ledger, due_files)

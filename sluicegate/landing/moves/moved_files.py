@@ -19,6 +19,7 @@ from sluicegate.errors import LandingMissing, StoreUnreachable, Where
 from sluicegate.lake import layout, tables
 from sluicegate.landing import ledger_index, status_log
 from sluicegate.landing.file_names import relative
+from sluicegate.landing.file_states import LedgerAction
 from sluicegate.landing.moves import archive
 from sluicegate.storage import filesystems, store_errors
 from sluicegate.storage.concurrent import each
@@ -26,9 +27,6 @@ from sluicegate.storage.listings import FILES
 
 if TYPE_CHECKING:
     from sluicegate.landing.folders import Home
-
-# Action of an entry whose file the ledger has under a former path, with that size and time; its rows stay.
-MOVED = "moved"
 
 Facts = tuple[int, datetime]
 """Size and modification time of a file."""
@@ -72,7 +70,7 @@ def superseded(ledger: DeltaTable | pa.Table, landed: Collection[str]) -> set[st
 
 def _former(ledger: DeltaTable | pa.Table, where: pc.Expression) -> Iterator[tuple[str, str]]:
     """Path and former path of each moved file, in the order in which they were moved."""
-    moved = _facts(ledger, where & (pc.field("action") == MOVED))
+    moved = _facts(ledger, where & (pc.field("action") == LedgerAction.MOVED))
     if not moved.num_rows:
         return
     alike = pc.field("size").isin(moved["size"].unique()) & pc.field("modification_time").isin(
@@ -80,7 +78,7 @@ def _former(ledger: DeltaTable | pa.Table, where: pc.Expression) -> Iterator[tup
     )
     former: dict[tuple[int, object], list[str]] = {}
     # A skipped file that moves is skipped where it is then: what has moved was read.
-    for row in _facts(ledger, alike & ~pc.field("action").isin([MOVED, "skip"])).to_pylist():
+    for row in _facts(ledger, alike & ~pc.field("action").isin([LedgerAction.MOVED, LedgerAction.SKIP])).to_pylist():
         former.setdefault((row["size"], row["modification_time"]), []).append(row["path"])
     for row in moved.sort_by("chunk").to_pylist():
         of_it = [path for path in former.get((row["size"], row["modification_time"]), ()) if path != row["path"]]
@@ -148,7 +146,7 @@ def _known_at(
         pc.equal(former_entries["size"], files["size"]),
         pc.equal(former_entries["modification_time"], files["modification_time"]),
     )
-    alike = pc.fill_null(pc.and_(alike, pc.not_equal(former_entries["action"], "drop")), False)
+    alike = pc.fill_null(pc.and_(alike, pc.not_equal(former_entries["action"], LedgerAction.DROP)), False)
     candidates = pa.array(paths.filter(alike).to_pylist(), pa.string())
     if not len(candidates):
         return ENTERED.empty_table()
@@ -172,7 +170,7 @@ def _known_at(
             "modification_time": former_entries["modification_time"],
         }
     )
-    action = pc.if_else(pc.equal(former_entries["action"], "skip"), "skip", MOVED)
+    action = pc.if_else(pc.equal(former_entries["action"], LedgerAction.SKIP), LedgerAction.SKIP, LedgerAction.MOVED)
     return entered.append_column("action", action).filter(selected).cast(ENTERED)
 
 
@@ -186,7 +184,7 @@ def read_before(
     statuses = status_log.read(lake, name, ["path", "rows"], pc.field("path").isin(candidates))
     empty = pa.array(sorted({*failed} - {*statuses.filter(pc.field("rows") > 0)["path"].to_pylist()}), pa.string())
     read = pc.is_in(was["path"], value_set=statuses["path"].combine_chunks())
-    read = pc.or_(read, pc.is_in(was["action"], value_set=pa.array(["skip", MOVED])))
+    read = pc.or_(read, pc.is_in(was["action"], value_set=pa.array([LedgerAction.SKIP, LedgerAction.MOVED])))
     return pc.and_(read, pc.invert(pc.is_in(was["path"], value_set=empty)))
 
 
@@ -289,12 +287,16 @@ def overwritten(
         if not files.num_rows or _nested(former, place.folder):
             continue
         was = _last_entries(ledger, former, place, files)
-        read = pc.fill_null(pc.invert(pc.is_in(was["action"], value_set=pa.array(["drop", "skip"]))), False)
+        read = pc.fill_null(
+            pc.invert(pc.is_in(was["action"], value_set=pa.array([LedgerAction.DROP, LedgerAction.SKIP]))), False
+        )
         read = pc.and_(read, pc.is_valid(was["action"]))
         candidates = files.filter(read)
         if candidates.num_rows and _is_moved(lake, name, ledger, former, place, candidates, moved):
             facts = was.filter(read).set_column(0, "path", candidates["path"])
-            parts.append(facts.set_column(3, "action", pa.repeat(pa.scalar(MOVED), facts.num_rows)).cast(ENTERED))
+            parts.append(
+                facts.set_column(3, "action", pa.repeat(pa.scalar(LedgerAction.MOVED), facts.num_rows)).cast(ENTERED)
+            )
             files = files.filter(pc.invert(read))
     return pa.concat_tables(parts)
 
@@ -317,7 +319,7 @@ def _is_moved(
 
 def _moved(names: Mapping[str, set[str]]) -> set[str]:
     """Names under which the ledger has a file as moved."""
-    return {name for name, actions in names.items() if MOVED in actions}
+    return {name for name, actions in names.items() if LedgerAction.MOVED in actions}
 
 
 def _paths(ledger: DeltaTable, names: Iterable[str], folders: Sequence[str]) -> dict[str, list[str]]:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from sluicegate.lake import layout, tables
 from sluicegate.landing import on_record
+from sluicegate.landing.file_states import LedgerAction
 from sluicegate.landing.moves import archive, moved_files
 from sluicegate.storage import filesystems
 from sluicegate.storage.listings import FILES
@@ -54,11 +55,11 @@ def entries(
     last, entry = moved_files.newest_entries(ledger, paths)
     was = pa.table({"path": paths, "action": pc.take(last["action"], entry)})
     same = [pc.equal(files[fact], pc.take(last[fact], entry)) for fact in ("size", "modification_time")]
-    selected = pc.and_(pc.and_(*same), pc.not_equal(was["action"], "drop"))
+    selected = pc.and_(pc.and_(*same), pc.not_equal(was["action"], LedgerAction.DROP))
     selected = pc.and_(selected, moved_files.read_before(lake, name, was, paths.combine_chunks(), failed))
     taken = archive.among(lake, name, ledger, files.set_column(0, "path", paths))["path"]
     selected = pc.and_(selected, pc.invert(pc.is_in(paths, value_set=taken.combine_chunks())))
-    action = pc.if_else(pc.equal(was["action"], "skip"), "skip", moved_files.MOVED)
+    action = pc.if_else(pc.equal(was["action"], LedgerAction.SKIP), LedgerAction.SKIP, LedgerAction.MOVED)
     return files.append_column("action", action).filter(selected).cast(moved_files.ENTERED)
 
 
@@ -78,7 +79,7 @@ def _origins(ledger: DeltaTable, files: pa.Table, partitions: Collection[str]) -
     origins = {}
     for file in files.to_pylist():
         places = former.get(_named(file), {})
-        first = [path for path, action in places.items() if action != moved_files.MOVED and path not in moved_away]
+        first = [path for path, action in places.items() if action != LedgerAction.MOVED and path not in moved_away]
         if len(first) != 1 or arrived[_named(file)] > 1:
             continue
         if _values_in(file["path"], partitions) == _values_in(first[0], partitions) and all(map(_is_gone, places)):

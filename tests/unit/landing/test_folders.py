@@ -19,8 +19,8 @@ from sluicegate.lake import tables
 from sluicegate.landing import discovery, file_status, folders, intake
 from sluicegate.landing import ledger as landing_ledger
 from sluicegate.landing.chosen.reread import Reset
+from sluicegate.landing.file_states import FileStatus
 from sluicegate.landing.moves import clean_source, moved_files
-from sluicegate.monitor import status
 from sluicegate.storage import filesystems, local_files
 from tests.unit.landing.test_file_status import NAME, Place
 
@@ -123,7 +123,7 @@ def test_a_landing_folder_that_was_moved_is_not_read_again(place: Place, tmp_pat
         ("a.json", "ingested"), ("b.json", "ingested"), ("a.json", "moved"), ("b.json", "moved"),
         ("c.json", "ingested"),
     ]  # fmt: skip
-    assert "moved" in status.STATES
+    assert "moved" in {*FileStatus}
     again = place.enter()
     assert (again.new.num_rows, again.moved.num_rows, again.changed.num_rows) == (0, 0, 0)
     move(place, tmp_path, "moved again")

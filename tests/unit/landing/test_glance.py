@@ -13,6 +13,7 @@ import pytest
 from sluicegate.definition.tables.bronze import BronzeTable
 from sluicegate.landing import discovery, file_status, glance
 from sluicegate.landing import ledger as landing_ledger
+from sluicegate.landing.file_states import LedgerAction
 from sluicegate.storage.listings import FILES
 from tests.unit.landing.test_file_status import NAME, Place
 
@@ -103,7 +104,7 @@ def test_a_version_of_a_file_that_came_back_is_a_change(place: Place) -> None:
 
 def test_a_file_whose_rows_were_dropped_is_new(place: Place) -> None:
     entry = discovery.admitted_files(NAME, place.table, place.at).select(FILES.names).slice(0, 1)
-    landing_ledger._append(place.ledger(), landing_ledger.to(landing_ledger.DROP, entry), {})
+    landing_ledger._append(place.ledger(), landing_ledger.to(LedgerAction.DROP, entry), {})
     assert not glanced(place)
     assert not nothing(place)
 

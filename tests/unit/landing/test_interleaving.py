@@ -22,7 +22,7 @@ from sluicegate import _faults
 from sluicegate.definition import load
 from sluicegate.lake import layout, tables
 from sluicegate.landing import discovery, intake, ledger_index
-from sluicegate.landing import ledger as landing_ledger
+from sluicegate.landing.file_states import LedgerAction
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Place:
         assert ledger is not None
         return tables.dataset(ledger).to_table().to_pylist()
 
-    def assert_right(self, action: str = landing_ledger.READ) -> None:
+    def assert_right(self, action: str = LedgerAction.READ) -> None:
         """All files once; each chunk is the commit of its number, in order and no larger than asked; one table."""
         entries = self.entries()
         got = Counter(
@@ -89,7 +89,7 @@ class Place:
             added = [action["add"] for action in actions if action.get("add")]
             new = sum(1 for add in added if add["dataChange"])
             assert new == (1 if version in of_chunk else 0), f"version {version} has {new} files of its own"
-        if action == landing_ledger.READ:
+        if action == LedgerAction.READ:
             assert all(len(paths) <= 2 for paths in of_chunk.values())
 
 
@@ -237,7 +237,7 @@ def test_three_first_runs_in_many_orders(places: Callable[..., Callable[[], Plac
 
 def test_two_first_runs_that_leave_out_what_is_there(places: Callable[..., Callable[[], Place]]) -> None:
     for place in schedules(places(files=3, options=", includeExistingFiles: false"), [Run, Run]):
-        place.assert_right(landing_ledger.SKIP)
+        place.assert_right(LedgerAction.SKIP)
         assert {entry["chunk"] for entry in place.entries()} == {0}
 
 

@@ -17,6 +17,7 @@ from sluicegate.landing import ledger as landing_ledger
 from sluicegate.landing.chosen import copy_options, reread
 from sluicegate.landing.chosen.copy import Copy
 from sluicegate.landing.chosen.copy_options import CopyOptions
+from sluicegate.landing.file_states import LedgerAction
 from sluicegate.landing.moves import clean_source
 from tests.unit.landing.moves.test_clean_source import Landed
 from tests.unit.landing.test_file_status import NAME, Place
@@ -203,7 +204,7 @@ def test_an_overwritten_file_replaces_all_readings_of_its_content_and_none_of_an
     landed("monday", 1)
     place.enter()
     for _ in range(2):
-        files = landing_ledger.to(landing_ledger.READ, landed("tuesday!", 2))
+        files = landing_ledger.to(LedgerAction.READ, landed("tuesday!", 2))
         landing_ledger.append(place.ledger(), files, {})
     [now] = landed("wednesday", 3).to_pylist()
     assert place.ledger().version() == 3

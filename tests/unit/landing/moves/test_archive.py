@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 import pytest
 
 from sluicegate.landing import file_status
-from sluicegate.landing.ledger import LEDGER, READ, REPLACE, SKIP
+from sluicegate.landing.file_states import LedgerAction
+from sluicegate.landing.ledger import LEDGER
 from sluicegate.landing.moves import archive
 from sluicegate.landing.moves.archive import ARCHIVE
 from sluicegate.storage.listings import FILES
@@ -71,8 +72,12 @@ def test_a_file_that_was_skipped_first_is_the_first_to_arrive_under_its_name() -
 
     away = {"path": name, "size": 7, "modification_time": LANDED, "mode": "MOVE", "place": place, "archived": LANDED}
     archived = pa.Table.from_pylist([{**away, "ledger_id": "id"}], ARCHIVE)
-    for first, arrival in ((SKIP, 0), (READ, 0)):
-        entries = [entry(name, 7, first, 1), entry(place, 7, REPLACE, 2)]
+    for first, arrival in ((LedgerAction.SKIP, 0), (LedgerAction.READ, 0)):
+        entries = [entry(name, 7, first, 1), entry(place, 7, LedgerAction.REPLACE, 2)]
         assert archive.arrivals_of(pa.Table.from_pylist(entries, LEDGER), archived) == {1: (name, arrival)}
-    entries = [entry(name, 5, READ, 1), entry(name, 7, READ, 2), entry(place, 7, REPLACE, 3)]
+    entries = [
+        entry(name, 5, LedgerAction.READ, 1),
+        entry(name, 7, LedgerAction.READ, 2),
+        entry(place, 7, LedgerAction.REPLACE, 3),
+    ]
     assert archive.arrivals_of(pa.Table.from_pylist(entries, LEDGER), archived) == {2: (name, 1)}

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from sluicegate.landing.ledger import LEDGER, READ, RESET
+from sluicegate.landing.file_states import LedgerAction
+from sluicegate.landing.ledger import LEDGER
 from sluicegate.landing.moves import moved_files
-from sluicegate.landing.moves.moved_files import MOVED
 
 pytestmark = pytest.mark.unit
 
@@ -27,7 +27,12 @@ def ledger(*entries: tuple[int, str, str]) -> pa.Table:
 
 
 def test_a_moved_file_has_its_first_path_also_once_it_was_read_again_where_it_is() -> None:
-    moved = ledger((1, FIRST, READ), (2, SECOND, MOVED), (3, THIRD, MOVED), (4, THIRD, RESET))
+    moved = ledger(
+        (1, FIRST, LedgerAction.READ),
+        (2, SECOND, LedgerAction.MOVED),
+        (3, THIRD, LedgerAction.MOVED),
+        (4, THIRD, LedgerAction.RESET),
+    )
     assert moved_files.aliases(moved, [FIRST, SECOND, THIRD]) == {SECOND: FIRST, THIRD: FIRST}
     assert moved_files.aliases(moved, [SECOND]) == {SECOND: FIRST}
     assert moved_files.aliases(moved, []) == {}
@@ -35,9 +40,13 @@ def test_a_moved_file_has_its_first_path_also_once_it_was_read_again_where_it_is
 
 
 def test_of_files_that_agree_the_one_with_the_most_of_the_path_is_the_former_one() -> None:
-    two_regions = ledger((1, "/old/eu/a.json", READ), (1, "/old/us/a.json", READ), (2, "/new/us/a.json", MOVED))
+    two_regions = ledger(
+        (1, "/old/eu/a.json", LedgerAction.READ),
+        (1, "/old/us/a.json", LedgerAction.READ),
+        (2, "/new/us/a.json", LedgerAction.MOVED),
+    )
     assert moved_files.aliases(two_regions, ["/new/us/a.json"]) == {"/new/us/a.json": "/old/us/a.json"}
-    other_name = ledger((1, "/old/b.json", READ), (2, "/new/a.json", MOVED))
+    other_name = ledger((1, "/old/b.json", LedgerAction.READ), (2, "/new/a.json", LedgerAction.MOVED))
     assert moved_files.aliases(other_name, ["/new/a.json"]) == {}
 
 
@@ -54,5 +63,5 @@ def test_of_files_that_agree_the_one_with_the_most_of_the_path_is_the_former_one
 def test_a_file_that_was_moved_is_at_one_of_its_paths_and_else_at_the_last(
     landed: tuple[str, ...], superseded: set[str]
 ) -> None:
-    moved = ledger((3, THIRD, MOVED), (2, SECOND, MOVED), (1, FIRST, READ))
+    moved = ledger((3, THIRD, LedgerAction.MOVED), (2, SECOND, LedgerAction.MOVED), (1, FIRST, LedgerAction.READ))
     assert moved_files.superseded(moved, landed) == superseded
