@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from sluicegate.api.chosen import copy_into, discard, reload, replay, reset, skip
 from sluicegate.console import silent
 from sluicegate.errors import DefinitionError, JobFailed, PipelineMissing, QueryError, UserError
+from sluicegate.flow.verification.finding import FindingKind, FindingReason
 from sluicegate.settings import Settings
 from sluicegate.storage import aws
 from sluicegate.storage.store_errors import translated
@@ -264,8 +265,14 @@ def verify(
     lake = Lake(settings.lake, pipeline.name)
     names, evaluated = verify_gold.provable(pipeline, lake), flows.stored_silver(pipeline, lake)
     if not spark:
-        findings += [Finding("unseen", table_name, "its values", reason="without-spark") for table_name in evaluated]
-        findings += [Finding("unproved", name, "its query was not re-run", reason="without-spark") for name in names]
+        findings += [
+            Finding(FindingKind.UNSEEN, table_name, "its values", reason=FindingReason.WITHOUT_SPARK)
+            for table_name in evaluated
+        ]
+        findings += [
+            Finding(FindingKind.UNPROVED, name, "its query was not re-run", reason=FindingReason.WITHOUT_SPARK)
+            for name in names
+        ]
         return in_order()
     if not (names or evaluated):
         findings += verify_gold.unprovable(pipeline)

@@ -287,12 +287,8 @@ class Chunk:
 
     def _planned_write(self, frame: DataFrame) -> _Write:
         """Decide how records are written: appended, in place of former ones, or with the whole table."""
-        former, widened = (
-            self._former(
-                {*self._paths_of(LedgerAction.REPLACE, *REREAD)} & {*self.read, *self._paths_of(LedgerAction.DROP)}
-            ),
-            [],
-        )
+        renewed = {*self._paths_of(LedgerAction.REPLACE, *REREAD)}
+        former, widened = self._former(renewed & {*self.read, *self._paths_of(LedgerAction.DROP)}), []
         if self.table.widens and not self.rereads:
             widened = self._widened(frame)
         if self.rereads:

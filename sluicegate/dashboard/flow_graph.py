@@ -14,7 +14,7 @@ from sluicegate.dashboard.runs import DagRun, PipelineRun
 from sluicegate.definition.tables.table import LAYERS
 from sluicegate.errors import SluicegateError
 from sluicegate.monitor import status
-from sluicegate.monitor.plan import BLOCKED, UNASKED, Pending, TableWork
+from sluicegate.monitor.plan import Pending, TableState, TableWork
 
 if TYPE_CHECKING:
     from sluicegate.dashboard.source import Source
@@ -163,11 +163,11 @@ def _nodes(
 def _of_folder(work: TableWork | None) -> str:
     if work is None:
         return ""
-    if work.state == UNASKED:
-        return UNASKED
+    if work.state == TableState.UNASKED:
+        return TableState.UNASKED
     if work.waits:
-        return "behind"
-    return "up to date"
+        return TableState.BEHIND
+    return TableState.UP_TO_DATE
 
 
 def _with_state(node: Node, work: TableWork | None) -> Node:
@@ -176,9 +176,9 @@ def _with_state(node: Node, work: TableWork | None) -> Node:
         return node
     if node.step == "running":
         return replace(node, state="running")
-    if work is not None and work.state == BLOCKED:
+    if work is not None and work.state == TableState.BLOCKED:
         return replace(node, state="waits", sentence=work.progress.why)
-    return replace(node, state=work.state if work is not None else "up to date")
+    return replace(node, state=work.state if work is not None else TableState.UP_TO_DATE)
 
 
 def place_of(table: BronzeTable) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from sluicegate.dashboard.as_json import OF_THE_MOMENT
 from sluicegate.definition.tables.table import LAYERS
 from sluicegate.errors import DefinitionError, SluicegateError
 from sluicegate.flow import flows
-from sluicegate.monitor.plan import UNASKED, Pending, pending
+from sluicegate.monitor.plan import Pending, TableState, pending
 
 if TYPE_CHECKING:
     from sluicegate.dashboard.batches import CommittedBatch
@@ -33,8 +34,42 @@ RUNS = 5
 LATE_AFTER = 2
 """Intervals of a schedule without a successful run after which a pipeline is late."""
 
-# States of a pipeline, those that need a person first, each with its word.
-STATES = ("mistakes", "broken", "failed", "late", "failed files", "behind", "running", "being read", "fine", "empty")
+
+class PipelineState(StrEnum):
+    """State of a pipeline as its line shows it; those that need a person come first."""
+
+    MISTAKES = "mistakes"
+    """Its definition cannot be read."""
+
+    BROKEN = "broken"
+    """What waits for it cannot be found out."""
+
+    FAILED = "failed"
+    """Its last run failed."""
+
+    LATE = "late"
+    """Its schedule has wanted several runs since the last that succeeded."""
+
+    FAILED_FILES = "failed files"
+    """Files could not be read."""
+
+    BEHIND = "behind"
+    """Files or changes wait."""
+
+    RUNNING = "running"
+    """A run is under way."""
+
+    BEING_READ = "being read"
+    """What waits is still being found out."""
+
+    FINE = "fine"
+    """Its last run succeeded, and nothing waits."""
+
+    EMPTY = "empty"
+    """It has not run yet."""
+
+
+_ORDER = (*PipelineState,)
 
 
 @dataclass(frozen=True)
@@ -81,7 +116,7 @@ class Line:
 
     Attributes:
         name: its name.
-        state: one of ``STATES``.
+        state: its state.
         sentence: what is the matter, in words; empty if nothing is.
         description: what it is for.
         owner: who answers for it.
@@ -97,7 +132,7 @@ class Line:
     """
 
     name: str
-    state: str
+    state: PipelineState
     sentence: str = ""
     description: str = ""
     owner: str = ""
@@ -128,7 +163,7 @@ def overview(
         for name in names:
             source.soon(("line", name), partial(_read, source, name), 0.0)
     lines = [line(source, name, dag_runs.get(name, ()), time, until) for name in names]
-    return tuple(sorted(lines, key=lambda entry: (STATES.index(entry.state), -entry.quarantined, entry.name)))
+    return tuple(sorted(lines, key=lambda entry: (_ORDER.index(entry.state), -entry.quarantined, entry.name)))
 
 
 @dataclass(frozen=True)
@@ -162,15 +197,15 @@ def line(source: Source, name: str, dag_runs: Sequence[DagRun], moment: datetime
     answer = source.soon(("line", name), partial(_read, source, name), until)
     if isinstance(answer.error, DefinitionError):
         mistakes = mistakes_of(answer.error, source.settings)
-        return Line(name, "mistakes", f"pipeline.yaml has {_mistakes(len(mistakes))}", mistakes=mistakes)
+        return Line(name, PipelineState.MISTAKES, f"pipeline.yaml has {_mistakes(len(mistakes))}", mistakes=mistakes)
     if answer.error is not None:
-        return Line(name, "broken", answer.error.message)
+        return Line(name, PipelineState.BROKEN, answer.error.message)
     work = answer.value
     if work is None:
-        return Line(name, "being read")
+        return Line(name, PipelineState.BEING_READ)
     pipeline, waiting = work.pipeline, work.backlog
     about = Line(
-        name, "broken", work.error, pipeline.description, pipeline.owner, tuple(pipeline.tags),
+        name, PipelineState.BROKEN, work.error, pipeline.description, pipeline.owner, tuple(pipeline.tags),
         sum(len(pipeline.names(layer)) for layer in LAYERS), schedule=pipeline.schedule, backlog=waiting,
     )  # fmt: skip
     if work.error:
@@ -211,7 +246,7 @@ def of_answer(answer: Answer[Pending]) -> PipelineBacklog:
 
 
 def _of_pending(work: Pending, since: datetime | None) -> PipelineBacklog:
-    behind = tuple(table.table for table in work.tables if table.waits and table.state != UNASKED)
+    behind = tuple(table.table for table in work.tables if table.waits and table.state != TableState.UNASKED)
     return PipelineBacklog(
         work.sentence(), work.files, work.bytes, work.settling, sum(table.failed for table in work.tables),
         work.changed, behind, since,
@@ -220,23 +255,23 @@ def _of_pending(work: Pending, since: datetime | None) -> PipelineBacklog:
 
 def _state(
     last: Sequence[PipelineRun], waiting: PipelineBacklog, schedule: str | None, time: datetime
-) -> tuple[str, str]:
+) -> tuple[PipelineState, str]:
     ended = next((run for run in last if run.dag_run is not None and not run.is_running), None)
     if ended is not None and ended.state == "failed":
-        return "failed", "its last run failed"
+        return PipelineState.FAILED, "its last run failed"
     if waiting.error:
-        return "broken", waiting.error
+        return PipelineState.BROKEN, waiting.error
     if waiting.failed:
-        return "failed files", f"{_files(waiting.failed)} could not be read"
+        return PipelineState.FAILED_FILES, f"{_files(waiting.failed)} could not be read"
     if any(run.is_running for run in last):
-        return "running", "a run is under way"
+        return PipelineState.RUNNING, "a run is under way"
     if late_since := _late(last, schedule, time):
-        return "late", f"no run has succeeded since {late_since:%Y-%m-%d %H:%M} UTC"
+        return PipelineState.LATE, f"no run has succeeded since {late_since:%Y-%m-%d %H:%M} UTC"
     if waiting.files or waiting.behind:
-        return "behind", waiting.sentence
+        return PipelineState.BEHIND, waiting.sentence
     if last:
-        return ("fine", "")
-    return ("empty", "it has not run yet")
+        return (PipelineState.FINE, "")
+    return (PipelineState.EMPTY, "it has not run yet")
 
 
 def _late(last: Sequence[PipelineRun], schedule: str | None, time: datetime) -> datetime | None:

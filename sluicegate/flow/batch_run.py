@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate.flow import histories, source_changes
 from sluicegate.flow.batch import Batch, raise_readable
-from sluicegate.flow.model import AVAILABLE_NOW, Flow, Progress, name_of, query_because
+from sluicegate.flow.model import AVAILABLE_NOW, Flow, Progress, ProgressKind, name_of, query_because
 from sluicegate.flow.several import several_batch
 from sluicegate.flow.streaming import delivery, source_stream
 from sluicegate.flow.streaming.delivery import Delivery, ExpectedRows
@@ -64,11 +64,11 @@ class BatchRun:
         Returns:
             the progress that was made: all, if the part is not available.
         """
-        if part.kind == "incremental":
+        if part.kind == ProgressKind.INCREMENTAL:
             gap = self.follow(part)
             if not gap:
                 return part
-            part = waiting = replace(waiting, kind="whole", why=gap)
+            part = waiting = replace(waiting, kind=ProgressKind.FULL_REFRESH, why=gap)
         if part is waiting:
             self.rebuild(waiting)
             return waiting
@@ -264,7 +264,7 @@ class BatchRun:
         if self.report.trigger:
             facts = {**facts, "trigger": self.report.trigger}
         identities = histories.facts(self.flow, part, self.opened)
-        if part.kind != "whole":
+        if part.kind != ProgressKind.FULL_REFRESH:
             delivered = Delivery(rows, self.flow, expected)
             reprocesses = part.reprocesses or self.choice is not None
             return Batch(

@@ -17,7 +17,8 @@ from sluicegate.lake import layout, log, tables
 from sluicegate.lake.table import Tables
 from sluicegate.lake.table_description import TAG, Description
 from sluicegate.schema import columns
-from sluicegate.spark_sql.refresh.strategy import INCREMENTAL, READING
+from sluicegate.spark_sql.refresh.strategy import READING
+from sluicegate.spark_sql.refresh.strategy_kind import BY_ROW_DELTAS, StrategyKind
 
 if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable, GoldTable, Pipeline, SilverTable
@@ -192,8 +193,8 @@ def _gold_flow(name: str, table: GoldTable, lake: layout.Lake, address: Mapping[
     fingerprint = _gold_fingerprint(table, strategy)
     policy = QueryPolicy(
         followed=_followed(strategy, inputs),
-        row_deltas=strategy.kind in INCREMENTAL,
-        added=strategy.kind == "stream",
+        row_deltas=strategy.kind in BY_ROW_DELTAS,
+        added=strategy.kind == StrategyKind.STREAM,
         refresh_strategy=_decided(strategy, fingerprint, last),
     )
     return Flow(
@@ -228,9 +229,9 @@ def _gold_fingerprint(table: GoldTable, strategy: RefreshStrategy) -> str:
 
 def _followed(strategy: RefreshStrategy, inputs: list[str]) -> frozenset[str]:
     """Return the inputs whose changes identify the affected rows."""
-    if strategy.kind == "keys":
+    if strategy.kind == StrategyKind.AFFECTED_KEYS:
         return frozenset(inputs)
-    if strategy.kind == "whole" or not strategy.grouped:
+    if strategy.kind == StrategyKind.FULL_RECOMPUTE or not strategy.grouped:
         return frozenset()
     return frozenset(strategy.grouped.joins)
 
@@ -240,12 +241,13 @@ def _decided(strategy: RefreshStrategy, fingerprint: str, last: log.Commit | Non
 
     For a streaming aggregation the definition decides, and its commits name the mode instead.
     """
-    if strategy.kind == "stream":
+    if strategy.kind == StrategyKind.STREAM:
         return strategy
     facts = (last.ours if last is not None else None) or {}
     if facts.get("fingerprint") != fingerprint or "strategy" not in facts:
-        return replace(strategy, expected=strategy.kind in INCREMENTAL)
-    if facts["strategy"] == strategy.kind and strategy.kind != "keys":  # its text does not tell which keys these are
+        return replace(strategy, expected=strategy.kind in BY_ROW_DELTAS)
+    # Of keys, the text does not tell which these are.
+    if facts["strategy"] == strategy.kind and strategy.kind != StrategyKind.AFFECTED_KEYS:
         return strategy
     reason, cheaper = str(facts.get("because", "")), str(facts.get("instead", ""))
     return replace(strategy, kind=facts["strategy"], why=reason, cheaper=cheaper)

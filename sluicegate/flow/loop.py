@@ -20,7 +20,7 @@ from sluicegate.flow import parts
 from sluicegate.flow.batch import Batch
 from sluicegate.flow.batch_run import BatchRun
 from sluicegate.flow.definitions.definition_changes import refused
-from sluicegate.flow.model import Flow, Progress
+from sluicegate.flow.model import Flow, Progress, ProgressKind
 from sluicegate.flow.progress import progress
 from sluicegate.flow.table_report import TableReport
 from sluicegate.lake.table import Tables
@@ -99,8 +99,8 @@ class TableRun:
         """Return the present progress; selected records are work, too."""
         self.opened.refresh()
         waiting = progress(self.flow, self.opened)
-        if self.choice is not None and waiting.kind == "idle":
-            return replace(waiting, kind="incremental")
+        if self.choice is not None and waiting.kind == ProgressKind.IDLE:
+            return replace(waiting, kind=ProgressKind.INCREMENTAL)
         return waiting
 
     @property
@@ -113,7 +113,7 @@ class TableRun:
         if waiting.command:
             lookups = ", ".join(sorted(self.flow.as_of_run))
             raise refused(self.flow.table, waiting.why, lookups, waiting.command)
-        if self._validates and waiting.kind == "whole":
+        if self._validates and waiting.kind == ProgressKind.FULL_REFRESH:
             raise UserError(
                 f"the next run does a full refresh of {self.flow.table}, so there is nothing to compare with",
                 where=Where(table=self.flow.table),
@@ -166,7 +166,7 @@ class TableRun:
 
 def _state(taken: Progress, choice: Choice | None) -> str:
     """Return the state of a table after a batch, in the words of a report."""
-    if taken.kind == "whole":
+    if taken.kind == ProgressKind.FULL_REFRESH:
         if taken.since >= 0 or taken.why:
             return "rebuilt"
         return "written"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from sluicegate.flow.policies import Policy
 from sluicegate.lake.table_description import Description
@@ -184,6 +185,22 @@ class StreamProgress:
         return self.whole or self.since < self.until
 
 
+class ProgressKind(StrEnum):
+    """What the next run of a table does."""
+
+    IDLE = "idle"
+    """Nothing: the table has taken in all that its inputs have."""
+
+    BLOCKED = "blocked"
+    """Nothing: a table that it needs does not exist yet."""
+
+    INCREMENTAL = "incremental"
+    """Take the changes after the offset up to the source's present version."""
+
+    FULL_REFRESH = "whole"
+    """Make the table from its whole source, as of its present version."""
+
+
 @dataclass(frozen=True)
 class Progress:
     """Offset of a flow, and what to do.
@@ -192,8 +209,7 @@ class Progress:
     ``until`` count the batches that the target has taken in of them.
 
     Attributes:
-        kind: ``idle``; ``blocked``: a table that it needs does not exist yet; ``incremental``: take the changes after
-            ``since`` up to ``until``; ``whole``: make a full refresh from the source as of ``until``.
+        kind: what the next run does.
         since: the offset: source version that the target has processed; -1 before the first.
         until: present version of the source.
         versions: present version of each other input; the batch reads exactly these.
@@ -215,7 +231,7 @@ class Progress:
         command: the command for a full refresh that only a person may start; empty if a run does it.
     """
 
-    kind: Literal["idle", "blocked", "incremental", "whole"]
+    kind: ProgressKind
     since: int = -1
     until: int = -1
     versions: Mapping[str, int] = field(default_factory=dict)
@@ -263,7 +279,7 @@ class Progress:
     @property
     def work(self) -> bool:
         """Whether a run would do anything."""
-        return self.kind in ("incremental", "whole")
+        return self.kind in (ProgressKind.INCREMENTAL, ProgressKind.FULL_REFRESH)
 
     @property
     def waits(self) -> bool:
@@ -274,8 +290,8 @@ class Progress:
         """Return this progress with a full refresh that a person requested."""
         reason = "a full refresh was requested"
         progress = replace(self, command="")
-        if self.kind in ("idle", "incremental"):
-            return replace(progress, kind="whole", why=reason)
+        if self.kind in (ProgressKind.IDLE, ProgressKind.INCREMENTAL):
+            return replace(progress, kind=ProgressKind.FULL_REFRESH, why=reason)
         return progress
 
 

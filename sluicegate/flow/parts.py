@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sluicegate.flow.model import Flow, Progress, StreamProgress, name_of
+from sluicegate.flow.model import Flow, Progress, ProgressKind, StreamProgress, name_of
 from sluicegate.flow.several import several_progress
 from sluicegate.flow.source_changes import SourceChanges
 from sluicegate.lake import log
@@ -31,7 +31,7 @@ def first(flow: Flow, waiting: Progress, opened: Tables) -> Progress:
     most_bytes = flow.policy.batch_bytes
     if most_bytes is None or not waiting.work:
         return waiting
-    if waiting.kind == "whole" and opened[flow.target].delta is not None:
+    if waiting.kind == ProgressKind.FULL_REFRESH and opened[flow.target].delta is not None:
         return waiting
     if flow.streams:
         return _first_of_streams(flow, waiting, most_bytes, opened)

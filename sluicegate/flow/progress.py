@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sluicegate.errors import SluicegateError, Where
 from sluicegate.flow import full_refresh, histories, prerequisites, source_changes
 from sluicegate.flow.full_refresh import Identity, SourceState
-from sluicegate.flow.model import Flow, Progress, StreamProgress, name_of
+from sluicegate.flow.model import Flow, Progress, ProgressKind, StreamProgress, name_of
 from sluicegate.flow.several import several_progress
 from sluicegate.flow.source_changes import SourceChanges
 from sluicegate.lake import layout, log, offsets, tables
@@ -46,12 +46,12 @@ def progress(flow: Flow, opened: Tables | None = None) -> Progress:
     if source is None and flow.foreign:
         raise prerequisites.missing(flow)
     if reason := prerequisites.why_blocked(flow, opened):
-        return Progress("blocked", why=reason)
+        return Progress(ProgressKind.BLOCKED, why=reason)
     past = histories.comparable(flow, opened[flow.target].restores, opened)
     inputs = _inputs(flow, past, opened)
     versions = {name: version for name, (_, version) in inputs.items()}
     stamps = {name: f"{table_id(table)}@{version}" for name, (table, version) in inputs.items()}
-    unread = Progress("idle", versions=versions, stamps=stamps, seen=opened[flow.target].version)
+    unread = Progress(ProgressKind.IDLE, versions=versions, stamps=stamps, seen=opened[flow.target].version)
     if source is None or flow.streams:
         return _of_streams(flow, unread, past, opened)
     return _of_source(flow, unread, source, past, opened)
@@ -94,7 +94,7 @@ def _of_source(
         return _of_ledger(read, past)
     # The first time, too: rows that the source once had and has no more do not belong in the target.
     if reason or committed.offset is None or past is None or past.ours is None:
-        return replace(read, kind="whole", command=full_refresh.command(flow, target))
+        return replace(read, kind=ProgressKind.FULL_REFRESH, command=full_refresh.command(flow, target))
     if not flow.policy.by_record:
         return _of_query(flow, read, past.ours, opened)
     reasons = []
@@ -160,8 +160,8 @@ def _of_ledger(read: Progress, past: offsets.RestoreHistory | None) -> Progress:
     if past is not None and past.news:
         read = replace(read, why=f"{full_refresh.why_restored(past)}: rows that the RESTORE removed are read again")
     if read.until in (0, read.since):
-        return replace(read, kind="idle")
-    return replace(read, kind="incremental")
+        return replace(read, kind=ProgressKind.IDLE)
+    return replace(read, kind=ProgressKind.INCREMENTAL)
 
 
 def _of_query(flow: Flow, read: Progress, last: log.Commit, opened: Tables) -> Progress:
@@ -174,9 +174,12 @@ def _of_query(flow: Flow, read: Progress, last: log.Commit, opened: Tables) -> P
     work = read.since < read.until or bool(reason)
     if moment := (last.ours or {}).get("of_the_run"):
         return replace(
-            read, kind="whole", why=f"its result depends on the time of the run: {moment}", of_the_run=not work
+            read,
+            kind=ProgressKind.FULL_REFRESH,
+            why=f"its result depends on the time of the run: {moment}",
+            of_the_run=not work,
         )
-    return replace(read, kind="incremental" if work else "idle", changed=changed, why=reason)
+    return replace(read, kind=_kind(work), changed=changed, why=reason)
 
 
 def _why_rules(flow: Flow, last: log.Commit, opened: Tables, *, idle: bool) -> str:
@@ -212,23 +215,23 @@ def _of_streams(flow: Flow, unread: Progress, past: offsets.RestoreHistory | Non
     """
     last = _commit_with_facts(past)
     if reason := several_progress.gone(flow, opened, last):
-        return Progress("blocked", why=reason)
+        return Progress(ProgressKind.BLOCKED, why=reason)
     streams = several_progress.progress_of(flow, opened, last)
     read = _of_batches(flow, unread, last, streams, opened)
     if past is None:
-        return replace(read, kind="whole")
+        return replace(read, kind=ProgressKind.FULL_REFRESH)
     read = replace(read, restores=past.facts())
     if past.news and last is not None:
-        return replace(read, kind="whole", why=full_refresh.why_restored(past))
+        return replace(read, kind=ProgressKind.FULL_REFRESH, why=full_refresh.why_restored(past))
     if last is not None and several_progress.recorded(last) is None:
-        return replace(read, kind="whole", why="it is filled by several flows now")
+        return replace(read, kind=ProgressKind.FULL_REFRESH, why="it is filled by several flows now")
     if last is None or read.since < 0:
-        return replace(read, kind="whole", why="its log no longer records what it was built from")
+        return replace(read, kind=ProgressKind.FULL_REFRESH, why="its log no longer records what it was built from")
     if reason := _why_flows_whole(flow, read, last):
-        return replace(read, kind="whole", why=reason)
+        return replace(read, kind=ProgressKind.FULL_REFRESH, why=reason)
     target = opened[flow.target]
     if reason := full_refresh.why_stored(flow, target):
-        return replace(read, kind="whole", why=reason, command=full_refresh.command(flow, target))
+        return replace(read, kind=ProgressKind.FULL_REFRESH, why=reason, command=full_refresh.command(flow, target))
     if not read.removed and not any(stream.work for stream in streams.values()):
         read = replace(read, until=read.since)
     by_record = _by_record(flow, read, _changes_of_flows(read), last, opened)
@@ -295,7 +298,7 @@ def _by_record(flow: Flow, read: Progress, reasons: Sequence[str], last: log.Com
     """
     stopped = _stopped(last, _side_tables(flow, opened))
     if stopped is not None and stopped.get("mode") == "whole":
-        return replace(read, kind="whole", why="a run was stopped during its full refresh")
+        return replace(read, kind=ProgressKind.FULL_REFRESH, why="a run was stopped during its full refresh")
     inputs = _changed(_read_before(flow, read.stamps, last), last)
     changed = {name: version for name, version in inputs.items() if name in flow.policy.followed}
     retry = flow.policy.retries and not flow.as_of_run.isdisjoint(inputs)
@@ -308,9 +311,15 @@ def _by_record(flow: Flow, read: Progress, reasons: Sequence[str], last: log.Com
         sentences.append("a run was stopped before it finished")
     work = read.since < read.until or bool(sentences)
     return replace(
-        read, kind="incremental" if work else "idle", why="; ".join(sentences), revised=bool(reasons), changed=changed,
-        retry=retry, repair=stopped is not None,
+        read, kind=_kind(work), why="; ".join(sentences), revised=bool(reasons), changed=changed, retry=retry,
+        repair=stopped is not None,
     )  # fmt: skip
+
+
+def _kind(work: bool) -> ProgressKind:
+    if work:
+        return ProgressKind.INCREMENTAL
+    return ProgressKind.IDLE
 
 
 def _stopped(last: log.Commit, side_tables: Sequence[Table]) -> Mapping[str, Any] | None:

@@ -10,24 +10,43 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from functools import cached_property
 from statistics import median
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from sluicegate.lake import log
+from sluicegate.spark_sql.refresh.strategy_kind import StrategyKind
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
     from sluicegate.spark_sql.refresh.strategy import RefreshStrategy
 
-Technique = Literal["partial", "restart", "groups", "keys", "whole"]
-"""``partial``: row deltas are applied to the aggregate state. ``restart``: state and table are made of all rows.
-``groups``: the query over all rows of the affected groups. ``keys``: the rows of the affected keys of the query.
-``whole``: the query over all rows. ``groups`` and ``whole`` leave the state behind as it is, and it cannot be used
-before a restart."""
 
-WITH_STATE: tuple[Technique, ...] = ("partial", "restart")
+class Technique(StrEnum):
+    """How one batch of a gold table is made; the values are in commits and outputs.
+
+    ``AFFECTED_GROUPS`` and ``FULL_RECOMPUTE`` leave the state behind as it is, and it cannot be used before a restart.
+    """
+
+    INCREMENTAL = "partial"
+    """Row deltas are applied to the aggregate state."""
+
+    RESTART = "restart"
+    """State and table are made of all rows."""
+
+    AFFECTED_GROUPS = "groups"
+    """The query over all rows of the affected groups."""
+
+    AFFECTED_KEYS = "keys"
+    """The rows of the affected keys of the query."""
+
+    FULL_RECOMPUTE = "whole"
+    """The query over all rows."""
+
+
+WITH_STATE = (Technique.INCREMENTAL, Technique.RESTART)
 """Techniques that leave the aggregate state up to date."""
 
 # Another technique than the last run's has to be estimated at less than this part of its seconds, so that two that cost
@@ -68,11 +87,11 @@ class Rates:
 
 # Measured by `bench/refresh.py` on two cores; only how they relate to each other counts once a table has had some runs.
 RATES: Mapping[Technique, Rates] = {
-    "partial": Rates(3.0, changed=6.0, touched=80.0),
-    "restart": Rates(2.0, all=1.0, held=100.0),
-    "groups": Rates(1.0, all=0.5, changed=0.5, touched=80.0, of_groups=0.8),
-    "keys": Rates(1.6, all=0.5, changed=1.0, touched=45.0, of_groups=0.4),
-    "whole": Rates(0.8, all=0.7, held=80.0),
+    Technique.INCREMENTAL: Rates(3.0, changed=6.0, touched=80.0),
+    Technique.RESTART: Rates(2.0, all=1.0, held=100.0),
+    Technique.AFFECTED_GROUPS: Rates(1.0, all=0.5, changed=0.5, touched=80.0, of_groups=0.8),
+    Technique.AFFECTED_KEYS: Rates(1.6, all=0.5, changed=1.0, touched=45.0, of_groups=0.4),
+    Technique.FULL_RECOMPUTE: Rates(0.8, all=0.7, held=80.0),
 }
 
 
@@ -167,30 +186,30 @@ def permitted(strategy: RefreshStrategy, *, auto: bool, small: bool, few: bool, 
         state: whether there is aggregate state from which changes can be followed.
     """
     if small and auto:
-        return ["whole"]
-    if strategy.kind == "keys":
-        return _with_whole(["keys"], auto=auto, few=few)
-    if strategy.kind == "whole" or strategy.kind == "stream" or strategy.grouped is None:
-        return ["whole"]
-    if strategy.kind == "groups":
-        return _with_whole(["groups"], auto=auto, few=few)
+        return [Technique.FULL_RECOMPUTE]
+    if strategy.kind == StrategyKind.AFFECTED_KEYS:
+        return _with_whole([Technique.AFFECTED_KEYS], auto=auto, few=few)
+    if strategy.kind == StrategyKind.FULL_RECOMPUTE or strategy.kind == StrategyKind.STREAM or strategy.grouped is None:
+        return [Technique.FULL_RECOMPUTE]
+    if strategy.kind == StrategyKind.AFFECTED_GROUPS:
+        return _with_whole([Technique.AFFECTED_GROUPS], auto=auto, few=few)
     techniques: list[Technique] = []
     if state:
-        techniques.append("partial")
+        techniques.append(Technique.INCREMENTAL)
     if not state or not few:
-        techniques.append("restart")
+        techniques.append(Technique.RESTART)
     if not auto:
         return techniques
     if strategy.grouped.located and not strategy.grouped.one_row:
-        techniques.append("groups")
-    return [*techniques, "whole"]
+        techniques.append(Technique.AFFECTED_GROUPS)
+    return [*techniques, Technique.FULL_RECOMPUTE]
 
 
 def _with_whole(techniques: list[Technique], *, auto: bool, few: bool) -> list[Technique]:
     """Add ``whole`` to techniques unless ``refresh`` forbids it and few rows changed."""
     if few and not auto:
         return techniques
-    return [*techniques, "whole"]
+    return [*techniques, Technique.FULL_RECOMPUTE]
 
 
 def measured(commit: log.Commit) -> float | None:
@@ -229,14 +248,14 @@ class RefreshCost:
             work: the row counts.
         """
         estimates = {name: self.seconds(name, work) for name in RATES if name in permitted}
-        if "restart" in permitted and len(permitted) > 1:
-            estimates.setdefault("partial", self.seconds("partial", work))
+        if Technique.RESTART in permitted and len(permitted) > 1:
+            estimates.setdefault(Technique.INCREMENTAL, self.seconds(Technique.INCREMENTAL, work))
         costs = {name: seconds for name, seconds in estimates.items() if name in permitted}
-        stateless = [costs[name] for name in costs if name != "restart"]
-        if "restart" in costs and "partial" not in permitted and stateless:
+        stateless = [costs[name] for name in costs if name != Technique.RESTART]
+        if Technique.RESTART in costs and Technique.INCREMENTAL not in permitted and stateless:
             # A restart pays by what comes after it, which nobody knows. So it is bought once the batches without state
             # have cost as much more as it does: at worst twice of what was best.
-            costs["restart"] -= self.regret + max(min(stateless) - estimates["partial"], 0.0)
+            costs[Technique.RESTART] -= self.regret + max(min(stateless) - estimates[Technique.INCREMENTAL], 0.0)
         return TechniqueChoice(self._stable(costs), estimates, work, self.regret)
 
     def _stable(self, costs: Mapping[Technique, float]) -> Technique:
@@ -252,11 +271,11 @@ class RefreshCost:
         last = None
         if self.runs:
             last = self.runs[0].technique
-        if last == "restart":
-            last = "partial"
+        if last == Technique.RESTART:
+            last = Technique.INCREMENTAL
         if last in costs:
             return last
-        return next((name for name in RATES if name in costs and name != "restart"), None)
+        return next((name for name in RATES if name in costs and name != Technique.RESTART), None)
 
     @property
     def has_state(self) -> bool:
@@ -269,7 +288,7 @@ class RefreshCost:
         if not self.runs or self.runs[0].technique in WITH_STATE:
             return 0.0
         last = self.runs[0]
-        return last.regret + max(last.seconds - last.estimates.get("partial", last.seconds), 0.0)
+        return last.regret + max(last.seconds - last.estimates.get(Technique.INCREMENTAL, last.seconds), 0.0)
 
     def seconds(self, technique: Technique, work: Work) -> float:
         """Return the estimate for a batch."""
@@ -287,7 +306,9 @@ def _former_run(commit: log.Commit) -> FormerRun | None:
     seconds, cost = measured(commit), (commit.ours or {}).get("cost") or {}
     if seconds is None or cost.get("technique") not in RATES:
         return None
-    return FormerRun(cost["technique"], Work(**cost["rows"]), seconds, cost["estimates"], cost.get("regret", 0.0))
+    return FormerRun(
+        Technique(cost["technique"]), Work(**cost["rows"]), seconds, cost["estimates"], cost.get("regret", 0.0)
+    )
 
 
 def _fitted(runs: Sequence[FormerRun], before: tuple[float, float]) -> tuple[float, float]:

@@ -15,6 +15,7 @@ from sluicegate.gold.partial_aggregates import groups_of
 from sluicegate.gold.proved_query import ProvedQuery
 from sluicegate.gold.row_deltas import RowDeltas
 from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.refresh.strategy_kind import StrategyKind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -71,7 +72,7 @@ class ChangedQuery(ProvedQuery):
         """Number of row deltas since the last batch (an update is two); for small tables, by the log."""
         if self._small:
             return self.batch.read
-        if self.refresh_strategy.kind == "keys":
+        if self.refresh_strategy.kind == StrategyKind.AFFECTED_KEYS:
             return self._changed_rows.count
         return self._row_deltas.count
 
@@ -80,7 +81,7 @@ class ChangedQuery(ProvedQuery):
         """Whether few rows changed, and few keys are affected."""
         if self._small:
             return True
-        if self.refresh_strategy.kind == "keys" and self._touched.count > thresholds.FEW:
+        if self.refresh_strategy.kind == StrategyKind.AFFECTED_KEYS and self._touched.count > thresholds.FEW:
             return False
         return self._changed_count <= thresholds.FEW
 

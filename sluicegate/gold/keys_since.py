@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from sluicegate.flow.model import ProgressKind
 from sluicegate.flow.streaming.delivery import Delivery
 from sluicegate.flow.verification.proofs import TARGET, Proof, Proofs, states_of
 from sluicegate.flow.versions_read import VersionRead, versions_read
@@ -23,6 +24,7 @@ from sluicegate.gold.proved_query import ProvedQuery
 from sluicegate.lake import tables
 from sluicegate.spark import table_reader
 from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.refresh.strategy_kind import StrategyKind
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -175,9 +177,9 @@ class KeysSince:
         if not batch.progress.changed.keys() <= self._flow.policy.followed:
             return None
         query = ChangedQuery(batch, self._flow.table, self._table)
-        if query.refresh_strategy.kind == "keys":
+        if query.refresh_strategy.kind == StrategyKind.AFFECTED_KEYS:
             return query.touched_keys.rows
-        if query.refresh_strategy.kind == "whole" or not query.grouped.located:
+        if query.refresh_strategy.kind == StrategyKind.FULL_RECOMPUTE or not query.grouped.located:
             return None
         return query.touched_groups
 
@@ -191,7 +193,7 @@ class KeysSince:
         }
         first = min(since + 1, progress.until)  # Delta has no change feed of no versions; the rows are told by theirs
         rows = table_reader.changes(self._batch.session, self._flow.source, first, progress.until)
-        progress = replace(progress, kind="incremental", since=since, changed=changed)
+        progress = replace(progress, kind=ProgressKind.INCREMENTAL, since=since, changed=changed)
         return replace(self._batch, delivery=Delivery(rows, self._flow), whole=False, progress=progress)
 
 

@@ -21,6 +21,7 @@ from sluicegate.spark import connect
 from sluicegate.spark_sql.refresh.group_by import outputs_sql
 from sluicegate.spark_sql.refresh.joins import ROWS
 from sluicegate.spark_sql.refresh.strategy import RefreshStrategy
+from sluicegate.spark_sql.refresh.strategy_kind import StrategyKind
 from sluicegate.spark_sql.tokens import Span
 from sluicegate.spark_sql.types import columns_of
 
@@ -59,7 +60,7 @@ class ProvedQuery(BatchQuery):
         if strategy.grouped is not None:
             self._rows.createOrReplaceTempView(ROWS)
             join(self.batch, strategy.grouped.joins)
-        if strategy.kind == "whole" and self.table.refresh == "incremental":
+        if strategy.kind == StrategyKind.FULL_RECOMPUTE and self.table.refresh == "incremental":
             raise QueryError(
                 f"{self.name} cannot be refreshed incrementally: {strategy.why}",
                 where=Where(table=self.name),
@@ -71,22 +72,30 @@ class ProvedQuery(BatchQuery):
         strategy = self.table.refresh_strategy({name: table.columns for name, table in self._read.items()})
         if moment := rules.moment(self.batch.session, rules.dropping(self.table), self.everything.schema):
             return RefreshStrategy(
-                "whole", f"a rule that drops rows depends on the time of the run: {moment}", of_the_run=moment
+                StrategyKind.FULL_RECOMPUTE,
+                f"a rule that drops rows depends on the time of the run: {moment}",
+                of_the_run=moment,
             )
         if self._text is None:
             return strategy
         session, query = self.batch.session, self.table.query
         analysis = query_analysis.Analysis(session, query, {name: table.schema for name, table in self._read.items()})
         if moment := analysis.of_the_run:
-            return RefreshStrategy("whole", f"its result depends on the time of the run: {moment}", of_the_run=moment)
+            return RefreshStrategy(
+                StrategyKind.FULL_RECOMPUTE, f"its result depends on the time of the run: {moment}", of_the_run=moment
+            )
         if query_analysis.by_chance(session, query.with_views(self._views(self._rows))):
-            return RefreshStrategy("whole", "Spark says that it may return another result in each run")
-        if strategy.kind == "keys":
+            return RefreshStrategy(
+                StrategyKind.FULL_RECOMPUTE, "Spark says that it may return another result in each run"
+            )
+        if strategy.kind == StrategyKind.AFFECTED_KEYS:
             return self._keyed(strategy)
         if strategy.grouped is None:
             return strategy
         if analysis.makes_rows:
-            return RefreshStrategy("whole", "a function in its SELECT list returns several rows for one")
+            return RefreshStrategy(
+                StrategyKind.FULL_RECOMPUTE, "a function in its SELECT list returns several rows for one"
+            )
         self._rows.createOrReplaceTempView(ROWS)
         join(self.batch, strategy.grouped.joins)
         return self._proved(strategy, strategy.grouped)
@@ -94,17 +103,17 @@ class ProvedQuery(BatchQuery):
     def _keyed(self, strategy: RefreshStrategy) -> RefreshStrategy:
         """Return the refresh strategy of a query that is not split: by keys, if Spark's plan has any."""
         if connect.is_remote(self.batch.session):
-            return RefreshStrategy("whole", f"{strategy.why}, and a Spark Connect server does not show its plan",
-                                   "a run without the server")  # fmt: skip
+            reason = f"{strategy.why}, and a Spark Connect server does not show its plan"
+            return RefreshStrategy(StrategyKind.FULL_RECOMPUTE, reason, "a run without the server")
         try:
             keys = self._keys_of_the_plan
-        except TouchesAll as reason:
-            return RefreshStrategy("whole", *reason.args)
+        except TouchesAll as touches_all:
+            return RefreshStrategy(StrategyKind.FULL_RECOMPUTE, *touches_all.args)
         reason_of_keys = f"{strategy.why}; its rows are found by {', '.join(keys.names)}"
         blockers = sorted({f"{table}: {blocker.why}" for blocker in keys.blockers for table in blocker.tables})
         if blockers:
             reason_of_keys += f"; all of them are affected by a change of {'; '.join(blockers)}"
-        return RefreshStrategy("keys", reason_of_keys, keys=tuple(keys.names))
+        return RefreshStrategy(StrategyKind.AFFECTED_KEYS, reason_of_keys, keys=tuple(keys.names))
 
     @cached_property
     def _keys_of_the_plan(self) -> Keys:
@@ -120,22 +129,26 @@ class ProvedQuery(BatchQuery):
         """Return the refresh strategy after Spark's check of the parts that it uses."""
         reason = query_analysis.disproved(self.batch.session, self.table.query, grouped)
         if reason:
-            return RefreshStrategy("whole", reason)
+            return RefreshStrategy(StrategyKind.FULL_RECOMPUTE, reason)
         try:
             with query_analysis.unlogged():
-                if strategy.kind != "whole":
+                if strategy.kind != StrategyKind.FULL_RECOMPUTE:
                     odd = partial_aggregates.odd_groups(grouped, self._rows)
                 else:
                     odd = ""
         except AnalysisException:
-            return RefreshStrategy("whole", "its GROUP BY uses the name of an output")
+            return RefreshStrategy(StrategyKind.FULL_RECOMPUTE, "its GROUP BY uses the name of an output")
         if odd:
-            return RefreshStrategy("whole", f"it groups by {odd}, by which rows cannot be found")
-        if strategy.kind == "partial":
+            return RefreshStrategy(StrategyKind.FULL_RECOMPUTE, f"it groups by {odd}, by which rows cannot be found")
+        if strategy.kind == StrategyKind.INCREMENTAL:
             try:
                 self._demand_same(grouped)
             except NotPartial as reason:
-                return replace(strategy, kind="groups" if grouped.located else "whole", why=str(reason))
+                return replace(
+                    strategy,
+                    kind=StrategyKind.AFFECTED_GROUPS if grouped.located else StrategyKind.FULL_RECOMPUTE,
+                    why=str(reason),
+                )
         return strategy
 
     @property
@@ -148,14 +161,14 @@ class ProvedQuery(BatchQuery):
     @property
     def keys(self) -> list[str]:
         """Columns that identify a row's group, or by which rows are found."""
-        if self.refresh_strategy.kind == "keys":
+        if self.refresh_strategy.kind == StrategyKind.AFFECTED_KEYS:
             return [*self.refresh_strategy.keys]
         return [self.grouped.keys[number] for number in sorted(self.grouped.keys)]
 
     @property
     def touched_columns(self) -> list[str]:
         """Columns of affected groups or keys, in the order of ``keys``."""
-        if self.refresh_strategy.kind == "keys":
+        if self.refresh_strategy.kind == StrategyKind.AFFECTED_KEYS:
             return self._keys_of_the_plan.touched_names
         return [f"_group_{number}" for number in sorted(self.grouped.keys)]
 
@@ -193,7 +206,7 @@ class ProvedQuery(BatchQuery):
     @property
     def _from_state(self) -> bool:
         """Whether rows are computed as from aggregate state although none is stored, for equal results."""
-        return self.refresh_strategy.kind == "partial" and self._partials.rounded
+        return self.refresh_strategy.kind == StrategyKind.INCREMENTAL and self._partials.rounded
 
     def _rows_of_groups(self, groups: DataFrame) -> DataFrame:
         """Return the rows of some groups, with sums that do not depend on the order of addition."""
@@ -207,7 +220,7 @@ class ProvedQuery(BatchQuery):
 
     def _plain_rows_of(self, touched: DataFrame) -> DataFrame:
         """Return the user's query for some groups or keys."""
-        if self.refresh_strategy.kind == "keys" or self.grouped.joins:
+        if self.refresh_strategy.kind == StrategyKind.AFFECTED_KEYS or self.grouped.joins:
             return same_groups(self.everything, touched, self.touched_columns, self.keys)
         return self._query(rows_of(self.grouped, self._rows, touched))
 

@@ -11,6 +11,7 @@ from sluicegate.frames import record_ids
 from sluicegate.gold.partial_aggregates import same_groups
 from sluicegate.gold.proved_query import ProvedQuery
 from sluicegate.gold.rules import staying
+from sluicegate.spark_sql.refresh.strategy_kind import StrategyKind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,7 +43,7 @@ class Recomputation:
     def rounded_once(self) -> tuple[DataFrame, set[str] | None] | None:
         """Return the rows with sums rounded once, and the columns with sums (None: unknown); None without rounding."""
         query = self._query
-        if query.refresh_strategy.kind == "partial":
+        if query.refresh_strategy.kind == StrategyKind.INCREMENTAL:
             if not query._from_state:
                 return None
             if self._keys is None:

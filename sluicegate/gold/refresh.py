@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from sluicegate import _faults
 from sluicegate.flow import refresh_cost
 from sluicegate.flow.batch import Batch
-from sluicegate.flow.refresh_cost import RefreshCost, TechniqueChoice, Work
+from sluicegate.flow.refresh_cost import RefreshCost, Technique, TechniqueChoice, Work
 from sluicegate.frames import column_types, data_skipping
 from sluicegate.frames.record_ids import materialize
 from sluicegate.gold import clustering, group_state, replacement
@@ -31,6 +31,7 @@ from sluicegate.lake import tables as lake_tables
 from sluicegate.spark import table_reader
 from sluicegate.spark.session import configured
 from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.refresh.strategy_kind import StrategyKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from sluicegate.definition import GoldTable
-    from sluicegate.flow.refresh_cost import Technique
 
 
 def apply(batch: Batch, name: str, table: GoldTable, lake: layout.Lake) -> None:
@@ -70,15 +70,15 @@ class Refresh(ChangedQuery):
         rows = self.everything
         column_types.demand_typed(rows, rows.columns, self.name, language, self.table.sql_file)
         match self.choice.technique:
-            case "partial":
+            case Technique.INCREMENTAL:
                 self.by_partials()
-            case "restart":
+            case Technique.RESTART:
                 self.restart()
-            case "groups":
+            case Technique.AFFECTED_GROUPS:
                 self.by_groups()
-            case "keys":
+            case Technique.AFFECTED_KEYS:
                 self.by_keys()
-            case "whole":
+            case Technique.FULL_RECOMPUTE:
                 self.whole()
 
     @cached_property
@@ -91,27 +91,28 @@ class Refresh(ChangedQuery):
     def _permitted(self) -> list[Technique]:
         """Return the techniques that give correct rows."""
         kind = self.refresh_strategy.kind
-        if self.batch.whole or (kind != "whole" and not self._keeps_columns):  # rows are found by keys of their types
-            if kind == "partial" and not self._small:
-                return ["restart"]
-            return ["whole"]
-        if kind == "keys" and not self._small and self._touched.all_because:
-            return ["whole"]
+        # Rows are found by keys of their types.
+        if self.batch.whole or (kind != StrategyKind.FULL_RECOMPUTE and not self._keeps_columns):
+            if kind == StrategyKind.INCREMENTAL and not self._small:
+                return [Technique.RESTART]
+            return [Technique.FULL_RECOMPUTE]
+        if kind == StrategyKind.AFFECTED_KEYS and not self._small and self._touched.all_because:
+            return [Technique.FULL_RECOMPUTE]
         return refresh_cost.permitted(
             self.refresh_strategy,
             auto=self.table.refresh != "incremental",
             small=self._small,
-            few=kind == "whole" or self._few,
-            state=kind == "partial" and not self._small and self._state_progress is not None,
+            few=kind == StrategyKind.FULL_RECOMPUTE or self._few,
+            state=kind == StrategyKind.INCREMENTAL and not self._small and self._state_progress is not None,
         )
 
     def _work(self) -> Work:
         """Return the row counts that determine the cost of the batch."""
         rows = lake_tables.rows(self.batch.opened[self.batch.flow.target].delta)
         kind = self.refresh_strategy.kind
-        if self.batch.whole or kind == "whole":
+        if self.batch.whole or kind == StrategyKind.FULL_RECOMPUTE:
             return self._work_over(self.batch.read, rows)
-        if kind != "keys":
+        if kind != StrategyKind.AFFECTED_KEYS:
             return self._work_over(self._changed_count, rows)
         if self._small or self._touched.all_because:
             return Work(self.batch.read, self._all_rows, rows, rows)
@@ -120,7 +121,7 @@ class Refresh(ChangedQuery):
     def _work_over(self, changed: int, rows: int) -> Work:
         """Return the work of a number of changes in a table of some size; each affects at most one group."""
         kind, touched = self.refresh_strategy.kind, rows
-        if kind in ("partial", "groups") and self.grouped.located:
+        if kind in (StrategyKind.INCREMENTAL, StrategyKind.AFFECTED_GROUPS) and self.grouped.located:
             touched = min(changed, rows)
         return Work(changed, self._all_rows, rows, touched)
 
@@ -212,7 +213,7 @@ class Refresh(ChangedQuery):
     def _is_located(self) -> bool:
         """Whether each group has one row, which can be found by its keys."""
         grouped = self.refresh_strategy.grouped
-        return grouped is not None and self.refresh_strategy.kind != "whole" and grouped.located
+        return grouped is not None and self.refresh_strategy.kind != StrategyKind.FULL_RECOMPUTE and grouped.located
 
     @cached_property
     def _keeps_columns(self) -> bool:
@@ -222,7 +223,7 @@ class Refresh(ChangedQuery):
     @property
     def _row_keys(self) -> list[str]:
         """Columns that identify the table's rows; none if only all columns together do."""
-        if self.refresh_strategy.kind == "keys" or self._is_located:
+        if self.refresh_strategy.kind == StrategyKind.AFFECTED_KEYS or self._is_located:
             return self.keys
         return []
 
@@ -237,9 +238,9 @@ class Refresh(ChangedQuery):
         info: dict[str, Any] = {"strategy": strategy.kind, "because": strategy.why}
         if strategy.of_the_run:
             info["of_the_run"] = strategy.of_the_run
-        if strategy.kind == "keys":
+        if strategy.kind == StrategyKind.AFFECTED_KEYS:
             info["columns"] = self.columns_fingerprint
-        if strategy.kind == "whole" and strategy.cheaper:
+        if strategy.kind == StrategyKind.FULL_RECOMPUTE and strategy.cheaper:
             info["instead"] = strategy.cheaper
         return {**info, **self.choice.in_commit()}
 
@@ -302,7 +303,7 @@ class Refresh(ChangedQuery):
 
     def _changes_of_touched(self, expected: DataFrame, former: DataFrame) -> TableChanges:
         """Return the changes that replace the rows of some keys by the expected ones."""
-        if self.refresh_strategy.kind != "keys":
+        if self.refresh_strategy.kind != StrategyKind.AFFECTED_KEYS:
             return self._changes_by_key(expected, former)
         expected, former = materialize(expected, few=self._few), materialize(former, few=self._few)
         return TableChanges.replacing(self.batch.flow.target, expected, former, self.keys, few=self._few)

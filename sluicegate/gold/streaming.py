@@ -27,7 +27,7 @@ from sluicegate.definition.checks.streaming_query import Unkeyed, keys
 from sluicegate.errors import QueryError, SluicegateError, UserError, Where
 from sluicegate.flow import histories, source_changes, thresholds
 from sluicegate.flow.batch import Batch, raise_readable
-from sluicegate.flow.model import Flow, Progress, name_of
+from sluicegate.flow.model import Flow, Progress, ProgressKind, name_of
 from sluicegate.flow.progress import progress
 from sluicegate.flow.streaming import delivery
 from sluicegate.flow.streaming.delivery import Delivery
@@ -101,7 +101,7 @@ def run(
         return report
     waiting = _Stream(session, flow, table, lake, facts, report).bring_up(waiting)
     report.state, report.why = "written", waiting.why
-    if waiting.kind == "whole" and (waiting.since >= 0 or waiting.why):
+    if waiting.kind == ProgressKind.FULL_REFRESH and (waiting.since >= 0 or waiting.why):
         report.state = "rebuilt"
     report.seconds = time.monotonic() - started
     target = tables.delta_table(flow.target)
@@ -171,11 +171,11 @@ class _Stream:
 
     def bring_up(self, waiting: Progress) -> Progress:
         """Process what waits; return its progress, or a full refresh if that was due instead."""
-        if waiting.kind == "incremental":
+        if waiting.kind == ProgressKind.INCREMENTAL:
             reason = self.unfit() or self.go_on(waiting)
             if not reason:
                 return waiting
-            waiting = replace(waiting, kind="whole", why=reason)
+            waiting = replace(waiting, kind=ProgressKind.FULL_REFRESH, why=reason)
         self.begin_full_refresh(waiting)
         return waiting
 
@@ -305,7 +305,7 @@ class _Stream:
         return 0
 
     def _as_batch(self, rows: DataFrame, progress: Progress, until: int) -> Batch:
-        whole, progress = progress.kind == "whole", replace(progress, until=until)
+        whole, progress = progress.kind == ProgressKind.FULL_REFRESH, replace(progress, until=until)
         return Batch(
             Delivery(rows, self.flow), 0, whole, False, progress, self.flow, self.report, self.facts,
             commits_read=histories.facts(self.flow, progress, Tables()),

@@ -17,11 +17,11 @@ from sluicegate.console import silent, time_left
 from sluicegate.errors import SluicegateError
 from sluicegate.flow import flows
 from sluicegate.flow.batch import Batch
-from sluicegate.flow.model import Progress, name_of
+from sluicegate.flow.model import Progress, ProgressKind, name_of
 from sluicegate.flow.progress import progress
 from sluicegate.flow.streaming.delivery import Delivery
 from sluicegate.flow.table_report import TableReport
-from sluicegate.flow.verification.finding import Finding
+from sluicegate.flow.verification.finding import Finding, FindingKind, FindingReason
 from sluicegate.flow.verification.proofs import Proofs
 from sluicegate.frames.difference.compare import Compared, compare, sampled
 from sluicegate.frames.difference.equal_rows import excuse
@@ -72,7 +72,7 @@ def provable(pipeline: Pipeline, lake: layout.Lake) -> list[str]:
 def unprovable(pipeline: Pipeline) -> list[Finding]:
     """Return findings for the gold tables whose query cannot be run again."""
     reason = "a streaming aggregation cannot be recomputed: which rows were too late depends on when they arrived"
-    return [Finding("unproved", name, reason) for name, table in pipeline.gold.items() if table.mode]
+    return [Finding(FindingKind.UNPROVED, name, reason) for name, table in pipeline.gold.items() if table.mode]
 
 
 def prove(
@@ -104,7 +104,7 @@ def prove(
             yield from _Proof(spark.newSession(), pipeline.name, flow, table, lake, percent, proofs).findings()
         except Exception as error:
             sentence = _sentence(readable(error, "gold", name, private=flow.private))
-            yield Finding("unproved", name, f"its query could not be run: {sentence}")
+            yield Finding(FindingKind.UNPROVED, name, f"its query could not be run: {sentence}")
 
 
 def _sentence(error: BaseException) -> str:
@@ -132,9 +132,11 @@ class _Proof:
             return
         history, waiting = offsets.restore_history(target), progress(self.flow)
         if history.ours is None or history.ours.ours is None:
-            yield self._found("unproved", "its log no longer records what it was built from", self._full_refresh)
+            yield self._found(
+                FindingKind.UNPROVED, "its log no longer records what it was built from", self._full_refresh
+            )
         elif reason := self._other(waiting, history):
-            yield self._found("unproved", f"the next run does a full refresh: {reason}", self._run)
+            yield self._found(FindingKind.UNPROVED, f"the next run does a full refresh: {reason}", self._run)
         else:
             yield from self._since_last(target, history.ours.ours)
 
@@ -154,14 +156,14 @@ class _Proof:
             return
         untold = "the change feeds of what its query reads tell of no others"
         sentence = f"its rows but those of {keys}, {since.proof}: {untold}"
-        yield Finding("unseen", self.flow.table, sentence, reason="proved-before")
+        yield Finding(FindingKind.UNSEEN, self.flow.table, sentence, reason=FindingReason.PROVED_BEFORE)
         yield from self._findings_of(target, batch, since, keys)
 
     def _untouched(self, since: KeysSince) -> Finding:
         """Return the finding for a table without rows to compare."""
         since.keep(since.proof)
         sentence = f"its rows, {since.proof}: by their files and the change feeds of what it reads, nothing is new"
-        return Finding("unseen", self.flow.table, sentence, reason="proved-before")
+        return Finding(FindingKind.UNSEEN, self.flow.table, sentence, reason=FindingReason.PROVED_BEFORE)
 
     def _findings_of(
         self, target: DeltaTable, batch: Batch, since: KeysSince, keys: KeysToCompare | None
@@ -181,7 +183,7 @@ class _Proof:
         elif self.percent < 100:
             rows = f"each row of a sample of {self.percent:g} % is"
         sentence = f"{rows} what its query returns over the versions that it was built from, run again by Spark"
-        return Finding("proved", self.flow.table, sentence, version=target.version())
+        return Finding(FindingKind.PROVED, self.flow.table, sentence, version=target.version())
 
     def _other(self, waiting: Progress, history: offsets.RestoreHistory) -> str:
         """Return why the table does not have the current definition and sources; empty if it does."""
@@ -190,7 +192,7 @@ class _Proof:
             facts = history.ours.ours or {}
         if history.news:
             return "it was restored"
-        if waiting.kind == "blocked":
+        if waiting.kind == ProgressKind.BLOCKED:
             return waiting.why
         if facts.get("fingerprint") != self.flow.fingerprint:
             return "its definition changed"
@@ -209,7 +211,7 @@ class _Proof:
         stored = self.spark.read.format("delta").option("versionAsOf", target.version()).load(self.flow.target)
         if odd := {c.lower() for c in due.columns} ^ {c.lower() for c in stored.columns}:
             sentence = f"its columns differ from those of its query: {', '.join(sorted(odd))}"
-            yield self._found("wrong", sentence, self._full_refresh)
+            yield self._found(FindingKind.WRONG, sentence, self._full_refresh)
             return
         stored, exact = recomputation.stored(stored), recomputation.rounded_once()
         if exact is not None and (exact[1] is not None or _is_steady(exact[0])):
@@ -255,7 +257,7 @@ class _Proof:
         else:
             rows = f"{compared.count:,} rows equal"
         sentence = f"{rows} those of sums without rounding; Spark's own sums, which depend on the order of rows, differ"
-        return self._found("unproved", sentence)
+        return self._found(FindingKind.UNPROVED, sentence)
 
     def _differing(self, compared: Compared, due: DataFrame) -> Finding:
         if compared.count == 1:
@@ -271,8 +273,8 @@ class _Proof:
                 more = ", …"
             sentence += f": {'; '.join(map(str, compared.others))}{more}"
         if reason := excuse(due):
-            return self._found("unproved", f"{reason}; {sentence}")
-        return self._found("wrong", sentence, self._full_refresh)
+            return self._found(FindingKind.UNPROVED, f"{reason}; {sentence}")
+        return self._found(FindingKind.WRONG, sentence, self._full_refresh)
 
     @property
     def _slack(self) -> float:
@@ -313,7 +315,7 @@ class _Proof:
         """Return a batch of all rows of the versions that the table was built from."""
         stamps = {name: str(stamp) for name, stamp in facts.get("inputs", {}).items()}
         versions = {name: int(stamp.rpartition("@")[2]) for name, stamp in stamps.items()}
-        recorded = Progress("whole", -1, int(facts["until"]), versions, stamps)
+        recorded = Progress(ProgressKind.FULL_REFRESH, -1, int(facts["until"]), versions, stamps)
         self._read = tables.rows(tables.delta_table(self.flow.source, recorded.until))
         for name, version in versions.items():
             self._read += tables.rows(tables.delta_table(self.flow.inputs[name], version))
@@ -329,7 +331,7 @@ class _Proof:
     def _full_refresh(self) -> str:
         return f"sluicegate run {self.pipeline} --full-refresh {self.flow.table}"
 
-    def _found(self, kind: Any, sentence: str, mend: str = "") -> Finding:
+    def _found(self, kind: FindingKind, sentence: str, mend: str = "") -> Finding:
         return Finding(kind, self.flow.table, sentence, mend)
 
 

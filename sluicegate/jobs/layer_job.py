@@ -13,7 +13,7 @@ from sluicegate.console import say
 from sluicegate.definition.reading import places
 from sluicegate.errors import ExpectationFailed, QueryError, SluicegateError
 from sluicegate.flow import flows
-from sluicegate.flow.model import Flow
+from sluicegate.flow.model import Flow, ProgressKind
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import RunReport
 from sluicegate.flow.table_report import TableReport
@@ -287,8 +287,8 @@ class Job:
         choice = self._choice
         if choice is not None and not choice.of(step.name, self.pipeline):
             choice = None
-        full_refresh = self._full_refresh and step.refreshes and waiting.kind != "blocked"
-        if waiting.work or full_refresh or (choice is not None and waiting.kind == "idle"):
+        full_refresh = self._full_refresh and step.refreshes and waiting.kind != ProgressKind.BLOCKED
+        if waiting.work or full_refresh or (choice is not None and waiting.kind == ProgressKind.IDLE):
             return step.fill(session(), self.facts, choice, full_refresh=full_refresh)
         return TableReport(step.name, self.layer, state=waiting.kind, why=waiting.why)
 

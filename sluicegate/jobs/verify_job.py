@@ -15,7 +15,7 @@ from sluicegate.definition.pipeline.verify_schedule import percent_of
 from sluicegate.errors import NotVerified
 from sluicegate.flow import flows, report
 from sluicegate.flow.report import RunReport
-from sluicegate.flow.verification.finding import Finding
+from sluicegate.flow.verification.finding import Finding, FindingKind
 from sluicegate.flow.verification.sample import Sample
 from sluicegate.gold import verify_gold
 from sluicegate.jobs import base
@@ -90,7 +90,7 @@ def _reported(pipeline: str, findings: Sequence[Finding], began: float, *, peopl
         for finding in findings:
             console.say(*finding.lines())
         raise_for(pipeline, findings)
-    notes = [str(finding) for finding in findings if finding.kind != "proved"]
+    notes = [str(finding) for finding in findings if finding.kind != FindingKind.PROVED]
     return RunReport(pipeline, "verify", seconds=time.monotonic() - began, notes=notes)
 
 
@@ -100,7 +100,7 @@ def raise_for(pipeline: str, findings: Sequence[Finding]) -> None:
     Raises:
         NotVerified: a finding is ``wrong``.
     """
-    wrong = [finding for finding in findings if finding.kind == "wrong"]
+    wrong = [finding for finding in findings if finding.kind == FindingKind.WRONG]
     if not wrong:
         return
     sentence = f"verification found {len(wrong):,} problems in {pipeline}"

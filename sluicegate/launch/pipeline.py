@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from sluicegate.console import files, program
 from sluicegate.errors import AccountingError, DamagedTable, PipelineMissing, UserError
+from sluicegate.flow.model import ProgressKind
 from sluicegate.flow.report import RunReport
 from sluicegate.lake import layout, log
 from sluicegate.lake.damage import files as damaged_files
@@ -67,7 +68,7 @@ def run(
         return _rebuild(pipeline, settings, layer, tell, waiting, interval, warm_minutes)
     tell(waiting.sentence())
     if not layers:
-        blocked = any(table.progress.kind == "blocked" for table in waiting.tables)
+        blocked = any(table.progress.kind == ProgressKind.BLOCKED for table in waiting.tables)
         tell(f"{'there is nothing to do' if blocked else f'{pipeline.name} is up to date'}; Spark was not started")
         if layer in (None, "bronze"):  # the job does it otherwise
             _clean(pipeline, settings, tell)

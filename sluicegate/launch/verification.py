@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sluicegate.console import files, silent
 from sluicegate.errors import SluicegateError, UserError
-from sluicegate.flow.verification.finding import Finding
+from sluicegate.flow.verification.finding import Finding, FindingKind
 from sluicegate.flow.verification.proofs import Proofs
 from sluicegate.flow.verification.sample import EVERYTHING, Sample
 from sluicegate.lake import tables
@@ -58,7 +58,7 @@ def _skipped(pipeline: Pipeline) -> Iterator[Finding]:
             continue
         reading = f"`sluicegate reload {pipeline.name} {name} --files {quote(skipped.first)}` reads the first"
         text = f"{files(skipped.files)} skipped by the ledger, in no table; {reading}"
-        yield Finding("unseen", name, text)
+        yield Finding(FindingKind.UNSEEN, name, text)
 
 
 def _behind(pipeline: Pipeline) -> list[Finding]:
@@ -68,7 +68,7 @@ def _behind(pipeline: Pipeline) -> list[Finding]:
     except SluicegateError as error:
         if type(error) is not SluicegateError:  # a landing folder that is missing, a store that does not answer
             raise
-        return [Finding("wrong", error.where.table or pipeline.name, f"{error.message}; {error.hint}")]
+        return [Finding(FindingKind.WRONG, error.where.table or pipeline.name, f"{error.message}; {error.hint}")]
 
 
 def _about_tables(pipeline: Pipeline) -> Iterator[Finding]:
@@ -76,24 +76,26 @@ def _about_tables(pipeline: Pipeline) -> Iterator[Finding]:
     lake = Lake(pipeline.settings.lake, pipeline.name)
     addresses = [lake.events, *map(lake.schemas, pipeline.bronze)]
     if any(tables.delta_table(address) is not None for address in addresses):
-        yield Finding("unseen", pipeline.name, ABOUT_TABLES)
+        yield Finding(FindingKind.UNSEEN, pipeline.name, ABOUT_TABLES)
 
 
 def _in_one_place(pipeline: Pipeline) -> Iterator[Finding]:
     """Yield what record identities prove about each existing silver table."""
     for name, version, provable in by_identity.provable(pipeline, pipeline.settings):
         if provable:
-            yield Finding("proved", name, BY_IDENTITY, version=version)
+            yield Finding(FindingKind.PROVED, name, BY_IDENTITY, version=version)
         else:
-            yield Finding("unseen", name, NO_SOURCE)
+            yield Finding(FindingKind.UNSEEN, name, NO_SOURCE)
 
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
     """Sort findings for printing, without the success of tables that also have a fault."""
     all_findings = list(findings)
-    wrong = {finding.table for finding in all_findings if finding.kind == "wrong"}
-    others_in_order = [finding for finding in all_findings if finding.kind != "proved" or finding.table not in wrong]
-    return sorted(others_in_order, key=lambda finding: finding.kind == "proved")
+    wrong = {finding.table for finding in all_findings if finding.kind == FindingKind.WRONG}
+    others_in_order = [
+        finding for finding in all_findings if finding.kind != FindingKind.PROVED or finding.table not in wrong
+    ]
+    return sorted(others_in_order, key=lambda finding: finding.kind == FindingKind.PROVED)
 
 
 def proofs_of(pipeline: Pipeline, sample: Sample, tell: Callable[[str], None] = silent, *, since_last: bool) -> Proofs:
@@ -119,7 +121,7 @@ def forget_doubtful(pipeline: Pipeline, findings: Iterable[Finding], proofs: Pro
 
     Findings about damaged files name a table with its folder.
     """
-    doubtful = {finding.table for finding in findings if finding.kind in ("wrong", "unproved")}
+    doubtful = {finding.table for finding in findings if finding.kind in (FindingKind.WRONG, FindingKind.UNPROVED)}
     names = doubtful | {table.rpartition("/")[2] for table in doubtful}
     copies = {name: "silver" for name in pipeline.deidentified_tables}
     layers = copies | {name: layer for layer in LAYERS for name in getattr(pipeline, layer)}

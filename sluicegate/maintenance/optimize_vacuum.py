@@ -23,7 +23,7 @@ from sluicegate.console import files, human_bytes
 from sluicegate.definition import LAYERS
 from sluicegate.definition.pipeline.maintenance import RETENTION
 from sluicegate.flow import flows
-from sluicegate.flow.model import name_of
+from sluicegate.flow.model import ProgressKind, name_of
 from sluicegate.flow.progress import progress
 from sluicegate.lake import layout, log, tables
 from sluicegate.spark_sql.identifiers import quoted
@@ -131,7 +131,7 @@ def unfollowed(pipeline: Pipeline, lake: layout.Lake) -> dict[str, tuple[datetim
     for layer in ("silver", "gold"):  # bronze follows ledgers, and tables of other programs
         for flow in flows.flows(pipeline, lake, layer).values():
             state = progress(flow)
-            if state.kind != "incremental":
+            if state.kind != ProgressKind.INCREMENTAL:
                 continue
             for uri, (version, _) in state.spans(flow).items():
                 committed = _commit_time(uri, version + 1)

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 
 from sluicegate.console import files
 from sluicegate.flow import flows
-from sluicegate.flow.model import Flow, Progress, name_of
+from sluicegate.flow.model import Flow, Progress, ProgressKind, name_of
 from sluicegate.flow.progress import progress
-from sluicegate.flow.verification.finding import Finding
+from sluicegate.flow.verification.finding import Finding, FindingKind
 from sluicegate.lake import layout, log, tables
 from sluicegate.lake.table import Table, Tables
 from sluicegate.landing import discovery
@@ -63,7 +63,7 @@ class Waiting:
 
     def finding(self, pipeline: str) -> Finding:
         """Finding of kind ``behind`` for a verification."""
-        return Finding("behind", self.table, self.what, f"sluicegate run {pipeline}")
+        return Finding(FindingKind.BEHIND, self.table, self.what, f"sluicegate run {pipeline}")
 
 
 def waiting(pipeline: Pipeline, settings: Settings) -> list[Waiting]:
@@ -73,7 +73,7 @@ def waiting(pipeline: Pipeline, settings: Settings) -> list[Waiting]:
     for layer in layout.LAYERS:
         for flow in flows.flows(pipeline, lake, layer, opened).values():
             flow_progress = progress(flow, opened)
-            blocked = flow_progress.kind == "blocked" and any(opened[uri].rows for uri in flow.sources)
+            blocked = flow_progress.kind == ProgressKind.BLOCKED and any(opened[uri].rows for uri in flow.sources)
             if flow_progress.waits or blocked:
                 behind.append(Waiting(flow, flow_progress, *_what(flow, flow_progress, opened)))
     return behind
@@ -97,7 +97,7 @@ def overdue(waits: list[Waiting], began: datetime, is_own: Callable[[str, log.Co
     """
 
     def due(wait: Waiting) -> bool:
-        if wait.now.kind == "blocked":
+        if wait.now.kind == ProgressKind.BLOCKED:
             return False
         if wait.flow.layer == "bronze" and not wait.flow.foreign:
             return True
@@ -155,9 +155,11 @@ def _what_of_streams(flow: Flow, flow_progress: Progress, opened: Tables) -> tup
     first, waiting, all_ = opened[flow.target].delta is None, [], 0
     for name, stream in flow_progress.streams.items():
         source = opened[flow.streams[name]]
-        if stream.work or first or flow_progress.kind == "whole":
-            of_stream = Progress("incremental", stream.since, stream.until)
-            count = _records(source, of_stream, first=first or stream.whole or flow_progress.kind == "whole")
+        if stream.work or first or flow_progress.kind == ProgressKind.FULL_REFRESH:
+            of_stream = Progress(ProgressKind.INCREMENTAL, stream.since, stream.until)
+            count = _records(
+                source, of_stream, first=first or stream.whole or flow_progress.kind == ProgressKind.FULL_REFRESH
+            )
             all_ += count
             if count:
                 waiting += [f"{count:,} {'row' if count == 1 else 'rows'} of {name_of(source.uri)}"]

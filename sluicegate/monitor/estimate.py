@@ -15,8 +15,8 @@ from sluicegate.console import human_bytes
 from sluicegate.errors import SluicegateError, StoreRefused, StoreUnreachable
 from sluicegate.flow import refresh_cost, thresholds
 from sluicegate.flow.flows import all_opened
-from sluicegate.flow.model import Flow, Progress, name_of
-from sluicegate.flow.refresh_cost import RefreshCost, TechniqueChoice, Work
+from sluicegate.flow.model import Flow, Progress, ProgressKind, name_of
+from sluicegate.flow.refresh_cost import RefreshCost, Technique, TechniqueChoice, Work
 from sluicegate.lake import tables as lake_tables
 from sluicegate.lake.commits import commit_stats
 from sluicegate.lake.layout import Lake
@@ -24,6 +24,7 @@ from sluicegate.landing import former_dialect
 from sluicegate.monitor import removed_flows
 from sluicegate.monitor.outdated import Outdated, outdated
 from sluicegate.monitor.plan import Pending, pending, without_lake
+from sluicegate.spark_sql.refresh.strategy_kind import StrategyKind
 from sluicegate.spark_sql.tokens import QuerySyntax, parsed
 from sluicegate.storage.store_errors import translated
 
@@ -163,7 +164,13 @@ def touched(table: GoldTable, flow: Flow, flow_progress: Progress) -> Touched:
     else:
         rows = news.rows
     source, strategy = lake_tables.delta_table(flow.source, flow_progress.until), flow.refresh_strategy
-    if flow_progress.kind == "whole" or strategy is None or strategy.kind == "whole" or news is None or source is None:
+    if (
+        flow_progress.kind == ProgressKind.FULL_REFRESH
+        or strategy is None
+        or strategy.kind == StrategyKind.FULL_RECOMPUTE
+        or news is None
+        or source is None
+    ):
         return Touched(rows, *_all(flow, flow_progress))
     if strategy.grouped is None:  # which rows are touched only Spark's plan of the query tells
         read_rows = sum(map(lake_tables.rows, _read(flow, flow_progress)))
@@ -219,11 +226,11 @@ def _choice(
 
 def _why_all(choice: TechniqueChoice, table: GoldTable, rows: int) -> str:
     """Reason why a run reads the whole source although its changes are known; empty if it does not."""
-    if choice.technique == "partial":
+    if choice.technique == Technique.INCREMENTAL:
         return ""
     if rows <= thresholds.SMALL and table.refresh != "incremental":
         return "it is small"
-    if choice.technique == "groups":
+    if choice.technique == Technique.AFFECTED_GROUPS:
         return "for the rows of the groups"
     return "which is faster"
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.flow.definitions import former_definition
+from sluicegate.flow.model import ProgressKind
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
@@ -90,7 +91,7 @@ def _of_table(pipeline: Pipeline, work: TableWork, opened: Tables) -> Outdated |
         return None
     part = bool((last.ours or {}).get("mixed")) and (last.ours or {}).get("definition") == table.fingerprint
     work_progress = work.progress
-    if work_progress.kind == "whole":
+    if work_progress.kind == ProgressKind.FULL_REFRESH:
         refused = (work_progress.command,) if work_progress.command else ()
         return Outdated(name, handle.rows, part, not refused, refused, work_progress.why)
     commands = [f"sluicegate replay {pipeline.name} {name} --everything"]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from sluicegate.console import files as files_
 from sluicegate.console import human_bytes
 from sluicegate.errors import LandingMissing, SluicegateError, StoreRefused, StoreUnreachable
 from sluicegate.flow.flows import all_opened, flows
-from sluicegate.flow.model import Flow, Progress
+from sluicegate.flow.model import Flow, Progress, ProgressKind
 from sluicegate.flow.progress import progress
 from sluicegate.lake import layout
 from sluicegate.lake.table import Table, Tables, TablesOfPoll
@@ -27,11 +28,21 @@ if TYPE_CHECKING:
 UNREACHED = (LandingMissing, StoreRefused, StoreUnreachable)
 """Errors of a place that cannot be reached, of which a definition has no fault."""
 
-BLOCKED = "blocked"
-"""State of a table that waits for something else than files or rows; ``progress.why`` says for what."""
 
-UNASKED = "as its last run left it"
-"""State of a table of which only a run can find out what waits."""
+class TableState(StrEnum):
+    """Whether a table has taken in what its inputs have."""
+
+    UP_TO_DATE = "up to date"
+    """No change of an input waits."""
+
+    BEHIND = "behind"
+    """An input has files, rows or versions that the table has not taken in."""
+
+    BLOCKED = "blocked"
+    """It waits for something else than files or rows; ``progress.why`` says for what."""
+
+    UNASKED = "as its last run left it"
+    """Only a run can find out what waits, as it is in Kafka."""
 
 
 @dataclass(frozen=True)
@@ -104,15 +115,15 @@ class TableWork:
         return self.waits and not (self.files or self.skips or self.versions or self.unknown)
 
     @property
-    def state(self) -> str:
-        """``up to date``, ``behind``, ``UNASKED`` where only a run can ask Kafka, or ``BLOCKED``."""
-        if self.progress.kind == "blocked":
-            return BLOCKED
+    def state(self) -> TableState:
+        """Whether the table has taken in what its inputs have."""
+        if self.progress.kind == ProgressKind.BLOCKED:
+            return TableState.BLOCKED
         if self.unknown and not (self.progress.waits or self.behind):
-            return UNASKED
+            return TableState.UNASKED
         if self.waits:
-            return "behind"
-        return "up to date"
+            return TableState.BEHIND
+        return TableState.UP_TO_DATE
 
 
 @dataclass(frozen=True)
@@ -205,7 +216,7 @@ class Pending:
         """What a run does not take in now."""
         if self.nothing and not self.settling:  # else what is read, now or soon, may well be what they wait for
             for table in self.tables:
-                if table.progress.kind == "blocked":
+                if table.progress.kind == ProgressKind.BLOCKED:
                     yield f"{table.table} waits: {table.progress.why}"
         if self.settling:
             yield f"{files_(self.settling)} still settling"
@@ -278,7 +289,7 @@ def pending(pipeline: Pipeline, settings: Settings, opened: Tables | None = None
             except UNREACHED as error:
                 if not partly or layer != "bronze":
                     raise
-                work = TableWork(flow, Progress("blocked", why=error.message), problem=error)
+                work = TableWork(flow, Progress(ProgressKind.BLOCKED, why=error.message), problem=error)
             work_to_do.tables.append(replace(work, described=difference(opened[flow.target].delta, flow.description)))
     return work_to_do
 
@@ -307,7 +318,7 @@ def without_lake(pipeline: Pipeline, settings: Settings, problem: SluicegateErro
         settings: where things are.
         problem: why the lake cannot be reached.
     """
-    lake, blocked = layout.Lake(settings.lake, pipeline.name), Progress("blocked", why=problem.message)
+    lake, blocked = layout.Lake(settings.lake, pipeline.name), Progress(ProgressKind.BLOCKED, why=problem.message)
     each = (flows(pipeline, lake, layer, _Unopened()) for layer in layout.LAYERS)
     return Pending([TableWork(flow, blocked, problem=problem) for of_layer in each for flow in of_layer.values()])
 

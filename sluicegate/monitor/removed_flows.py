@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from sluicegate.flow.model import ProgressKind
 from sluicegate.flow.several import several_progress
 from sluicegate.lake import tables
 from sluicegate.schema.columns import FLOW
@@ -38,7 +39,7 @@ def _removed(flow: Flow, progress: Progress, opened: Tables) -> list[str]:
     # One query fills it now: what flows over other tables have made is not made again by the full refresh.
     recorded = several_progress.recorded(opened[flow.target].last_commit_of_ours)
     source = opened[flow.source].delta
-    if progress.kind != "whole" or recorded is None or source is None:
+    if progress.kind != ProgressKind.FULL_REFRESH or recorded is None or source is None:
         return []
     source_id = tables.table_id(source)
     return [name for name, offset in recorded.items() if offset["source_id"] != source_id]

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from sluicegate.definition.pipeline.model import bronze_table
 from sluicegate.errors import UserError
 from sluicegate.flow.flows import all_opened
+from sluicegate.flow.verification.finding import FindingKind
 from sluicegate.lake import layout
 from sluicegate.lake.table import Tables
 from sluicegate.landing.file_states import FileStatus
-from sluicegate.monitor.plan import BLOCKED, Pending, pending
+from sluicegate.monitor.plan import Pending, TableState, pending
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,8 +86,8 @@ def status(pipeline: Pipeline, settings: Settings) -> Status:
     waiting = pending(pipeline, settings, opened)
     tables = []
     for work in waiting.tables:
-        if work.state == BLOCKED:
-            state = work.progress.why
+        if work.state == TableState.BLOCKED:
+            state: str = work.progress.why
         else:
             state = work.state
         has = facts(opened, lake, work.layer, work.table)
@@ -132,7 +133,11 @@ def verify(pipeline: Pipeline, settings: Settings, limit: int | None = None) -> 
     """Findings of kind ``wrong`` about files and records, in words. See ``monitor.verify.findings``."""
     from sluicegate.monitor import verify as monitor_verify
 
-    return [str(finding) for finding in monitor_verify.findings(pipeline, settings, limit) if finding.kind == "wrong"]
+    return [
+        str(finding)
+        for finding in monitor_verify.findings(pipeline, settings, limit)
+        if finding.kind == FindingKind.WRONG
+    ]
 
 
 def files(

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from sluicegate.flow.several import several_progress
-from sluicegate.flow.verification.finding import Finding
+from sluicegate.flow.verification.finding import Finding, FindingKind
 from sluicegate.lake import layout, log, offsets, tables
 from sluicegate.monitor import verify_archive, verify_delta_source, verify_files, verify_kafka
 from sluicegate.schema.columns import FLOW, ROW
@@ -54,7 +54,7 @@ def findings(pipeline: Pipeline, settings: Settings, limit: int | None = None) -
         else:
             refresh = f"sluicegate run {pipeline.name} --full-refresh {name}"
             for fault in verify_delta_source.verify(lake, name, bronze.path):
-                findings_of_tables.append(Finding("wrong", name, fault.removeprefix(f"{name}: "), refresh))
+                findings_of_tables.append(Finding(FindingKind.WRONG, name, fault.removeprefix(f"{name}: "), refresh))
     for name, sources in _sources(pipeline, lake):
         findings_of_tables += _of_records(lake, name, sources, limit)
     return findings_of_tables
@@ -113,7 +113,7 @@ def _of_records(lake: layout.Lake, name: str, sources: Mapping[str, str], limit:
         taken_in = _taken_in(target, name, sources)
     except DeltaError as error:  # the source was put back, or has lost its newest commits
         text = "the log of its source does not contain the version that it has processed"
-        yield Finding("wrong", name, f"{text}: {str(error).splitlines()[0]}")
+        yield Finding(FindingKind.WRONG, name, f"{text}: {str(error).splitlines()[0]}")
         return
     if not taken_in:
         return
@@ -124,13 +124,15 @@ def _of_records(lake: layout.Lake, name: str, sources: Mapping[str, str], limit:
     if limit is not None and records > limit:
         rows = sum(map(tables.rows, places))
         if not identity.adds_up(records, rows):
-            yield Finding("wrong", name, f"{records:,} records were read, and {rows:,} are in its tables", refresh)
+            yield Finding(
+                FindingKind.WRONG, name, f"{records:,} records were read, and {rows:,} are in its tables", refresh
+            )
         return
     read = pa.concat_tables([_read(source, identity.of_record, flow) for flow, source in taken_in.items()])
     written = pa.concat_tables([_identities(place, identity.of_row) for place in places])
     for rows, fault in identity.faults(read, written):
         if rows.num_rows:
-            yield Finding("wrong", name, f"{rows.num_rows:,} {fault}, such as {_named(rows)}", refresh)
+            yield Finding(FindingKind.WRONG, name, f"{rows.num_rows:,} {fault}, such as {_named(rows)}", refresh)
 
 
 @dataclass(frozen=True)

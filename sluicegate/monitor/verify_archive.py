@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from sluicegate.console import files
-from sluicegate.flow.verification.finding import Finding
+from sluicegate.flow.verification.finding import Finding, FindingKind
 from sluicegate.lake import layout, tables
 from sluicegate.landing import readers
 from sluicegate.landing.moves import archive, archived_files
@@ -30,17 +30,19 @@ def findings(pipeline: Pipeline, name: str, lake: layout.Lake) -> Iterator[Findi
     try:
         unknown = archived_files.unknown_to_all(pipeline, name, lake)
     except OSError as error:
-        yield Finding("unproved", name, f"its archive {destination} cannot be listed: {error}")
+        yield Finding(FindingKind.UNPROVED, name, f"its archive {destination} cannot be listed: {error}")
         return
     if not unknown.num_rows:
         return
     sentence = f"not in any ledger: {files(unknown.num_rows)} of its archive, such as {unknown['path'][0].as_py()}"
     if sharing := readers.sharing_archive(pipeline, name):
         of = ", ".join(map(str, sharing))
-        yield Finding("unproved", name, f"{sentence}; {of} shares this archive, so they may belong to that table")
+        yield Finding(
+            FindingKind.UNPROVED, name, f"{sentence}; {of} shares this archive, so they may belong to that table"
+        )
         return
     yield Finding(
-        "wrong",
+        FindingKind.WRONG,
         name,
         f"{sentence}: their rows may be in no table",
         f"sluicegate reload {lake.pipeline} {name} --archived",
@@ -57,4 +59,4 @@ def _without_entry(name: str, lake: layout.Lake) -> Iterator[Finding]:
     strange = removed.join(entries, keys=archive.KEYS, join_type="left anti")
     if strange.num_rows:
         sentence = f"{files(strange.num_rows)} on record as moved or deleted, such as {strange['path'][0].as_py()}"
-        yield Finding("wrong", name, f"{sentence}, of which its ledger has other sizes or times, or nothing")
+        yield Finding(FindingKind.WRONG, name, f"{sentence}, of which its ledger has other sizes or times, or nothing")

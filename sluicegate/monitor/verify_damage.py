@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sluicegate.flow.verification.finding import Finding
+from sluicegate.flow.verification.finding import Finding, FindingKind
 from sluicegate.lake import layout, tables
 from sluicegate.lake.damage import damages, files, set_aside
 
@@ -29,7 +29,7 @@ def findings(pipeline: Pipeline, settings: Settings) -> list[Finding]:
     damages = [finding for table in set_aside.local_tables(lake) for finding in _of_table(lake, table)]
     damages = damages or list(_of_features(pipeline, lake))
     if damages:
-        return [*damages, Finding("unproved", pipeline.name, NOT_COMPARED)]
+        return [*damages, Finding(FindingKind.UNPROVED, pipeline.name, NOT_COMPARED)]
     return []
 
 
@@ -46,7 +46,7 @@ def _of_features(pipeline: Pipeline, lake: layout.Lake) -> Iterator[Finding]:
                 f"another program enabled {', '.join(features)} on {folder}, which jobs cannot read: its rows "
                 f"differ from its files. Remove it in Spark with ALTER TABLE … DROP FEATURE"
             )
-            yield Finding("wrong", name, text)
+            yield Finding(FindingKind.WRONG, name, text)
 
 
 def _read_without_spark(pipeline: Pipeline, lake: layout.Lake) -> Iterator[tuple[str, str]]:
@@ -66,7 +66,7 @@ def _of_table(lake: layout.Lake, table: Path) -> list[Finding]:
     by_a_run = all(damage.version == newest or damage == checkpoint for damage in damaged)
     mend = f"sluicegate run {lake.pipeline}" if by_a_run else ""
     name = table.name if table.parent.name in layout.LAYERS else f"{table.parent.name}/{table.name}"
-    shown = [Finding("wrong", name, str(damage), mend) for damage in damaged[:SHOWN]]
+    shown = [Finding(FindingKind.WRONG, name, str(damage), mend) for damage in damaged[:SHOWN]]
     if more := len(damaged) - SHOWN:
-        shown += [Finding("wrong", name, f"{more:,} more files of it are damaged", mend)] if more > 0 else []
+        shown += [Finding(FindingKind.WRONG, name, f"{more:,} more files of it are damaged", mend)] if more > 0 else []
     return shown

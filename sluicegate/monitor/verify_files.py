@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from sluicegate.console import files
-from sluicegate.flow.verification.finding import Finding
+from sluicegate.flow.verification.finding import Finding, FindingKind
 from sluicegate.lake import layout, offsets, tables
 from sluicegate.landing import file_status
 from sluicegate.landing.file_states import FileStatus
@@ -44,7 +44,7 @@ def findings(lake: layout.Lake, name: str, limit: int | None) -> Iterator[Findin
     if unrecorded:
         count = sum(entry["chunk"] in unrecorded for entry in entries)
         text = f"the status of {files(count)} is not recorded yet, because a run ended right after its commit"
-        yield Finding("behind", name, text, f"sluicegate run {lake.pipeline}")
+        yield Finding(FindingKind.BEHIND, name, text, f"sluicegate run {lake.pipeline}")
     if limit is not None and tables.rows(bronze) > limit:
         if not unrecorded:
             yield from _of_row_counts(lake, name, entries, tables.rows(bronze))
@@ -57,7 +57,7 @@ def _of_deleted_table(lake: layout.Lake, name: str) -> Iterator[Finding]:
     ingested = tables.rows(tables.delta_table(lake.outcome(name)))
     if ingested:
         text = f"the table is gone, into which {ingested:,} files were read; a run reads them again"
-        yield Finding("wrong", name, text, f"sluicegate run {lake.pipeline}")
+        yield Finding(FindingKind.WRONG, name, text, f"sluicegate run {lake.pipeline}")
 
 
 def _of_row_counts(lake: layout.Lake, name: str, entries: Sequence[Mapping[str, Any]], rows: int) -> Iterator[Finding]:
@@ -65,7 +65,7 @@ def _of_row_counts(lake: layout.Lake, name: str, entries: Sequence[Mapping[str, 
     recorded = sum(_rows_of(entry) or 0 for entry in entries)
     if recorded != rows:
         text = f"its files gave {recorded:,} rows, and {rows:,} are in the table"
-        yield Finding("wrong", name, text, f"sluicegate reset {lake.pipeline} {name}")
+        yield Finding(FindingKind.WRONG, name, text, f"sluicegate reset {lake.pipeline} {name}")
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class _FileComparison:
         identities = rows.group_by(["_chunk", "_pos"]).aggregate([([], "count_all")])
         doubled = rows.num_rows - identities.num_rows
         if doubled:
-            yield Finding("wrong", self.name, f"{doubled:,} records have a duplicate record id", reset)
+            yield Finding(FindingKind.WRONG, self.name, f"{doubled:,} records have a duplicate record id", reset)
         sums: list[Any] = [([], "count_all"), *((count, "sum") for count in COUNTED)]
         counts_by_file = {
             (group["_chunk"], layout.canonical(group["source_file"] or "")): group
@@ -122,10 +122,10 @@ class _FileComparison:
         for entry in self.entries:
             counts = counts_by_file.pop((entry["chunk"], entry["path"]), {})
             for text in self._differences(entry, counts):
-                yield Finding("wrong", self.name, text, self._reload(entry["path"]))
+                yield Finding(FindingKind.WRONG, self.name, text, self._reload(entry["path"]))
         for _, path in counts_by_file:
             text = f"rows of {path} are in the table, but not the file in the ledger"
-            yield Finding("wrong", self.name, text, reset)
+            yield Finding(FindingKind.WRONG, self.name, text, reset)
 
     def _differences(self, entry: Mapping[str, Any], counts: Mapping[str, int]) -> Iterator[str]:
         """What differs between a file and its rows in the table.

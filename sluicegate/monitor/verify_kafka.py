@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from sluicegate.flow.verification.finding import Finding
+from sluicegate.flow.verification.finding import Finding, FindingKind
 from sluicegate.lake import layout, offsets, tables
 from sluicegate.landing import file_status
 from sluicegate.landing.file_states import FileStatus
@@ -41,14 +41,14 @@ def findings(lake: layout.Lake, name: str) -> Iterator[Finding]:
     if bronze is None:
         if ranges := tables.rows(tables.delta_table(lake.outcome(name))):
             sentence = f"the table is gone, into which {ranges:,} ranges of offsets were read; a run reads them again"
-            yield Finding("wrong", name, sentence, f"sluicegate run {lake.pipeline}")
+            yield Finding(FindingKind.WRONG, name, sentence, f"sluicegate run {lake.pipeline}")
         return
     line = offsets.restore_history(bronze)
     offset = offsets.committed_offset(bronze, offsets.app_id("bronze", name, ledger), line).offset or 0
     entries = [entry for entry in file_status.statuses(lake, name).to_pylist() if entry["chunk"] <= offset]
     if untold := file_status.untold(lake, name):
         sentence = "the status of its newest ranges is not recorded yet, because a run ended right after its commit"
-        yield Finding("behind", name, sentence, f"sluicegate run {lake.pipeline}")
+        yield Finding(FindingKind.BEHIND, name, sentence, f"sluicegate run {lake.pipeline}")
     yield from _gaps(name, entries)
     read = {entry["path"]: entry for entry in entries if entry["state"] != FileStatus.SKIPPED}
     yield from _rows(name, bronze, {p: e for p, e in read.items() if e["chunk"] not in untold}, read)
@@ -67,7 +67,7 @@ def _gaps(name: str, entries: list[dict[str, Any]]) -> Iterator[Finding]:
                 where = "in two ranges"
             first, last = sorted((end, range_.start))
             which = f"offsets {first:,} to {last - 1:,} of {topic}/{number}"
-            yield Finding("wrong", name, f"{which} are {where} of its ledger")
+            yield Finding(FindingKind.WRONG, name, f"{which} are {where} of its ledger")
         ends[range_.partition] = max(ends.get(range_.partition, range_.end), range_.end)
 
 
@@ -99,12 +99,14 @@ def _rows(
             wrong += _misplaced(name, group, read)
     for noun, count in twice.items():
         if count:
-            yield Finding("wrong", name, f"{count:,} records have the {noun} of another")
+            yield Finding(FindingKind.WRONG, name, f"{count:,} records have the {noun} of another")
     for path, entry in settled.items():
         if entry["rows"] is None:
-            yield Finding("wrong", name, f"no status is recorded for {path}")
+            yield Finding(FindingKind.WRONG, name, f"no status is recorded for {path}")
         elif entry["rows"] != counts[path]:
-            yield Finding("wrong", name, f"{path} gave {entry['rows']:,} rows, and {counts[path]:,} are in the table")
+            yield Finding(
+                FindingKind.WRONG, name, f"{path} gave {entry['rows']:,} rows, and {counts[path]:,} are in the table"
+            )
     yield from wrong
 
 
@@ -138,8 +140,8 @@ def _misplaced(name: str, group: Mapping[str, Any], read: Mapping[str, Mapping[s
     """What is wrong with the place of rows of one range, ledger batch and partition."""
     path = group["source_file"]
     if path not in read or read[path]["chunk"] != group["_chunk"]:
-        yield Finding("wrong", name, f"rows of {path} are in the table, but not the range in the ledger")
+        yield Finding(FindingKind.WRONG, name, f"rows of {path} are in the table, but not the range in the ledger")
         return
     range_, of = Range.of(path), Partition(group["_topic"], group["_partition"])
     if of != range_.partition or group["_offset_min"] < range_.start or group["_offset_max"] >= range_.end:
-        yield Finding("wrong", name, f"rows of {path} have offsets that are not in this range")
+        yield Finding(FindingKind.WRONG, name, f"rows of {path} have offsets that are not in this range")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from sluicegate.flow.model import name_of
+from sluicegate.flow.verification.finding import FindingReason
 from sluicegate.flow.verification.proofs import TARGET, Proof, Proofs, states_of
 from sluicegate.flow.versions_read import VersionRead, versions_read
 from sluicegate.frames import changed_rows
@@ -97,7 +98,7 @@ class RecordsSince:
         which = f"the records that were added or changed since version {self.proof.states[TARGET].version}"
         if self._evaluator.bound:
             which += ", with those that share a key with them"
-        return SampledPart(choose, which, str(self.proof), "proved-before"), count
+        return SampledPart(choose, which, str(self.proof), FindingReason.PROVED_BEFORE), count
 
     def keep(self, former: Proof | None) -> None:
         """Record that the table has been proved, unless it was changed meanwhile.

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from sluicegate.flow.several.several_batch import StreamsBatch
 from sluicegate.flow.streaming.delivery import Delivery
-from sluicegate.flow.verification.finding import Reason
+from sluicegate.flow.verification.finding import FindingReason
 from sluicegate.schema.columns import IDENTITY
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class SampledPart:
     choose: Callable[[DataFrame], DataFrame]
     which: str
     why: str
-    reason: Reason = ""
+    reason: FindingReason = FindingReason.IN_WORDS
 
 
 def are_independent(evaluator: RowEvaluator) -> bool:

@@ -16,12 +16,12 @@ from sluicegate.console import silent, time_left
 from sluicegate.errors import SluicegateError
 from sluicegate.flow import flows
 from sluicegate.flow.batch import Batch
-from sluicegate.flow.model import Progress
+from sluicegate.flow.model import Progress, ProgressKind
 from sluicegate.flow.progress import progress
 from sluicegate.flow.several import several_batch
 from sluicegate.flow.streaming.delivery import Delivery
 from sluicegate.flow.table_report import TableReport
-from sluicegate.flow.verification.finding import Finding
+from sluicegate.flow.verification.finding import Finding, FindingKind, FindingReason
 from sluicegate.flow.verification.proofs import Proofs
 from sluicegate.flow.verification.sample import EVERYTHING, Sample
 from sluicegate.frames.difference.equal_rows import excuse
@@ -92,7 +92,7 @@ def prove(
             else:
                 reason, cause = str(error).split("\n")[0], ""
             sentence = ": ".join(filter(None, [reason, cause]))
-            yield Finding("unproved", name, f"its records could not be evaluated: {sentence}")
+            yield Finding(FindingKind.UNPROVED, name, f"its records could not be evaluated: {sentence}")
 
 
 @dataclass
@@ -118,7 +118,9 @@ class _Proof:
         if history.ours:
             facts = history.ours.ours or {}
         if not facts or _is_unfinished(waiting):
-            yield self._found("unproved", f"it is not final: {waiting.why or 'a run was stopped while writing it'}")
+            yield self._found(
+                FindingKind.UNPROVED, f"it is not final: {waiting.why or 'a run was stopped while writing it'}"
+            )
             return
         every = self._evaluator(self._batch(waiting, facts))
         since = RecordsSince(self.proofs, every, self.at, self._side_tables)
@@ -128,14 +130,14 @@ class _Proof:
         if not records:
             since.keep(since.proof)
             sentence = f"its rows, {since.proof}: by their files and the change feeds of what it reads, nothing is new"
-            yield Finding("unseen", self.flow.table, sentence, reason="proved-before")
+            yield Finding(FindingKind.UNSEEN, self.flow.table, sentence, reason=FindingReason.PROVED_BEFORE)
             return
         yield from self._compared_and_proved(every, target.version(), since)
 
     def _compared_and_proved(self, every: RowEvaluator, version: int, since: RecordsSince) -> Iterator[Finding]:
         """Yield the findings on the records; record a proof if nothing is wrong or unproved."""
         findings = list(self._compared(every, version))
-        if not {finding.kind for finding in findings} & {"wrong", "unproved"}:
+        if not {finding.kind for finding in findings} & {FindingKind.WRONG, FindingKind.UNPROVED}:
             former = since.proof
             if self.part is None:
                 former = None
@@ -155,14 +157,14 @@ class _Proof:
             evaluator, of = self._evaluator(sampled_records.of_batch(every.batch, self.part)), f" of {self.part.which}"
             if left := every.batch.read - evaluator.batch.read:
                 what = f"the rows of {left:,} of {every.batch.read:,} records, {self.part.why}"
-                yield Finding("unseen", self.flow.table, what, reason=self.part.reason)
+                yield Finding(FindingKind.UNSEEN, self.flow.table, what, reason=self.part.reason)
         due = self._due(evaluator)
         differing = {uri: self._difference(evaluator, uri, frame) for uri, frame in due.items()}
         if not any(differing.values()):
             sides = ""
             if len(due) > 1:
                 sides = ", and so are its quarantine, but for its times, and its set-aside records"
-            yield self._found("proved", f"each row{of} {BY}{sides}", version=version)
+            yield self._found(FindingKind.PROVED, f"each row{of} {BY}{sides}", version=version)
             return
         excuse = self._excuse(evaluator, due)
         for uri, how in differing.items():
@@ -182,14 +184,14 @@ class _Proof:
             return (self.at.quarantine(table), self.at.set_aside(table))
         return ()
 
-    def _found(self, kind: Any, what: str, mend: str = "", version: int | None = None) -> Finding:
+    def _found(self, kind: FindingKind, what: str, mend: str = "", version: int | None = None) -> Finding:
         return Finding(kind, self.flow.table, what, mend, version=version)
 
-    def _by_excuse(self, said: str, excuse: str) -> tuple[Any, str, str]:
+    def _by_excuse(self, said: str, excuse: str) -> tuple[FindingKind, str, str]:
         refresh = f"sluicegate run {self.pipeline.name} --full-refresh {self.flow.table}"
         if excuse:
-            return ("unproved", f"{excuse}; {said}", "")
-        return ("wrong", said, refresh)
+            return (FindingKind.UNPROVED, f"{excuse}; {said}", "")
+        return (FindingKind.WRONG, said, refresh)
 
     # --- what it should be -------------------------------------------------------------------------------------------
 
@@ -203,7 +205,14 @@ class _Proof:
         else:
             until = now.since
         then = replace(
-            now, kind="whole", until=until, versions=versions, stamps=stamps, streams=taken_in, changed={}, retry=False
+            now,
+            kind=ProgressKind.FULL_REFRESH,
+            until=until,
+            versions=versions,
+            stamps=stamps,
+            streams=taken_in,
+            changed={},
+            retry=False,
         )
         report = TableReport(self.flow.table, "silver")
         if self.flow.streams:
@@ -308,7 +317,7 @@ class _Proof:
 
 def _is_unfinished(waiting: Progress) -> bool:
     """Return whether the next run completes or replaces the table."""
-    return bool(waiting.kind in ("whole", "blocked") or waiting.replaced or waiting.repair)
+    return bool(waiting.kind in (ProgressKind.FULL_REFRESH, ProgressKind.BLOCKED) or waiting.replaced or waiting.repair)
 
 
 def _such_as(differing: DataFrame, keys: Sequence[str]) -> str:

@@ -23,7 +23,7 @@ from deltalake.exceptions import DeltaError
 
 from sluicegate.console import files, silent
 from sluicegate.errors import SluicegateError
-from sluicegate.flow.verification.finding import Finding
+from sluicegate.flow.verification.finding import Finding, FindingKind, FindingReason
 from sluicegate.flow.verification.proofs import Proof, Proofs
 from sluicegate.flow.verification.sample import EVERYTHING, Sample
 from sluicegate.lake import layout, offsets, tables
@@ -92,16 +92,18 @@ def findings(
         if bronze is None or (ledger is None and table.of_files):
             continue
         if table.kafka is not None:
-            yield Finding("unseen", name, "the values of its records, as Kafka's topics are not read again")
+            yield Finding(FindingKind.UNSEEN, name, "the values of its records, as Kafka's topics are not read again")
         elif ledger is None or not table.of_files:
-            yield Finding("unseen", name, f"its values, as only the number of its rows is compared with {table.path}")
+            yield Finding(
+                FindingKind.UNSEEN, name, f"its values, as only the number of its rows is compared with {table.path}"
+            )
         else:
             tell(f"  reading the files of {name} again")
             try:
                 yield from _Table(at, name, table, bronze, ledger, bool(pipeline.pii), sample, proofs).findings()
             except (DeltaError, pa.ArrowException, duckdb.Error) as error:
                 why = str(error).splitlines()[0]
-                yield Finding("unseen", name, f"its values, as the table cannot be read without Spark: {why}")
+                yield Finding(FindingKind.UNSEEN, name, f"its values, as the table cannot be read without Spark: {why}")
 
 
 @dataclass
@@ -287,14 +289,14 @@ class _Table:
             pass
         self._note_times(entry["path"], times, result)
         if damage := self._damage(entry) if why == CHANGED else "":
-            result.wrong.append(Finding("wrong", self.name, f"{entry['path']}: {damage}"))
+            result.wrong.append(Finding(FindingKind.WRONG, self.name, f"{entry['path']}: {damage}"))
         else:
             result.leave(entry["path"], why)
 
     def _note_times(self, path: str, times: Sequence[str], result: _Result) -> None:
         if times:
             result.wrong.append(
-                Finding("wrong", self.name, f"{path}: its rows have another {times[0]} than the ledger")
+                Finding(FindingKind.WRONG, self.name, f"{path}: its rows have another {times[0]} than the ledger")
             )
 
     def _settle(self, entry: Entry, found: Difference, reader: FileReader, result: _Result) -> None:
@@ -311,7 +313,7 @@ class _Table:
             reload = (
                 f"sluicegate reload {self.at.pipeline} {self.name} --files {quote(str(self._places.get(path, path)))}"
             )
-            result.wrong.append(Finding("wrong", self.name, f"{path}: {found}", reload))
+            result.wrong.append(Finding(FindingKind.WRONG, self.name, f"{path}: {found}", reload))
 
     def _place(self, entry: Entry) -> tuple[str, str]:
         """Where a file lies as it was when it was read, or why it cannot be compared."""
@@ -353,25 +355,32 @@ class _Table:
         yield from result.wrong[:SHOWN]
         if len(result.wrong) > SHOWN:
             more = f"so are the rows of {files(len(result.wrong) - SHOWN)} more"
-            yield Finding("wrong", self.name, more, f"sluicegate reset {self.at.pipeline} {self.name}")
+            yield Finding(FindingKind.WRONG, self.name, more, f"sluicegate reset {self.at.pipeline} {self.name}")
         for why, paths in result.unseen.items():
             if len(paths) == 1:
                 which = paths[0]
             else:
                 which = f"{files(len(paths))}, such as {paths[0]}"
-            yield Finding("unseen", self.name, f"{which}: {why}")
+            yield Finding(FindingKind.UNSEEN, self.name, f"{which}: {why}")
         for column, count in result.unsaid.items():
             if count:
-                yield Finding("unseen", self.name, f"{count:,} values of {column}: the second reader cannot tell them")
+                yield Finding(
+                    FindingKind.UNSEEN, self.name, f"{count:,} values of {column}: the second reader cannot tell them"
+                )
         if left := result.total - result.compared:
             if before is None:
                 why = f"as {self.sample} is compared"
             else:
                 why = str(before)
             what = f"the values of {left:,} of {files(result.total)}, {why}"
-            yield Finding("unseen", self.name, what, reason="" if before is None else "proved-before")
+            yield Finding(
+                FindingKind.UNSEEN,
+                self.name,
+                what,
+                reason=FindingReason.IN_WORDS if before is None else FindingReason.PROVED_BEFORE,
+            )
         if result.files and not result.wrong:
-            yield Finding("proved", self.name, _proved(result), version=self.bronze.version())
+            yield Finding(FindingKind.PROVED, self.name, _proved(result), version=self.bronze.version())
 
 
 def _proved(result: _Result) -> str:

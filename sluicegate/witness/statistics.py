@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sluicegate.errors import DamagedTable, Where
-from sluicegate.flow.verification.finding import Finding
+from sluicegate.flow.verification.finding import Finding, FindingKind
 from sluicegate.lake import footers, layout, tables
 from sluicegate.lake.damage import whole
 
@@ -52,18 +52,18 @@ def findings(pipeline: Pipeline, at: layout.Lake) -> Iterator[Finding]:
             side = f"{of}, "
         if not tables.is_plain(table):
             yield Finding(
-                "unseen", name, f"{side}the statistics of its files, as their rows are not all of the table's"
+                FindingKind.UNSEEN, name, f"{side}the statistics of its files, as their rows are not all of the table's"
             )
             continue
         try:
             wrong = [f"{path}: its log says that {what}" for path, what in _of_table(uri, table)]
         except (ValueError, OverflowError) as error:  # of times after the year 9999
-            yield Finding("unseen", name, f"{side}the statistics of its files: {error}")
+            yield Finding(FindingKind.UNSEEN, name, f"{side}the statistics of its files: {error}")
             continue
         for one in wrong[:SHOWN]:
-            yield Finding("wrong", name, f"{side}{one}")
+            yield Finding(FindingKind.WRONG, name, f"{side}{one}")
         if len(wrong) > SHOWN:
-            yield Finding("wrong", name, f"{side}its log is wrong of {len(wrong) - SHOWN:,} more data files")
+            yield Finding(FindingKind.WRONG, name, f"{side}its log is wrong of {len(wrong) - SHOWN:,} more data files")
 
 
 def _tables(pipeline: Pipeline, at: layout.Lake) -> Iterator[tuple[str, str]]:

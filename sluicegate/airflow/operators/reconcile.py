@@ -17,6 +17,7 @@ from sluicegate.definition import LAYERS, load
 from sluicegate.errors import SluicegateError
 from sluicegate.escapes import escaped
 from sluicegate.flow.report import accounted
+from sluicegate.flow.verification.finding import FindingKind
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -79,14 +80,14 @@ class Account(BaseOperator):
                 problems = verify.findings(pipeline, self.settings, RECORDS)
                 waiting = backlog.waiting(pipeline, self.settings)
                 tables = _tables(pipeline, self.settings, run.run_id, waiting)
-                behind = [problem for problem in problems if problem.kind == "behind"]
+                behind = [problem for problem in problems if problem.kind == FindingKind.BEHIND]
                 overdue = self._overdue(pipeline, context, waiting, behind)
         except SluicegateError as error:
             raise failure(error) from None
         for line in _lines(tables):
             self.log.info(escaped(line))
         metrics.send_tables(self.pipeline, tables, {table["table"]: _changed(lake, table) for table in tables})
-        if any(problem.kind != "behind" for problem in problems):
+        if any(problem.kind != FindingKind.BEHIND for problem in problems):
             lines = [f"  {escaped(line)}" for problem in problems for line in problem.lines()]
             raise AirflowFailException("\n".join(["reconciliation failed:", *lines]))
         if overdue:

@@ -24,6 +24,7 @@ from sluicegate.dashboard import (
     runs,
 )
 from sluicegate.dashboard.batches import newest
+from sluicegate.dashboard.overview import PipelineState
 from sluicegate.dashboard.runs import DagRun
 from sluicegate.dashboard.source import Source
 from sluicegate.definition import Pipeline
@@ -145,7 +146,7 @@ def home(request: Request, viewer: ViewerDep) -> Response:
     names = viewer.readable(source.names())
     with_runs = [name for name in names if viewer.may_read_runs(name)]
     lines = overview.overview(source, names, dag_runs.newest(with_runs, overview.RUNS))
-    live = any(line.state in ("being read", "running") for line in lines)
+    live = any(line.state in (PipelineState.BEING_READ, PipelineState.RUNNING) for line in lines)
     return _shown(request, "home", lines, lake=source.settings.pipelines, live=live)
 
 

@@ -13,8 +13,9 @@ from sluicegate.cli.inspecting.impact import show_impact
 from sluicegate.cli.options import JsonOption, PipelineName, loaded, show_json, show_table, warn_of_owner, with_settings
 from sluicegate.console import say, warn
 from sluicegate.errors import StoreRefused, StoreUnreachable
-from sluicegate.flow.model import AVAILABLE_NOW, ON_CONNECT, query_because
+from sluicegate.flow.model import AVAILABLE_NOW, ON_CONNECT, ProgressKind, query_because
 from sluicegate.settings import Settings
+from sluicegate.spark_sql.refresh.strategy_kind import StrategyKind
 
 if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable, Pipeline, SilverTable
@@ -170,13 +171,13 @@ def _would(definition: Pipeline, waiting: Plan, work: TableWork, news: set[str])
         return f"read {files(work.files)}"
     if work.skips:
         return f"skip {files(work.skips)} that were there before"
-    if work.unknown and progress.kind != "incremental":
+    if work.unknown and progress.kind != ProgressKind.INCREMENTAL:
         return "query the brokers, and read new records"
-    if progress.kind == "incremental":
+    if progress.kind == ProgressKind.INCREMENTAL:
         return "; ".join(filter(None, [_versions(progress), progress.why]))
     if progress.command:
         return f"refuse: {progress.why}; `{progress.command}` rebuilds it"
-    if progress.kind == "whole":
+    if progress.kind == ProgressKind.FULL_REFRESH:
         return f"full refresh: {progress.why}" if progress.why else "create it"
     if _follows(waiting, work):
         return "process what the layer before writes"
@@ -208,7 +209,7 @@ def _waits(work: TableWork) -> str:
 
     if work.settling:
         return f"wait: {files(work.settling)} still settling"
-    if work.progress.kind == "blocked":
+    if work.progress.kind == ProgressKind.BLOCKED:
         return f"wait: {work.progress.why}"
     return "do nothing"
 
@@ -326,11 +327,11 @@ def _of_flows(state: Progress) -> str:
 def _strategy_text(strategy: RefreshStrategy) -> str:
     """How a gold table is kept up to date, why, and what would make it cheaper."""
     kind = {
-        "partial": "incremental",
-        "groups": "the affected groups are recomputed from all of their rows",
-        "keys": "the affected rows are recomputed",
-        "whole": "fully recomputed whenever a table that it reads changes, in one commit",
-        "stream": "a streaming aggregation with a checkpoint",
+        StrategyKind.INCREMENTAL: "incremental",
+        StrategyKind.AFFECTED_GROUPS: "the affected groups are recomputed from all of their rows",
+        StrategyKind.AFFECTED_KEYS: "the affected rows are recomputed",
+        StrategyKind.FULL_RECOMPUTE: "fully recomputed whenever a table that it reads changes, in one commit",
+        StrategyKind.STREAM: "a streaming aggregation with a checkpoint",
     }[strategy.kind]
     proviso = ""
     if strategy.expected:

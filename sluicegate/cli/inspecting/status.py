@@ -21,6 +21,7 @@ from sluicegate.cli.options import (
 )
 from sluicegate.console import program, say
 from sluicegate.errors import SluicegateError, UserError
+from sluicegate.flow.verification.finding import FindingKind, FindingReason
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -84,15 +85,15 @@ def status(
 
 def _show_verified(definition: Pipeline, findings: Sequence[Finding], as_json: bool) -> None:
     """Print tables and findings of a verification; exit with 1 if something is wrong."""
-    wrong = [finding for finding in findings if finding.kind == "wrong"]
+    wrong = [finding for finding in findings if finding.kind == FindingKind.WRONG]
     current = _status(definition, wrong)
     if as_json:
         show_json({
             "pipeline": definition.name,
             **({} if current is None else _facts(current)),
             "problems": [str(finding) for finding in wrong],
-            "findings": [finding.as_dict() for finding in findings if finding.kind != "proved"],
-            "proved": [finding.as_dict() for finding in findings if finding.kind == "proved"],
+            "findings": [finding.as_dict() for finding in findings if finding.kind != FindingKind.PROVED],
+            "proved": [finding.as_dict() for finding in findings if finding.kind == FindingKind.PROVED],
         })  # fmt: skip
     else:
         if current is not None:
@@ -148,14 +149,14 @@ def _verified(definition: Pipeline, share: float, *, since_last: bool, spark: bo
 
 def _in_words(finding: Finding) -> Finding:
     """Name the command line option in a finding that --no-spark caused."""
-    if finding.reason == "without-spark":
-        return replace(finding, what=f"{finding.what}, as --no-spark says", reason="")
+    if finding.reason == FindingReason.WITHOUT_SPARK:
+        return replace(finding, what=f"{finding.what}, as --no-spark says", reason=FindingReason.IN_WORDS)
     return finding
 
 
 def _finding_lines(findings: Sequence[Finding]) -> list[str]:
     """Findings for people; only proved tables are listed as verified."""
     lines = [line for finding in findings for line in finding.lines(program())]
-    if any(finding.kind == "proved" for finding in findings):
+    if any(finding.kind == FindingKind.PROVED for finding in findings):
         return lines
     return [*lines, "no table was verified"]

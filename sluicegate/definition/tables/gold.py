@@ -19,6 +19,7 @@ from sluicegate.spark_sql.order_by import Ordering
 from sluicegate.spark_sql.query import Query
 from sluicegate.spark_sql.refresh.remembered import refresh_strategy
 from sluicegate.spark_sql.refresh.strategy import RefreshStrategy
+from sluicegate.spark_sql.refresh.strategy_kind import StrategyKind
 
 
 class GoldTable(MadeTable, streaming.Streamed, Ruled):
@@ -92,21 +93,23 @@ class GoldTable(MadeTable, streaming.Streamed, Ruled):
     def refresh_strategy(self, schemas: Mapping[str, Sequence[str]] | None = None) -> RefreshStrategy:
         """Refresh strategy, as expected from its text; see ``sql.refresh.strategy.refresh_strategy``."""
         if self.mode:
-            return RefreshStrategy("stream", streaming.behaviour(self.mode))
+            return RefreshStrategy(StrategyKind.STREAM, streaming.behaviour(self.mode))
         if self.is_python:
             return RefreshStrategy(
-                "whole", "a Python function makes it, which does not tell what a change does", "a query"
+                StrategyKind.FULL_RECOMPUTE,
+                "a Python function makes it, which does not tell what a change does",
+                "a query",
             )
         strategy = refresh_strategy(self.query.text, schemas)
         if strategy.grouped is None and self.written is not None and self.written is not self.query:
             strategy = self._of_views(strategy, self.written)
         if self.refresh == "full":
-            return replace(strategy, kind="whole", why="refresh is full", cheaper="refresh: auto")
+            return replace(strategy, kind=StrategyKind.FULL_RECOMPUTE, why="refresh is full", cheaper="refresh: auto")
         return strategy
 
     def _of_views(self, strategy: RefreshStrategy, written: Query) -> RefreshStrategy:
         """The same, with the views as its reason if the query would be taken apart with tables in their place."""
-        if refresh_strategy(written.text).kind not in ("partial", "groups"):
+        if refresh_strategy(written.text).kind not in (StrategyKind.INCREMENTAL, StrategyKind.AFFECTED_GROUPS):
             return strategy
         views = [name for name in written.tables if name not in self.query.tables]
         reason = f"it reads {', '.join(views)}, {'a view' if len(views) == 1 else 'views'}, as its WITH"

@@ -3,12 +3,46 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from enum import StrEnum
+from typing import Any
 
-Kind = Literal["wrong", "behind", "unproved", "unseen", "proved"]
-Reason = Literal["", "without-spark", "proved-before"]
 
-WORDS = {"wrong": "NOT RIGHT", "behind": "behind", "unproved": "not proved", "unseen": "not looked at"}
+class FindingKind(StrEnum):
+    """What a verification says of a table; the values are in its JSON output."""
+
+    WRONG = "wrong"
+    """Rows are lost, doubled or have wrong values."""
+
+    BEHIND = "behind"
+    """Changes are still unprocessed, which is not a fault."""
+
+    UNPROVED = "unproved"
+    """It could not be verified."""
+
+    UNSEEN = "unseen"
+    """It was not compared."""
+
+    PROVED = "proved"
+    """It was verified."""
+
+
+class FindingReason(StrEnum):
+    """Why a table is unproved or unseen, where programs need to know it."""
+
+    IN_WORDS = ""
+    """The sentence gives the reason."""
+
+    WITHOUT_SPARK = "without-spark"
+    """The verification did not start Spark."""
+
+    PROVED_BEFORE = "proved-before"
+    """A former verification proved it, and it has not changed since."""
+
+
+WORDS = {
+    FindingKind.WRONG: "NOT RIGHT", FindingKind.BEHIND: "behind", FindingKind.UNPROVED: "not proved",
+    FindingKind.UNSEEN: "not looked at",
+}  # fmt: skip
 """How findings are told to people, by kind; what is ``proved`` is told by the word that nothing else has."""
 
 
@@ -17,23 +51,19 @@ class Finding:
     """One result of a verification.
 
     Attributes:
-        kind: ``wrong``: rows are lost, doubled or have wrong values; ``behind``: changes are still unprocessed,
-            which is not a fault; ``unproved``: it could not be verified; ``unseen``: what was not compared, and
-            why; ``proved``: what was verified, and how.
+        kind: what it says of the table.
         table: name of the table.
         what: a predicate whose subject is the table.
         mend: the command that repairs it; empty if there is none.
-        reason: ``without-spark``: unproved only because the verification did not start Spark; ``proved-before``:
-            unseen because a former verification proved it, and it has not changed since. Empty for all others, whose
-            sentence gives the reason.
+        reason: why it is unproved or unseen.
         version: version of the table that was ``proved``.
     """
 
-    kind: Kind
+    kind: FindingKind
     table: str
     what: str
     mend: str = ""
-    reason: Reason = ""
+    reason: FindingReason = FindingReason.IN_WORDS
     version: int | None = None
 
     def __str__(self) -> str:
@@ -41,12 +71,12 @@ class Finding:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON output; ``reason`` and ``version`` only if set."""
-        optional = {"reason": "", "version": None}
+        optional = {"reason": FindingReason.IN_WORDS, "version": None}
         return {name: value for name, value in asdict(self).items() if name not in optional or value != optional[name]}
 
     def lines(self, program: str = "sluicegate") -> list[str]:
         """Return lines for people; ``program`` is the name of the command."""
-        if self.kind == "proved":
+        if self.kind == FindingKind.PROVED:
             return [f"verified: {self.table}, version {self.version}: {self.what}"]
         word = WORDS[self.kind]
         return [f"{word}: {self}", *([f"  run: {self.mend.replace('sluicegate', program, 1)}"] if self.mend else [])]

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
@@ -34,14 +33,11 @@ from sluicegate.spark_sql.refresh.expressions import Exchange, Expressions, Left
 from sluicegate.spark_sql.refresh.group_by import MOMENTS, ONE_ROW, PARTIAL, SUMS, Call, Grouped
 from sluicegate.spark_sql.refresh.joins import CannotFollow, read_from
 from sluicegate.spark_sql.refresh.refusals import CLAUSES, Never, Whole, check_lasting, check_no_stars, check_plain
+from sluicegate.spark_sql.refresh.strategy_kind import StrategyKind
 from sluicegate.spark_sql.tokens import QuerySyntax, Span, Tokens, parsed
 
 READING = "3"
 """Version of this analysis: a table made with another version is fully refreshed once."""
-
-StrategyKind = Literal["partial", "groups", "keys", "whole", "stream"]
-INCREMENTAL: tuple[StrategyKind, ...] = ("partial", "groups", "keys")
-"""Refresh strategies that follow row deltas."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +45,7 @@ class RefreshStrategy:
     """Refresh strategy of a gold table.
 
     Attributes:
-        kind: partial, groups, keys or whole; stream if the definition asks for a streaming aggregation.
+        kind: how the table is kept up to date.
         why: the reason, as a part of a sentence.
         cheaper: a change of the query that would make it cheaper; empty if none is known.
         grouped: the query taken apart; None if it cannot be.
@@ -77,9 +73,11 @@ def refresh_strategy(text: str, schemas: Mapping[str, Sequence[str]] | None = No
     try:
         return _Reading(text, schemas).refresh_strategy()
     except Never as reason:
-        return RefreshStrategy("whole", *reason.args)
+        return RefreshStrategy(StrategyKind.FULL_RECOMPUTE, *reason.args)
     except (Whole, CannotFollow, QuerySyntax) as reason:
-        return RefreshStrategy("keys", "it cannot be taken apart" if type(reason) is QuerySyntax else str(reason))
+        return RefreshStrategy(
+            StrategyKind.AFFECTED_KEYS, "it cannot be taken apart" if type(reason) is QuerySyntax else str(reason)
+        )
 
 
 @dataclass(frozen=True)
@@ -165,7 +163,7 @@ class _Reading:
         if missing and not grouped.one_row:
             cheaper = f"select {', '.join(missing)}, or all of its rows are rewritten"
         reason = f"new rows are added to its groups, deleted rows are subtracted{self._of_joins()}"
-        return RefreshStrategy("partial", reason, cheaper, grouped)
+        return RefreshStrategy(StrategyKind.INCREMENTAL, reason, cheaper, grouped)
 
     def _recomputed(self, grouped: Grouped, needing_all: Sequence[str]) -> RefreshStrategy:
         """The strategy of a query with parts that need all rows of a group."""
@@ -175,12 +173,18 @@ class _Reading:
         else:
             needs = f"{names} need all rows"
         if grouped.one_row:
-            return RefreshStrategy("whole", f"it has no GROUP BY, and {needs}", f"without {names}", grouped)
+            return RefreshStrategy(
+                StrategyKind.FULL_RECOMPUTE, f"it has no GROUP BY, and {needs}", f"without {names}", grouped
+            )
         if not grouped.located:
             reason = f"it groups by {', '.join(_not_selected(grouped))}, which is not in its SELECT list"
-            return RefreshStrategy("whole", reason, "put it there, so that the rows of a group can be found", grouped)
+            return RefreshStrategy(
+                StrategyKind.FULL_RECOMPUTE, reason, "put it there, so that the rows of a group can be found", grouped
+            )
         reason = f"{needs} of a group{self._of_joins()}"
-        return RefreshStrategy("groups", reason, f"without {names} a run would not have to read the source", grouped)
+        return RefreshStrategy(
+            StrategyKind.AFFECTED_GROUPS, reason, f"without {names} a run would not have to read the source", grouped
+        )
 
     def _over_groups(self, grouped: Grouped, groups: Sequence[tuple[int, int]]) -> Grouped:
         """The parts with outputs and HAVING over the values of groups and calls.

@@ -15,7 +15,7 @@ from sluicegate.dashboard.batches import Balance, CommittedBatch
 from sluicegate.dashboard.days import Day
 from sluicegate.dashboard.flow_graph import Edge, Graph, Node
 from sluicegate.dashboard.one_table import ColumnSummary, TableDetails
-from sluicegate.dashboard.overview import STATES, PipelineBacklog
+from sluicegate.dashboard.overview import PipelineBacklog, PipelineState
 from sluicegate.dashboard.quarantined import QuarantineDetails, Reason
 from tests.conftest import ROOT
 
@@ -66,7 +66,7 @@ def test_a_rule_that_the_definition_does_not_have_cannot_be_replayed(text: str, 
 
 
 def test_each_state_of_a_pipeline_has_a_shape_and_a_colour() -> None:
-    assert [state for state in STATES if state != "empty" and html.shape(state)[1] == "none"] == []
+    assert [state for state in PipelineState if state != "empty" and html.shape(state)[1] == "none"] == []
     assert html.shape("never heard of") == ("○", "none")
 
 
