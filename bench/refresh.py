@@ -10,17 +10,18 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.definition import load
-from sluicegate.flow.refresh_cost import RATES, RefreshCost, Technique, TechniqueChoice, Work
+from sluicegate.flow.refresh_cost import RATES, RATES_OF_KEYS, RefreshCost, Technique, TechniqueChoice, Work, rates_of
 from sluicegate.jobs.layer_job import Job
 from sluicegate.lake import layout
 from sluicegate.lake import tables as lake_tables
 from sluicegate.settings import Settings
 from sluicegate.spark import session
+from sluicegate.spark_sql.refresh.strategy import StrategyKind
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,14 +29,21 @@ if TYPE_CHECKING:
 QUERY = "SELECT g, count(*) AS n, sum(v) AS s, avg(x) AS a FROM t GROUP BY g"
 # The same rows, of a query that is not taken apart.
 DERIVED = QUERY.replace("FROM t", "FROM (SELECT * FROM t)")
+ROWS = "SELECT g, v * 2 AS w, x FROM t"
+# Tables by name: the query, its refresh strategy, the technique that each batch is made by.
+TABLES: Mapping[str, tuple[str, StrategyKind, Technique]] = {
+    **{technique: (QUERY, "partial", technique) for technique in RATES},
+    **{f"{technique}_derived": (DERIVED, "keys", technique) for technique in RATES_OF_KEYS},
+    **{f"{technique}_rows": (ROWS, "keys", technique) for technique in RATES_OF_KEYS},
+}
 # Rows of silver, their groups, rows of each batch.
 CASES = [(300_000, 100, 1_000), (300_000, 100_000, 1_000), (300_000, 100_000, 100_000), (3_000_000, 1_000, 1_000),
          (3_000_000, 1_000, 1_000_000)]  # fmt: skip
 
 
 def workspace(folder: Path) -> Settings:
-    """A folder with a definition of a gold table for each technique."""
-    tables = "".join(f'  {name}: {{sql: "{DERIVED if name == "keys" else QUERY}"}}\n' for name in RATES)
+    """A folder with a definition of the gold tables."""
+    tables = "".join(f'  {name}: {{sql: "{query}"}}\n' for name, (query, _, _) in TABLES.items())
     path = folder / "pipelines" / "gold" / "pipeline.yaml"
     path.parent.mkdir(parents=True)
     path.write_text(
@@ -51,8 +59,9 @@ def add(spark: SparkSession, at: layout.Lake, many: int, groups: int) -> None:
     rows.write.format("delta").mode("append").save(at.table("silver", "t"))
 
 
-def seconds(spark: SparkSession, where: Settings, technique: Technique) -> tuple[Work, float]:
-    """Rows and seconds of one refresh by a technique, as the cost model counts them."""
+def seconds(spark: SparkSession, where: Settings, name: str) -> tuple[Work, float]:
+    """Rows and seconds of one refresh of a table by its technique, as the cost model counts them."""
+    _, kind, technique = TABLES[name]
 
     def choose(_: RefreshCost, permitted: Collection[Technique], work: Work) -> TechniqueChoice:
         found = technique if len(permitted) > 1 else next(iter(permitted))
@@ -60,8 +69,8 @@ def seconds(spark: SparkSession, where: Settings, technique: Technique) -> tuple
 
     setattr(RefreshCost, "choose", choose)  # noqa: B010
     at = layout.Lake(where.lake, "gold")
-    Job(load("gold", where), at, "gold", {"run_id": "bench"}, spark, only=technique).run()
-    run = RefreshCost.of(lake_tables.delta_table(at.table("gold", technique))).runs[0]
+    Job(load("gold", where), at, "gold", {"run_id": "bench"}, spark, only=[name]).run()
+    run = RefreshCost.of(lake_tables.delta_table(at.table("gold", name)), kind).runs[0]
     return run.work, run.seconds
 
 
@@ -71,7 +80,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3, help="batches of each case; the first is not counted")
     arguments = parser.parse_args()
     spark = session.session_inside("refresh")
-    found: dict[Technique, list[tuple[Work, float]]] = {technique: [] for technique in RATES}
+    runs_of_tables: dict[str, list[tuple[Work, float]]] = {name: [] for name in TABLES}
     for rows, groups, batch in CASES:
         folder = Path(tempfile.mkdtemp(prefix="sluicegate-bench-"))
         try:
@@ -79,18 +88,19 @@ def main() -> None:
             add(spark, layout.Lake(where.lake, "gold"), rows, groups)
             for turn in range(arguments.runs + 1):  # the first makes the tables
                 taken: dict[str, Any] = {}
-                for technique in RATES:
-                    work, took = seconds(spark, where, technique)
-                    taken[technique] = round(took, 2)
+                for name in TABLES:
+                    work, took = seconds(spark, where, name)
+                    taken[name] = round(took, 2)
                     if turn > 1:
-                        found[technique].append((work, took))
+                        runs_of_tables[name].append((work, took))
                 print(f"{rows:>10,} rows, {groups:>8,} groups, {batch:>9,} more: {taken}", flush=True)
                 add(spark, layout.Lake(where.lake, "gold"), batch, groups)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-    for technique, runs in found.items():
-        shown = ", ".join(f"{took:.2f} ({sum(work.parts(technique)):.2f})" for work, took in runs)
-        print(f"{technique:<8} seconds (by RATES): {shown}", flush=True)
+    for name, runs in runs_of_tables.items():
+        _, kind, technique = TABLES[name]
+        shown = ", ".join(f"{took:.2f} ({sum(work.parts(rates_of(kind)[technique])):.2f})" for work, took in runs)
+        print(f"{name:<13} seconds (by its rates): {shown}", flush=True)
 
 
 if __name__ == "__main__":

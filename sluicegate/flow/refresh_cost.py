@@ -2,14 +2,15 @@
 
 An estimate has a fixed part and a part for the rows, at rates that were measured once (``RATES``). Two factors, one for
 each part, are fitted to the table's former runs, whose commits record technique, row counts and start. For a technique
-that has not been used yet, the factors of the table's other runs are used.
+that has not been used yet, the factors of the table's other runs are used. So that these do not rule out a full
+recompute for good, it is tried if no run tells of it and it is within ``REACH``.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from functools import cached_property
 from statistics import median
@@ -53,6 +54,9 @@ WITH_STATE = (Technique.INCREMENTAL, Technique.RESTART)
 # nearly the same do not take turns.
 MARGIN = 0.8
 
+# Up to this many times the lowest estimate, a full recompute is tried if none of the ``NEWEST`` runs tells its cost.
+REACH = 3.0
+
 # Commits of the table that are looked at for former runs: older ones tell of other tables and other machines.
 NEWEST = 20
 
@@ -86,13 +90,27 @@ class Rates:
 
 
 # Measured by `bench/refresh.py` on two cores; only how they relate to each other counts once a table has had some runs.
+# To recompute a table of groups means to compare all rows by their keys and merge those that differ.
 RATES: Mapping[Technique, Rates] = {
     Technique.INCREMENTAL: Rates(3.0, changed=6.0, touched=80.0),
     Technique.RESTART: Rates(2.0, all=1.0, held=100.0),
     Technique.AFFECTED_GROUPS: Rates(1.0, all=0.5, changed=0.5, touched=80.0, of_groups=0.8),
-    Technique.AFFECTED_KEYS: Rates(1.6, all=0.5, changed=1.0, touched=45.0, of_groups=0.4),
     Technique.FULL_RECOMPUTE: Rates(0.8, all=0.7, held=80.0),
 }
+
+# The same of a table whose rows are found by keys. To recompute it means to compare all rows, and to merge few that
+# differ or overwrite the table. Rows of a key may be in any file, and a merge writes its other rows again.
+RATES_OF_KEYS: Mapping[Technique, Rates] = {
+    Technique.AFFECTED_KEYS: Rates(1.6, all=0.5, changed=1.0, touched=45.0, held=3.0, of_groups=0.4),
+    Technique.FULL_RECOMPUTE: Rates(2.0, all=0.7, held=3.0),
+}
+
+
+def rates_of(kind: StrategyKind) -> Mapping[Technique, Rates]:
+    """Return the rates of the techniques for a refresh strategy."""
+    if kind == StrategyKind.AFFECTED_KEYS:
+        return RATES_OF_KEYS
+    return RATES
 
 
 @dataclass(frozen=True)
@@ -103,7 +121,7 @@ class Work:
         changed: row deltas; an update is two.
         all: rows of the tables that the query reads.
         held: rows of the gold table before the batch.
-        touched: rows of these that may change; an upper bound.
+        touched: rows of the table that may change, new ones included; an upper bound.
     """
 
     changed: int
@@ -111,9 +129,8 @@ class Work:
     held: int
     touched: int
 
-    def parts(self, technique: Technique) -> tuple[float, float]:
-        """Return the seconds by ``RATES``: for any batch, and for these rows."""
-        rates = RATES[technique]
+    def parts(self, rates: Rates) -> tuple[float, float]:
+        """Return the seconds of a technique by its rates: for any batch, and for these rows."""
         of_groups = self.all * min(self.touched / max(self.held, 1), 1.0)
         rows = (rates.all * self.all + rates.changed * self.changed + rates.touched * self.touched
                 + rates.held * self.held + rates.of_groups * of_groups)  # fmt: skip
@@ -126,7 +143,7 @@ class FormerRun:
 
     Attributes:
         technique: technique of the run.
-        work: row counts of the run.
+        work: row counts of the run; a run that wrote all rows is taken to have held at least these.
         seconds: seconds from the choice to the commit.
         estimates: estimates at that time.
         regret: ``RefreshCost.regret`` before it.
@@ -214,10 +231,10 @@ def _with_whole(techniques: list[Technique], *, auto: bool, few: bool) -> list[T
 
 def measured(commit: log.Commit) -> float | None:
     """Return the seconds between choice and commit; None without a choice, or with different clocks."""
-    cost = (commit.ours or {}).get("cost")
-    if not cost:
+    began = _cost(commit).get("began")
+    if not isinstance(began, int):
         return None
-    milliseconds = commit.timestamp - int(cost["began"])
+    milliseconds = commit.timestamp - began
     return milliseconds / 1000 if milliseconds >= 0 else None  # a server that commits may have another clock
 
 
@@ -226,18 +243,21 @@ class RefreshCost:
     """Costs of one gold table.
 
     Attributes:
-        runs: its former runs, newest first.
+        runs: its former runs, newest first, by techniques that have rates.
+        rates: rates of the techniques.
     """
 
     runs: Sequence[FormerRun] = ()
+    rates: Mapping[Technique, Rates] = field(default_factory=lambda: RATES)
 
     @classmethod
-    def of(cls, table: DeltaTable | None) -> RefreshCost:
-        """Read the costs from the commits of a table, which may not exist yet."""
+    def of(cls, table: DeltaTable | None, kind: StrategyKind) -> RefreshCost:
+        """Read the costs from the commits of a table with some refresh strategy, which may not exist yet."""
+        rates = rates_of(kind)
         if table is None:
-            return cls()
+            return cls(rates=rates)
         runs = (_former_run(commit) for commit in log.commits(table, NEWEST))
-        return cls([run for run in runs if run is not None])
+        return cls([run for run in runs if run is not None and run.technique in rates], rates)
 
     def choose(self, permitted: Collection[Technique], work: Work) -> TechniqueChoice:
         """Choose the technique with the lowest estimate, with an advantage for the last run's.
@@ -247,7 +267,7 @@ class RefreshCost:
                 to be rebuilt.
             work: the row counts.
         """
-        estimates = {name: self.seconds(name, work) for name in RATES if name in permitted}
+        estimates = {name: self.seconds(name, work) for name in self.rates if name in permitted}
         if Technique.RESTART in permitted and len(permitted) > 1:
             estimates.setdefault(Technique.INCREMENTAL, self.seconds(Technique.INCREMENTAL, work))
         costs = {name: seconds for name, seconds in estimates.items() if name in permitted}
@@ -256,7 +276,20 @@ class RefreshCost:
             # A restart pays by what comes after it, which nobody knows. So it is bought once the batches without state
             # have cost as much more as it does: at worst twice of what was best.
             costs[Technique.RESTART] -= self.regret + max(min(stateless) - estimates[Technique.INCREMENTAL], 0.0)
+        if self._is_worth_a_try(Technique.FULL_RECOMPUTE, costs):
+            return TechniqueChoice(Technique.FULL_RECOMPUTE, estimates, work, self.regret)
         return TechniqueChoice(self._stable(costs), estimates, work, self.regret)
+
+    def _is_worth_a_try(self, technique: Technique, costs: Mapping[Technique, float]) -> bool:
+        """Return whether no former run tells what a technique takes, and its estimate is within ``REACH`` of the best.
+
+        A table with aggregate state tries none: the state would be left behind.
+        """
+        if technique not in costs or not self.runs or not {*WITH_STATE}.isdisjoint(costs):
+            return False
+        if any(run.technique == technique for run in self.runs):
+            return False
+        return costs[technique] <= REACH * min(costs.values())
 
     def _stable(self, costs: Mapping[Technique, float]) -> Technique:
         """Return the cheapest technique, unless the usual one costs nearly the same."""
@@ -275,7 +308,7 @@ class RefreshCost:
             last = Technique.INCREMENTAL
         if last in costs:
             return last
-        return next((name for name in RATES if name in costs and name != Technique.RESTART), None)
+        return next((name for name in self.rates if name in costs and name != Technique.RESTART), None)
 
     @property
     def has_state(self) -> bool:
@@ -292,44 +325,78 @@ class RefreshCost:
 
     def seconds(self, technique: Technique, work: Work) -> float:
         """Return the estimate for a batch."""
-        fixed, rows = work.parts(technique)
-        of_fixed, of_rows = _fitted([run for run in self.runs if run.technique == technique], self._of_all)
+        fixed, rows = work.parts(self.rates[technique])
+        of_fixed, of_rows = self._fitted([run for run in self.runs if run.technique == technique], self._of_all)
         return of_fixed * fixed + of_rows * rows
 
     @cached_property
     def _of_all(self) -> tuple[float, float]:
         """Factors of this table and machine, independent of the technique."""
-        return _fitted(self.runs, (1.0, 1.0))
+        return self._fitted(self.runs, (1.0, 1.0))
+
+    def _fitted(self, runs: Sequence[FormerRun], before: tuple[float, float]) -> tuple[float, float]:
+        """Fit the factors of the fixed and the per-row part by least squares of relative errors.
+
+        Args:
+            runs: the runs that the factors should explain.
+            before: initial factors, which count as one run.
+        """
+        ff, fr, rr = 1.0, 0.0, 1.0
+        ft, rt = before
+        factors = [run.seconds / sum(run.work.parts(self.rates[run.technique])) for run in runs]
+        if len(runs) < OWN_RUNS:
+            most = MOST
+        else:
+            most = max(MOST, median(factors))
+        for run in runs:
+            fixed, rows = run.work.parts(self.rates[run.technique])
+            f, r, seconds = fixed / (fixed + rows), rows / (fixed + rows), run.seconds / (fixed + rows)
+            ff, fr, rr = ff + f * f, fr + f * r, rr + r * r
+            ft, rt = ft + f * seconds, rt + r * seconds
+        determinant = ff * rr - fr * fr
+        of_fixed, of_rows = (ft * rr - rt * fr) / determinant, (rt * ff - ft * fr) / determinant
+        return min(max(of_fixed, LEAST), most), min(max(of_rows, LEAST), most)
+
+
+def _cost(commit: log.Commit) -> Mapping[str, Any]:
+    """Return what a commit records of its cost; nothing if it has none, or in another form."""
+    cost = (commit.ours or {}).get("cost")
+    if isinstance(cost, dict):
+        return cost
+    return {}
 
 
 def _former_run(commit: log.Commit) -> FormerRun | None:
-    seconds, cost = measured(commit), (commit.ours or {}).get("cost") or {}
-    if seconds is None or cost.get("technique") not in RATES:
+    """Read a run from its commit; None if it records no cost, or one of another version in another form."""
+    seconds, cost = measured(commit), _cost(commit)
+    work = _work(cost.get("rows"))
+    technique: Technique | None = next((name for name in Technique if name == cost.get("technique")), None)
+    if seconds is None or work is None or technique is None:
         return None
-    return FormerRun(
-        Technique(cost["technique"]), Work(**cost["rows"]), seconds, cost["estimates"], cost.get("regret", 0.0)
-    )
+    if technique in (Technique.FULL_RECOMPUTE, Technique.RESTART):
+        # Such a run takes what it writes, whatever was there before.
+        work = replace(work, held=max(work.held, commit.rows_written or 0))
+    return FormerRun(technique, work, seconds, _numbers(cost.get("estimates")), _number(cost.get("regret")) or 0.0)
 
 
-def _fitted(runs: Sequence[FormerRun], before: tuple[float, float]) -> tuple[float, float]:
-    """Fit the factors of the fixed and the per-row part by least squares of relative errors.
+def _work(rows: Any) -> Work | None:
+    """Read the row counts of a commit; None if one is missing."""
+    counts = _numbers(rows)
+    names = [count.name for count in fields(Work)]
+    if not counts.keys() >= {*names}:
+        return None
+    return Work(*(int(counts[name]) for name in names))
 
-    Args:
-        runs: the runs that the factors should explain.
-        before: initial factors, which count as one run.
-    """
-    ff, fr, rr = 1.0, 0.0, 1.0
-    ft, rt = before
-    factors = [run.seconds / sum(run.work.parts(run.technique)) for run in runs]
-    if len(runs) < OWN_RUNS:
-        most = MOST
-    else:
-        most = max(MOST, median(factors))
-    for run in runs:
-        fixed, rows = run.work.parts(run.technique)
-        f, r, seconds = fixed / (fixed + rows), rows / (fixed + rows), run.seconds / (fixed + rows)
-        ff, fr, rr = ff + f * f, fr + f * r, rr + r * r
-        ft, rt = ft + f * seconds, rt + r * seconds
-    determinant = ff * rr - fr * fr
-    of_fixed, of_rows = (ft * rr - rt * fr) / determinant, (rt * ff - ft * fr) / determinant
-    return min(max(of_fixed, LEAST), most), min(max(of_rows, LEAST), most)
+
+def _numbers(facts: Any) -> dict[str, float]:
+    """Return the numbers among some facts, by name."""
+    if not isinstance(facts, dict):
+        return {}
+    numbers = {name: _number(fact) for name, fact in facts.items()}
+    return {name: number for name, number in numbers.items() if number is not None}
+
+
+def _number(fact: Any) -> float | None:
+    if isinstance(fact, (int, float)):
+        return fact
+    return None

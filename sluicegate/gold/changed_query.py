@@ -9,16 +9,22 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from sluicegate.flow import thresholds
+from sluicegate.frames import data_skipping
+from sluicegate.gold import group_state
 from sluicegate.gold.affected.changed_rows import ChangedRows
 from sluicegate.gold.affected.operators import TouchesAll
-from sluicegate.gold.partial_aggregates import groups_of
+from sluicegate.gold.partial_aggregates import groups_of, same_groups
 from sluicegate.gold.proved_query import ProvedQuery
 from sluicegate.gold.row_deltas import RowDeltas
+from sluicegate.lake import tables as lake_tables
+from sluicegate.spark import table_reader
 from sluicegate.spark_sql.identifiers import quoted
 from sluicegate.spark_sql.refresh.strategy_kind import StrategyKind
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from collections.abc import Callable
+
+    from pyspark.sql import Column, DataFrame
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,16 @@ class ChangedQuery(ProvedQuery):
 
     @property
     def _few(self) -> bool:
-        """Whether few rows changed, and few keys are affected."""
+        """Whether few rows changed, and few rows of the table are affected."""
+        if self._small:
+            return True
+        if not self._few_keys:
+            return False
+        return self.refresh_strategy.kind != StrategyKind.AFFECTED_KEYS or self._touched_rows <= thresholds.FEW
+
+    @property
+    def _few_keys(self) -> bool:
+        """Whether few rows changed, and few keys are affected; each of them may have many rows."""
         if self._small:
             return True
         if self.refresh_strategy.kind == StrategyKind.AFFECTED_KEYS and self._touched.count > thresholds.FEW:
@@ -86,10 +101,37 @@ class ChangedQuery(ProvedQuery):
         return self._changed_count <= thresholds.FEW
 
     def _broadcast(self, frame: DataFrame) -> DataFrame:
-        """Broadcast a frame if it has few rows."""
-        if self._few:
+        """Broadcast a frame of changes or keys if it has few rows."""
+        if self._few_keys:
             return F.broadcast(frame)
         return frame
+
+    @cached_property
+    def _touched_rows(self) -> int:
+        """Number of rows of the table with affected keys; of these keys if they are more, as new ones get rows, too."""
+        touched = self._touched.rows
+        if touched is None:
+            raise LookupError("the affected keys are unknown")
+        if not self._touched.count:
+            return 0
+        target = table_reader.read(self.batch.session, self.batch.flow.target)
+        near = self._near(target, touched)
+        if near:
+            target = target.where(near(""))
+        stored = same_groups(target, self._broadcast(touched), self.touched_columns, self.keys)
+        return max(stored.count(), self._touched.count)
+
+    def _near(self, target: DataFrame, touched: DataFrame) -> Callable[[str], Column] | None:
+        """Return the predicate for the affected rows of the table; None if it would skip no file."""
+        rows = lake_tables.rows(lake_tables.delta_table(self.batch.flow.target))
+        if not self._few_keys or rows <= group_state.IN_A_FILE:
+            return None
+        for group, key in zip(self.touched_columns, self.keys, strict=True):
+            if target.schema[key].dataType == touched.schema[group].dataType:
+                near = data_skipping.same_values(touched, group)
+                if near is not None:
+                    return lambda prefix, key=key, near=near: near(F.col(prefix + quoted(key)))  # type: ignore[misc]
+        return None
 
     @cached_property
     def _touched(self) -> TouchedKeys:

@@ -12,13 +12,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F
-
 from sluicegate import _faults
 from sluicegate.flow import refresh_cost
 from sluicegate.flow.batch import Batch
 from sluicegate.flow.refresh_cost import RefreshCost, Technique, TechniqueChoice, Work
-from sluicegate.frames import column_types, data_skipping
+from sluicegate.frames import column_types
 from sluicegate.frames.record_ids import materialize
 from sluicegate.gold import clustering, group_state, replacement
 from sluicegate.gold.changed_query import ChangedQuery
@@ -30,11 +28,10 @@ from sluicegate.lake import layout
 from sluicegate.lake import tables as lake_tables
 from sluicegate.spark import table_reader
 from sluicegate.spark.session import configured
-from sluicegate.spark_sql.identifiers import quoted
 from sluicegate.spark_sql.refresh.strategy_kind import StrategyKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from pyspark.sql import Column, DataFrame
 
@@ -85,8 +82,8 @@ class Refresh(ChangedQuery):
     def choice(self) -> TechniqueChoice:
         """Technique of this batch."""
         permitted = self._permitted()
-        cost = RefreshCost.of(self.batch.opened[self.batch.flow.target].delta)
-        return cost.choose(permitted, self._work())
+        cost = RefreshCost.of(self.batch.opened[self.batch.flow.target].delta, self.refresh_strategy.kind)
+        return cost.choose(permitted, self._work(permitted))
 
     def _permitted(self) -> list[Technique]:
         """Return the techniques that give correct rows."""
@@ -106,17 +103,17 @@ class Refresh(ChangedQuery):
             state=kind == StrategyKind.INCREMENTAL and not self._small and self._state_progress is not None,
         )
 
-    def _work(self) -> Work:
-        """Return the row counts that determine the cost of the batch."""
+    def _work(self, permitted: Collection[Technique]) -> Work:
+        """Return the row counts that determine the cost of the batch by a permitted technique."""
         rows = lake_tables.rows(self.batch.opened[self.batch.flow.target].delta)
         kind = self.refresh_strategy.kind
         if self.batch.whole or kind == StrategyKind.FULL_RECOMPUTE:
             return self._work_over(self.batch.read, rows)
         if kind != StrategyKind.AFFECTED_KEYS:
             return self._work_over(self._changed_count, rows)
-        if self._small or self._touched.all_because:
+        if Technique.AFFECTED_KEYS not in permitted:
             return Work(self.batch.read, self._all_rows, rows, rows)
-        return Work(self._changed_count, self._all_rows, rows, min(self._touched.count, rows))
+        return Work(self._changed_count, self._all_rows, rows, self._touched_rows)
 
     def _work_over(self, changed: int, rows: int) -> Work:
         """Return the work of a number of changes in a table of some size; each affects at most one group."""
@@ -310,18 +307,6 @@ class Refresh(ChangedQuery):
 
     def _changes_by_key(self, expected: DataFrame, former: DataFrame) -> TableChanges:
         return TableChanges.by_key(self.batch.flow.target, expected, former, self.keys, few=self._few)
-
-    def _near(self, target: DataFrame, touched: DataFrame) -> Callable[[str], Column] | None:
-        """Return the predicate for the affected groups' rows; None if it would skip no file."""
-        rows = lake_tables.rows(lake_tables.delta_table(self.batch.flow.target))
-        if not self._few or rows <= group_state.IN_A_FILE:
-            return None
-        for group, key in zip(self.touched_columns, self.keys, strict=True):
-            if target.schema[key].dataType == touched.schema[group].dataType:
-                near = data_skipping.same_values(touched, group)
-                if near is not None:
-                    return lambda prefix, key=key, near=near: near(F.col(prefix + quoted(key)))  # type: ignore[misc]
-        return None
 
     def _write(self, changes: TableChanges, near: Callable[[str], Column] | None, read: int, **facts: Any) -> None:
         """Write changes in one commit."""

@@ -207,7 +207,7 @@ def _choice(
     table: GoldTable, strategy: RefreshStrategy, news: commit_stats.ChangeVolume, rows: int, target: DeltaTable | None
 ) -> TechniqueChoice:
     """Technique that a run will take if nothing happens before it; a run counts exactly, and looks at the state."""
-    cost, target_rows = RefreshCost.of(target), lake_tables.rows(target)
+    cost, target_rows = RefreshCost.of(target, strategy.kind), lake_tables.rows(target)
     changed = news.rows + news.updated
     permitted = refresh_cost.permitted(
         strategy,

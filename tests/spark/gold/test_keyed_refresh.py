@@ -204,3 +204,25 @@ def test_texts_of_a_length_and_tables_that_nothing_reads_are_followed(spark: Spa
             assert world.rows(name) == world.expected(name), (step, name)
     assert world.rows("padded").total() == 3
     assert {name: _technique(world, name)[:2] for name in queries} == dict.fromkeys(queries, ("keys", "keys"))
+
+
+def test_the_cost_of_keys_is_that_of_all_rows_which_they_have(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three keys have all 30 rows: these are replaced by keys, whatever the number of keys."""
+    monkeypatch.setattr(thresholds, "SMALL", -1)
+    numbered = "SELECT g, row_number() OVER (PARTITION BY g ORDER BY n, id) AS r FROM t WHERE g IS NOT NULL"
+    world = GoldWorld(tmp_path, {"numbered": numbered}, spark)
+    world.add([(i, "abc"[i % 3], None, None, i, None, None, None, None) for i in range(30)])
+    world.run()
+    world.sql("UPDATE {t} SET n = n + 100 WHERE id = 0")
+    world.run()
+    world.sql("UPDATE {t} SET n = n + 100 WHERE id < 3")
+    world.run()
+    world.sql("DELETE FROM {t} WHERE id = 4")
+    world.add([(40, "d", None, None, 1, None, None, None, None)])
+    world.run()
+    assert world.rows("numbered") == world.expected("numbered")
+    costs = [commit["cost"] for commit in world.commits("numbered")]
+    assert [cost["rows"]["touched"] for cost in costs] == [10, 30, 10, 0]
+    assert {*costs[0]["estimates"]} == {"keys", "whole"}

@@ -20,6 +20,7 @@ from sluicegate.flow.refresh_cost import (
     NEWEST,
     OWN_RUNS,
     RATES,
+    REACH,
     FormerRun,
     Rates,
     RefreshCost,
@@ -185,9 +186,9 @@ def test_only_techniques_are_permitted_that_give_the_table(
     assert permitted(strategy, auto=auto, small=small, few=few, state=state) == found.split()
 
 
-def commit(uri: Path, facts: dict[str, Any] | None) -> None:
+def commit(uri: Path, facts: dict[str, Any] | None, rows: int = 1) -> None:
     about = CommitProperties(custom_metadata={"userMetadata": json.dumps({lake_log.METADATA: facts})})
-    write_deltalake(str(uri), pa.table({"n": [1]}), mode="append", commit_properties=about if facts else None)
+    write_deltalake(str(uri), pa.table({"n": [1] * rows}), mode="append", commit_properties=about if facts else None)
 
 
 @pytest.mark.parametrize("older", [NEWEST - 1, NEWEST, NEWEST + 1])
@@ -196,12 +197,71 @@ def test_runs_are_those_of_the_NEWEST_commits(tmp_path: Path, older: int) -> Non
     commit(tmp_path / "g", {"table": "g", **choice.in_commit()})
     for number in range(1, older):
         commit(tmp_path / "g", {"table": "g"} if number % 2 else None)  # one of a former version, one of others
-    cost = RefreshCost.of(DeltaTable(str(tmp_path / "g")))
+    cost = RefreshCost.of(DeltaTable(str(tmp_path / "g")), "partial")
     assert [(run.technique, run.work) for run in cost.runs] == ([("whole", work(1_000))] if older <= NEWEST else [])
     assert all(0 <= run.seconds < 60 for run in cost.runs)
 
 
 def test_a_table_that_is_not_there_has_no_runs_and_is_told_in_words() -> None:
-    assert list(RefreshCost.of(None).runs) == []
+    assert list(RefreshCost.of(None, "partial").runs) == []
     choice = refresh_cost.TechniqueChoice("whole", {"partial": 2.04, "whole": 1.0}, work(1), 0)
     assert str(choice) == "some 1.0 s by whole (by 2.0 s by partial)"
+
+
+def test_a_table_of_keys_is_recomputed_where_few_keys_have_all_of_its_rows() -> None:
+    """Overwriting a million rows takes seconds; to find and replace as many by five keys takes a minute."""
+    cost = RefreshCost.of(None, "keys")
+    few_rows = Work(changed=1_000, all=1_000_000, held=1_000_000, touched=1_000)
+    all_rows = Work(changed=1_000, all=1_000_000, held=1_000_000, touched=1_000_000)
+    assert cost.choose(["keys", "whole"], few_rows).technique == "keys"
+    assert cost.choose(["keys", "whole"], all_rows).technique == "whole"
+
+
+@pytest.mark.usefixtures("plain")
+@pytest.mark.parametrize(("times", "technique"), [(0.99, "whole"), (1.0, "whole"), (1.01, "groups")])
+def test_a_full_recompute_that_no_run_tells_of_is_tried_within_REACH(times: float, technique: Technique) -> None:
+    batch = Work(changed=0, all=round(times * REACH * 1_000_000), held=9_000_000, touched=1_000_000)
+    untried = RefreshCost([ran("groups", batch, 10.0)])
+    assert untried.choose(["groups", "whole"], batch).technique == technique
+    assert RefreshCost().choose(["groups", "whole"], batch).technique == "groups"  # its first run is no run to spare
+    tried = RefreshCost([ran("groups", batch, 10.0), ran("whole", batch, 10.0 * times * REACH)])
+    assert tried.choose(["groups", "whole"], batch).technique == "groups"
+
+
+@pytest.mark.usefixtures("plain")
+def test_state_is_not_left_behind_for_a_try() -> None:
+    batch = Work(changed=1_000_000, all=2_000_000, held=1_000_000, touched=1_000_000)
+    cost = RefreshCost([ran("partial", batch, 10.0)])
+    assert cost.choose(["partial", "groups", "whole"], batch).technique == "partial"
+
+
+def test_a_first_load_tells_what_the_rows_cost_that_it_wrote(tmp_path: Path) -> None:
+    """It held none of them before, so all of its seconds would be those of any batch, however small."""
+    commit(tmp_path / "g", RefreshCost().choose(["whole"], work(9, 3, held=0)).in_commit(), rows=7)
+    commit(tmp_path / "g", RefreshCost().choose(["groups"], work(9, 3, held=2)).in_commit(), rows=7)
+    commit(tmp_path / "g", RefreshCost().choose(["whole"], work(9, 3, held=12)).in_commit(), rows=7)
+    cost = RefreshCost.of(DeltaTable(str(tmp_path / "g")), "partial")
+    assert [run.work.held for run in cost.runs] == [12, 2, 7]
+    assert not RefreshCost.of(DeltaTable(str(tmp_path / "g")), "keys").choose(["keys"], work(1)).regret
+
+
+OF_OTHER_VERSIONS: list[Any] = [
+    "none", 7, [], {}, {"technique": "whole"}, {"technique": "whole", "began": None, "rows": {}},
+    {"technique": "whole", "began": 0, "rows": {"changed": 1}},
+    {"technique": "whole", "began": 0, "rows": {"changed": 1, "all": 1, "held": "many", "touched": 1}},
+    {"technique": "by a view", "began": 0, "rows": {"changed": 1, "all": 1, "held": 1, "touched": 1}},
+    {"technique": ["whole"], "began": 0, "rows": {"changed": 1, "all": 1, "held": 1, "touched": 1}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("facts", OF_OTHER_VERSIONS)
+def test_a_cost_that_another_version_recorded_is_no_run(tmp_path: Path, facts: Any) -> None:
+    commit(tmp_path / "g", {"cost": facts})
+    assert not RefreshCost.of(DeltaTable(str(tmp_path / "g")), "partial").runs
+
+
+def test_a_cost_with_more_or_less_than_is_read_is_a_run(tmp_path: Path) -> None:
+    rows = {"changed": 1, "all": 2, "held": 3, "touched": 1, "written": 9}
+    commit(tmp_path / "g", {"cost": {"technique": "groups", "began": 0, "rows": rows, "estimates": "none"}})
+    [run] = RefreshCost.of(DeltaTable(str(tmp_path / "g")), "partial").runs
+    assert (run.technique, run.work, run.estimates, run.regret) == ("groups", Work(1, 2, 3, 1), {}, 0.0)
