@@ -17,9 +17,8 @@ from sluicegate.settings import Settings
 from sluicegate.storage import aws
 from sluicegate.storage.store_errors import translated
 
-__all__ = ["alerts", "copy_into", "discard", "files", "history", "impact", "lineage", "load", "plan",
-           "readable_definitions", "reload", "replay", "reset", "run", "skip", "spark_session", "sql",
-           "status", "verify"]  # fmt: skip
+__all__ = ["alerts", "copy_into", "discard", "files", "history", "impact", "lineage", "load", "plan", "reload",
+           "replay", "reset", "run", "skip", "spark_session", "sql", "status", "verify"]  # fmt: skip
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -347,29 +346,16 @@ def sql(query: str, settings: Settings | None = None) -> pa.Table:
         NotADeltaTable: there are files, but no Delta table, where one is defined.
     """
     from sluicegate.tools.sqlshell import shell
+    from sluicegate.tools.sqlshell.definitions import definitions_of_tables
 
     settings = settings or Settings.of()
-    definitions, wrong = readable_definitions(settings)
+    definitions, wrong = definitions_of_tables(shell.table_names(query), settings)
     try:
         return shell.query(query, definitions, settings)
     except QueryError as error:
         for name, mistakes in wrong.items():
             error.add_note(f"the tables of {name} are unknown: {mistakes.message}")
         raise
-
-
-def readable_definitions(settings: Settings) -> tuple[dict[str, Pipeline], dict[str, DefinitionError]]:
-    """All pipelines, and apart those with mistakes: they keep nobody from the tables of others."""
-    from sluicegate import definition
-    from sluicegate.errors import DefinitionError
-
-    definitions, wrong = {}, {}
-    for name in definition.names(settings.pipelines):
-        try:
-            definitions[name] = definition.load(name, settings, of_many=True)
-        except DefinitionError as error:
-            wrong[name] = error
-    return definitions, wrong
 
 
 def spark_session(name: str = "notebook") -> SparkSession:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 from datetime import datetime
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
-from sluicegate import api
 from sluicegate.cli.options import JsonOption, show_json, show_table, with_settings
 from sluicegate.console import say, warn
 from sluicegate.settings import Settings
+
+# What a query imports besides DuckDB.
+_PACKAGES = (
+    "pyarrow.dataset", "sqlglot.optimizer.annotate_types",
+    "sluicegate.definition.reading.loader", "sluicegate.lake.tables", "sluicegate.tools.arrow_values",
+)  # fmt: skip
 
 
 @with_settings("lake", "pipelines", "target")
@@ -30,10 +38,31 @@ def sql(
 
     Example: sluicegate sql "SELECT * FROM heart_rate.daily_patient_avg ORDER BY date LIMIT 5"
     """
+    from sluicegate.tools.sqlshell import optional_packages
+
+    with optional_packages.absent():
+        _load_packages()
+        _show_rows(query, settings, limit, engine_columns=engine_columns, as_json=as_json)
+
+
+def _load_packages() -> None:
+    """Import what a query needs, and leave it out of the search for garbage at the end of the process.
+
+    That search takes longer than a query. DuckDB, which comes later, has to be searched: it complains of what is left.
+    """
+    if "duckdb" in sys.modules:
+        return
+    for module in _PACKAGES:
+        import_module(module)
+    gc.freeze()
+
+
+def _show_rows(query: str, settings: Settings, limit: int, *, engine_columns: bool, as_json: bool) -> None:
     from sluicegate.tools import arrow_values
     from sluicegate.tools.sqlshell import shell
+    from sluicegate.tools.sqlshell.definitions import definitions_of_tables
 
-    definitions, wrong = api.readable_definitions(settings)
+    definitions, wrong = definitions_of_tables(shell.table_names(query), settings)
     for name, error in wrong.items():
         warn(f"warning: the tables of {name} are unknown: {error.message}")
     result = shell.query(query, definitions, settings)

@@ -44,7 +44,7 @@ from sluicegate.spark_sql.tokens import QuerySyntax
 FILE = "pipeline.yaml"
 
 # Suffixes of the names of tables that stand with others.
-_SUFFIXES = {"_quarantine": "quarantine", REJECTED: "rejected rows", DEIDENTIFIED: "de-identified copy"}
+SUFFIXES = {"_quarantine": "quarantine", REJECTED: "rejected rows", DEIDENTIFIED: "de-identified copy"}
 
 # Fields kept of a table with mistakes: valid entries of the former, and the latter, which give its rows.
 _BY_NAME = ("expectations", *EXPECT_ALL, "expect_table", "options", "lookups", "flows")
@@ -266,7 +266,7 @@ class _Loader:
         if fault := name_fault(name):
             self.mistakes.add("name", path, fault)
             return
-        for suffix, purpose in _SUFFIXES.items():
+        for suffix, purpose in SUFFIXES.items():
             if name.endswith(suffix):
                 self.mistakes.add("name", path, f"{name} must not end in {suffix}, which names a table's {purpose}")
 

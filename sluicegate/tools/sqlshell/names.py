@@ -57,13 +57,18 @@ def known_tables(pipelines: Mapping[str, Pipeline], settings: Settings) -> dict[
     return tables_by_name
 
 
+def written_name(node: exp.Table) -> str:
+    """Name of a table as a query writes it, with its pipeline or database."""
+    return ".".join(part.name for part in node.parts)
+
+
 def find(node: exp.Table, sql: str, tables_by_name: Mapping[str, list[QueryTable]]) -> QueryTable:
     """Table that a query names.
 
     Raises:
         QueryError: if there is none of that name, or more than one.
     """
-    name = ".".join(part.name for part in node.parts)
+    name = written_name(node)
     matches = tables_by_name.get(name.lower(), [])
     if len(matches) == 1:
         return matches[0]

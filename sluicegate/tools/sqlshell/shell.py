@@ -29,7 +29,7 @@ from sluicegate.schema.columns import ENGINE_COLUMNS
 from sluicegate.spark_sql.order_by import is_row_for_row, order_by
 from sluicegate.tools.sqlshell import errors, statements
 from sluicegate.tools.sqlshell.dialect import MACROS, SparkSQL, Untranslatable, name_columns, to_duckdb
-from sluicegate.tools.sqlshell.names import QueryTable, find, known_tables
+from sluicegate.tools.sqlshell.names import QueryTable, find, known_tables, written_name
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
@@ -89,7 +89,7 @@ def query(sql: str, pipelines: Mapping[str, Pipeline], settings: Settings) -> pa
         QueryError: if it is not one SELECT, names a table or a version that does not exist, or DuckDB refuses it.
         NotADeltaTable: if there are files, but no Delta table, where one is defined.
     """
-    try:
+    with _translated_errors(sql):
         tree = _parse(sql)
         name_columns(tree)
         with _engine() as engine:
@@ -99,6 +99,26 @@ def query(sql: str, pipelines: Mapping[str, Pipeline], settings: Settings) -> pa
             for source in sources:
                 columns |= _register(source, names, engine)
             return _run(tree, sql, columns, engine)
+
+
+def table_names(sql: str) -> list[str]:
+    """Names of the tables that a query reads, as it writes them, each once.
+
+    Args:
+        sql: one SELECT in Spark's SQL.
+
+    Raises:
+        QueryError: if it is not one SELECT.
+    """
+    with _translated_errors(sql):
+        return list(dict.fromkeys(written_name(node) for node in _tables_of_lake(_parse(sql))))
+
+
+@contextmanager
+def _translated_errors(sql: str) -> Iterator[None]:
+    """Raise what sqlglot says of a query as an error of the query."""
+    try:
+        yield
     except (Untranslatable, UnsupportedError) as error:
         raise QueryError(f"the query cannot be run without Spark: {errors.first_line(error)}") from error
     except SqlglotError as error:
@@ -152,14 +172,7 @@ def _resolve(
     for lateral in tree.find_all(exp.Lateral):
         _refuse_function(lateral.this)
     named: set[tuple[str, str]] = set()
-    for node in list(tree.find_all(exp.Table)):
-        if node.find_ancestor(exp.Hint):
-            continue
-        if not isinstance(node.this, exp.Identifier):
-            _refuse_function(node.this)
-            continue
-        if not node.db and _is_cte(node):
-            continue
+    for node in _tables_of_lake(tree):
         source = _source(node, find(node, sql, tables_by_name), engine)
         sources[source] = None
         if not node.alias:
@@ -170,6 +183,19 @@ def _resolve(
             node.set(part, None)
     _shorten(tree, named)
     return list(sources)
+
+
+def _tables_of_lake(tree: exp.Query) -> list[exp.Table]:
+    """Tables of the lake that a query names: neither hints nor its own WITH queries."""
+    tables = []
+    for node in tree.find_all(exp.Table):
+        if node.find_ancestor(exp.Hint):
+            continue
+        if not isinstance(node.this, exp.Identifier):
+            _refuse_function(node.this)
+        elif node.db or not _is_cte(node):
+            tables.append(node)
+    return tables
 
 
 def _keep_order(tree: exp.Query, sources: Sequence[_Source]) -> None:

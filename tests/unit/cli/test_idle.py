@@ -150,6 +150,7 @@ def test_a_command_that_opens_duckdb_ends_without_a_word(idle: Workspace) -> Non
     code, printed, modules = command(idle, "sql", "SELECT count(*) AS n FROM heart_rate.daily_patient_avg")
     assert (code, [line.strip() for line in printed]) == (0, ["n", "1", "", "1 row"])
     assert "duckdb" in modules
+    assert {"numpy", "pandas"} & set(modules) == set()
 
 
 def test_a_run_with_work_is_seen_by_what_it_imports(idle: Workspace) -> None:

@@ -833,22 +833,6 @@ def test_not_a_number_is_the_largest_number_as_in_spark(tmp_path: Path) -> None:
     assert shop.ask("SELECT n FROM daily WHERE NOT x > 0") == [(3,)]
 
 
-def test_a_definition_with_a_mistake_keeps_nobody_from_the_tables_of_others(tmp_path: Path) -> None:
-    good = """
-bronze:
-  raw: {path: "${landing}", format: json, schema: "a INT"}
-"""
-    for name, text in (("good", good), ("torn", "bronze: [")):
-        (tmp_path / "pipelines" / name).mkdir(parents=True)
-        (tmp_path / "pipelines" / name / "pipeline.yaml").write_text(f"name: {name}\n{text}")
-    write_deltalake(str(tmp_path / "lake" / "good" / "bronze" / "raw"), pa.table({"a": [1]}))
-    places = ["--lake", str(tmp_path / "lake"), "--pipelines", str(tmp_path / "pipelines"), "--json"]
-    done = CliRunner().invoke(app.app, ["sql", "SELECT a FROM good.raw", *places])
-    assert (done.exit_code, json.loads(done.stdout)) == (0, [{"a": 1}])
-    assert done.stderr.startswith("warning: the tables of torn are unknown: the definition of torn has a mistake")
-    assert done.stderr.count("\n") == 1
-
-
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_a_time_that_python_does_not_have_is_shown(tmp_path: Path, form: list[str]) -> None:
     (tmp_path / "pipelines" / "good").mkdir(parents=True)

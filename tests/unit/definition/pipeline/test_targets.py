@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sluicegate import api, pii_key
+from sluicegate import pii_key
 from sluicegate.cli import app
 from sluicegate.definition import load, load_file
 from sluicegate.errors import DefinitionError, UserError
 from sluicegate.jobs import base
 from sluicegate.settings import Settings
 from sluicegate.spark import spark_submit
+from sluicegate.tools.sqlshell.definitions import definitions_of_tables
 from tests.unit.definition.reading.test_loader import Folder
 
 pytestmark = pytest.mark.unit
@@ -99,7 +100,7 @@ class TestChoice:
         [(code, line, message, _)] = mistakes(folder, text)
         assert (code, line, message) == ("unknown-target", 1, "unknown target dev: this pipeline has no targets")
         assert load("shop", folder.settings, of_many=True).settings == replace(folder.settings, target="")
-        assert api.readable_definitions(folder.settings)[1] == {}
+        assert definitions_of_tables(["raw"], folder.settings)[1] == {}
         monkeypatch.setenv("SLUICEGATE_TARGET", "dev")
         folder.settings = Settings.of(pipelines=folder.root)
         assert folder.load(text).settings.target == ""
