@@ -3,7 +3,7 @@
 An estimate has a fixed part and a part for the rows, at rates that were measured once (``RATES``). Two factors, one for
 each part, are fitted to the table's former runs, whose commits record technique, row counts and start. For a technique
 that has not been used yet, the factors of the table's other runs are used. So that these do not rule out a full
-recompute for good, it is tried if no run tells of it and it is within ``REACH``.
+recompute for good, it is tried if no run tells of it and its estimate is low (``TRIAL_FACTOR``).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ WITH_STATE = (Technique.INCREMENTAL, Technique.RESTART)
 MARGIN = 0.8
 
 # Up to this many times the lowest estimate, a full recompute is tried if none of the ``NEWEST`` runs tells its cost.
-REACH = 3.0
+TRIAL_FACTOR = 3.0
 
 # Commits of the table that are looked at for former runs: older ones tell of other tables and other machines.
 NEWEST = 20
@@ -281,7 +281,7 @@ class RefreshCost:
         return TechniqueChoice(self._stable(costs), estimates, work, self.regret)
 
     def _is_worth_a_try(self, technique: Technique, costs: Mapping[Technique, float]) -> bool:
-        """Return whether no former run tells what a technique takes, and its estimate is within ``REACH`` of the best.
+        """Return whether no former run tells the cost of a technique, and its estimate is low enough for a trial.
 
         A table with aggregate state tries none: the state would be left behind.
         """
@@ -289,7 +289,7 @@ class RefreshCost:
             return False
         if any(run.technique == technique for run in self.runs):
             return False
-        return costs[technique] <= REACH * min(costs.values())
+        return costs[technique] <= TRIAL_FACTOR * min(costs.values())
 
     def _stable(self, costs: Mapping[Technique, float]) -> Technique:
         """Return the cheapest technique, unless the usual one costs nearly the same."""

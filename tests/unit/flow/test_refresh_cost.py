@@ -20,7 +20,7 @@ from sluicegate.flow.refresh_cost import (
     NEWEST,
     OWN_RUNS,
     RATES,
-    REACH,
+    TRIAL_FACTOR,
     FormerRun,
     Rates,
     RefreshCost,
@@ -220,11 +220,11 @@ def test_a_table_of_keys_is_recomputed_where_few_keys_have_all_of_its_rows() -> 
 @pytest.mark.usefixtures("plain")
 @pytest.mark.parametrize(("times", "technique"), [(0.99, "whole"), (1.0, "whole"), (1.01, "groups")])
 def test_a_full_recompute_that_no_run_tells_of_is_tried_within_REACH(times: float, technique: Technique) -> None:
-    batch = Work(changed=0, all=round(times * REACH * 1_000_000), held=9_000_000, touched=1_000_000)
+    batch = Work(changed=0, all=round(times * TRIAL_FACTOR * 1_000_000), held=9_000_000, touched=1_000_000)
     untried = RefreshCost([ran("groups", batch, 10.0)])
     assert untried.choose(["groups", "whole"], batch).technique == technique
     assert RefreshCost().choose(["groups", "whole"], batch).technique == "groups"  # its first run is no run to spare
-    tried = RefreshCost([ran("groups", batch, 10.0), ran("whole", batch, 10.0 * times * REACH)])
+    tried = RefreshCost([ran("groups", batch, 10.0), ran("whole", batch, 10.0 * times * TRIAL_FACTOR)])
     assert tried.choose(["groups", "whole"], batch).technique == "groups"
 
 

@@ -212,7 +212,7 @@ CROSSED: dict[str, str] = {
     "flow.refresh_cost.MARGIN": "tests/unit/flow/test_refresh_cost.py::"
     "test_another_technique_has_to_be_cheaper_by_the_MARGIN",
     "flow.refresh_cost.NEWEST": "tests/unit/flow/test_refresh_cost.py::test_runs_are_those_of_the_NEWEST_commits",
-    "flow.refresh_cost.REACH": "tests/unit/flow/test_refresh_cost.py::"
+    "flow.refresh_cost.TRIAL_FACTOR": "tests/unit/flow/test_refresh_cost.py::"
     "test_a_full_recompute_that_no_run_tells_of_is_tried_within_REACH",
     "flow.refresh_cost.OWN_RUNS": "tests/unit/flow/test_refresh_cost.py::"
     "test_a_technique_that_is_slow_each_time_is_taken_for_it_from_OWN_RUNS_on",
