@@ -13,6 +13,7 @@ from sluicegate.api.chosen import copy_into, discard, reload, replay, reset, ski
 from sluicegate.console import silent
 from sluicegate.errors import DefinitionError, JobFailed, PipelineMissing, QueryError, UserError
 from sluicegate.flow.verification.finding import FindingKind, FindingReason
+from sluicegate.launch.run_mode import RunMode
 from sluicegate.settings import Settings
 from sluicegate.storage import aws
 from sluicegate.storage.store_errors import translated
@@ -169,9 +170,9 @@ def run(
     else:
         since, until = (None, None)
     if full_refresh is not None:
-        request = Request.of(pipeline, "full-refresh", since, until, full_refresh)
+        request = Request.of(pipeline, RunMode.FULL_REFRESH, since, until, full_refresh)
         return run_pipeline.refresh(pipeline, pipeline.settings, layer, tell, request, warm_minutes)
-    request = Request.of(pipeline, "interval" if interval else "incremental", since, until)
+    request = Request.of(pipeline, RunMode.INTERVAL if interval else RunMode.INCREMENTAL, since, until)
     return run_pipeline.run(pipeline, pipeline.settings, layer, tell, request.interval, warm_minutes)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from sluicegate.definition.tables.expectations import ExpectationAction
 from sluicegate.errors import QueryError, Where
 from sluicegate.frames.record_ids import materialize
 from sluicegate.frames.rules import failing_rules, rejected
@@ -42,7 +43,7 @@ _SIGN, _STAYS = "_sluicegate_sign", "_sluicegate_stays"
 
 def dropping(table: GoldTable) -> RowRules:
     """Return the expectations that drop rows."""
-    return RowRules({name: rule for name, rule in table.expectations.items() if rule.action == "drop"})
+    return RowRules({name: rule for name, rule in table.expectations.items() if rule.action == ExpectationAction.DROP})
 
 
 def staying(table: GoldTable, rows: DataFrame) -> DataFrame:
@@ -84,7 +85,9 @@ class GoldRules:
     def __post_init__(self) -> None:
         self._all = RowRules(self.table.expectations)
         self._dropping = dropping(self.table)
-        staying_rules = {name: rule for name, rule in self.table.expectations.items() if rule.action != "drop"}
+        staying_rules = {
+            name: rule for name, rule in self.table.expectations.items() if rule.action != ExpectationAction.DROP
+        }
         self._staying = RowRules(staying_rules)
 
     def evaluated(self, rows: DataFrame, *, few: bool) -> DataFrame:

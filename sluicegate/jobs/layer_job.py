@@ -23,7 +23,8 @@ from sluicegate.jobs.table_step import TableStep, step_of
 from sluicegate.lake import layout
 from sluicegate.lake.damage.files import cause_of
 from sluicegate.landing import discovery
-from sluicegate.launch.request import MODES, Request
+from sluicegate.launch.request import Request
+from sluicegate.launch.run_mode import MODES, RunMode
 from sluicegate.monitor import event_log
 from sluicegate.spark import connect, s3_commits
 from sluicegate.spark.session import SharedSpark
@@ -86,7 +87,7 @@ def add_request(job_parser: argparse.ArgumentParser, *, files: bool) -> None:
         job_parser: a job's parser.
         files: whether the job reads files.
     """
-    job_parser.add_argument("--mode", choices=MODES, default="incremental",
+    job_parser.add_argument("--mode", choices=[mode.value for mode in MODES], default=RunMode.INCREMENTAL.value,
                       help="new data only; new data and an interval reprocessed; or a full refresh")  # fmt: skip
     job_parser.add_argument(
         "--from", dest="since", metavar="TIME", help="start of the interval by event time, inclusive, ISO 8601, UTC"
@@ -163,7 +164,7 @@ class Job:
     ) -> Job:
         """Create the job for a layer's part of a request."""
         only = request.names(pipeline, layer)
-        full_refresh = request.mode == "full-refresh"
+        full_refresh = request.mode == RunMode.FULL_REFRESH
         return cls(
             pipeline,
             lake,

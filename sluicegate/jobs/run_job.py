@@ -20,6 +20,7 @@ from sluicegate.jobs import base
 from sluicegate.jobs.layer_job import add_request, request_of, run_layer
 from sluicegate.lake import layout
 from sluicegate.launch.request import Request
+from sluicegate.launch.run_mode import RunMode
 from sluicegate.spark.session import SharedSpark
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class Run:
 
     def _requested(self, layer: Layer, request: Request, *, begun: bool) -> Iterator[RunReport]:
         """Run a layer's part of a request; gold after an interval of silver only if silver changed."""
-        if begun and layer == "gold" and request.mode == "interval":
+        if begun and layer == "gold" and request.mode == RunMode.INTERVAL:
             yield from self.gold(request)
         else:
             yield self._layer(layer, request.of_layer(layer))

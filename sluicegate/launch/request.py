@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from sluicegate.definition.tables.table import DEIDENTIFIED
 from sluicegate.errors import UserError
@@ -16,14 +16,12 @@ from sluicegate.flow.selection import Interval, Replay
 from sluicegate.lake import layout, offsets
 from sluicegate.lake import tables as lake_tables
 from sluicegate.landing.file_states import LedgerAction
+from sluicegate.launch.run_mode import MODES, RunMode
 
 if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable, Layer, Pipeline
     from sluicegate.landing import discovery
     from sluicegate.launch.discard import Discard
-
-Mode = Literal["incremental", "interval", "full-refresh", "replay", "discard"]
-MODES: tuple[Mode, ...] = ("incremental", "interval", "full-refresh")
 
 
 @dataclass(frozen=True)
@@ -31,10 +29,7 @@ class Request:
     """Request of a run.
 
     Attributes:
-        mode: ``incremental``: what is new; ``interval``: besides that, an interval is reprocessed in silver, which gold
-            follows; ``full-refresh``: the tables from their whole sources; ``replay``: nothing new in bronze, records
-            of a silver table by a job of their own, and gold follows; ``discard``: quarantined records
-            are discarded, or that is taken back, and nothing else.
+        mode: what the run is to do.
         interval: the interval, in that mode.
         tables: only these tables; empty for all.
         max_files: maximum number of files for each bronze table, oldest first; None for all.
@@ -42,7 +37,7 @@ class Request:
         discard: records to discard, or discards to undo, in that mode.
     """
 
-    mode: Mode = "incremental"
+    mode: RunMode = RunMode.INCREMENTAL
     interval: Interval | None = None
     tables: tuple[str, ...] = ()
     max_files: int | None = None
@@ -58,7 +53,7 @@ class Request:
             UserError: the table is not silver, or the note is missing or too long.
         """
         discard.demand(pipeline)
-        return cls("discard", discard=discard)
+        return cls(RunMode.DISCARD, discard=discard)
 
     @classmethod
     def of_replay(cls, pipeline: Pipeline, replay: Replay) -> Request:
@@ -69,13 +64,13 @@ class Request:
             UserError: the table is not silver, or lacks the rule.
         """
         replay.demand(pipeline)
-        return cls("replay", replay=replay)
+        return cls(RunMode.REPLAY, replay=replay)
 
     @classmethod
     def of(
         cls,
         pipeline: Pipeline,
-        mode: str = "incremental",
+        mode: str = RunMode.INCREMENTAL,
         since: str | None = None,
         until: str | None = None,
         tables: Sequence[str] = (),
@@ -101,15 +96,15 @@ class Request:
         if max_files is not None and max_files < 1:
             raise UserError(f"invalid limit of {max_files} files", hint="use 1 or more, or omit it for all files")
         match mode:
-            case "incremental" if not (since or until):
-                return cls("incremental", None, tuple(tables), max_files)
-            case "interval" if since and until:
-                request = cls("interval", Interval.parse(since, until), tuple(tables), max_files)
+            case RunMode.INCREMENTAL if not (since or until):
+                return cls(RunMode.INCREMENTAL, None, tuple(tables), max_files)
+            case RunMode.INTERVAL if since and until:
+                request = cls(RunMode.INTERVAL, Interval.parse(since, until), tuple(tables), max_files)
                 request._demand_event_time(pipeline)
                 return request
-            case "full-refresh":
+            case RunMode.FULL_REFRESH:
                 return cls._full(since or until, tuple(tables), max_files)
-            case "incremental" | "interval":
+            case RunMode.INCREMENTAL | RunMode.INTERVAL:
                 raise UserError(
                     "an interval needs both ends", hint="set from and to, for example 2024-03-01 and 2024-03-02"
                 )
@@ -123,7 +118,7 @@ class Request:
         if max_files is not None:
             raise UserError("a full refresh reads all files, so their number cannot be limited",
                             hint="omit --max-files")  # fmt: skip
-        return cls("full-refresh", None, tables)
+        return cls(RunMode.FULL_REFRESH, None, tables)
 
     def _demand_event_time(self, pipeline: Pipeline) -> None:
         if any(self.includes(name) and table.event_time for name, table in pipeline.silver.items()):
@@ -147,9 +142,9 @@ class Request:
 
     def of_layer(self, layer: str) -> Request:
         """Return a layer's part of the request. Only silver takes an interval: gold follows silver's changes."""
-        reprocesses = self.mode == "interval" and layer == "silver"
-        if self.mode == "interval" and not reprocesses:
-            mode: Mode = "incremental"
+        reprocesses = self.mode == RunMode.INTERVAL and layer == "silver"
+        if self.mode == RunMode.INTERVAL and not reprocesses:
+            mode: RunMode = RunMode.INCREMENTAL
         else:
             mode = self.mode
         files = None
@@ -169,7 +164,7 @@ class Request:
 
     def _arguments(self) -> list[str]:
         options = []
-        if self.mode == "full-refresh":
+        if self.mode == RunMode.FULL_REFRESH:
             options.append("--mode=full-refresh")
         if self.interval is not None:
             options += self.interval.arguments()
@@ -188,14 +183,14 @@ class Request:
 
         With an interval, silver has. Gold then sees by its own offsets whether silver changed.
         """
-        if self.mode == "full-refresh":
+        if self.mode == RunMode.FULL_REFRESH:
             return True
-        return self.mode in ("interval", "replay") and "silver" in layers
+        return self.mode in (RunMode.INTERVAL, RunMode.REPLAY) and "silver" in layers
 
     @property
     def finder(self) -> discovery.FileFinder | None:
         """File finder for bronze; None for plain discovery."""
-        if self.mode == "full-refresh":
+        if self.mode == RunMode.FULL_REFRESH:
             return _reset_all
         if self.max_files is None:
             return None
@@ -210,9 +205,9 @@ class Request:
                 broke = f" that broke {', '.join(self.replay.rules)}"
             return f"replays the quarantined records of {self.replay.table}{broke}, and gold follows"
         parts = {
-            "incremental": "ingests new data",
-            "interval": f"ingests new data and reprocesses {self.interval} in silver, and gold follows",
-            "full-refresh": "does a full refresh of the tables from all files and records",
+            RunMode.INCREMENTAL: "ingests new data",
+            RunMode.INTERVAL: f"ingests new data and reprocesses {self.interval} in silver, and gold follows",
+            RunMode.FULL_REFRESH: "does a full refresh of the tables from all files and records",
         }
         if self.tables:
             text = f"{parts[self.mode]}; only {', '.join(self.tables)}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sluicegate.definition.tables.apply_changes import END_AT, START_AT
+from sluicegate.definition.tables.expectations import ExpectationAction
 from sluicegate.flow.flows import all_opened
 from sluicegate.lake import layout
 from sluicegate.schema.columns import ENGINE_COLUMNS, PROVENANCE, data_columns
@@ -104,7 +105,7 @@ class _Pipeline:
                 of_table = self._of_query(table.query.text, table.reads)
             else:
                 of_table = self._of_python(table, table.reads)
-            dropped = [rule for rule in table.expectations.values() if rule.action == "drop"]
+            dropped = [rule for rule in table.expectations.values() if rule.action == ExpectationAction.DROP]
             rows = together(_named(of_table, rule.columns, _FILTER) for rule in dropped)
             rows |= frozenset((SourceColumn(table.reads[0], column.lower()), _FILTER) for column in table.withWatermark)
             self._add(self._table("gold", name, replace(of_table, rows=of_table.rows | rows)))
@@ -251,7 +252,11 @@ def _named(of_table: Lineage | TableLineage, names: Sequence[str], use: Use, str
 
 def _rules(table: SilverTable, of_table: TableLineage, streams: Sequence[str]) -> Origins:
     """Columns by which rules decide whether a row is in the table."""
-    rules = [rule for rule in table.expectations.values() if rule.action in ("drop", "quarantine")]
+    rules = [
+        rule
+        for rule in table.expectations.values()
+        if rule.action in (ExpectationAction.DROP, ExpectationAction.QUARANTINE)
+    ]
     return together(_named(of_table, rule.columns, _FILTER, streams) for rule in rules)
 
 

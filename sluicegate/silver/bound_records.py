@@ -20,7 +20,7 @@ from sluicegate.frames.record_ids import Identities, materialize
 from sluicegate.lake import layout, tables
 from sluicegate.schema.columns import ENGINE_COLUMNS
 from sluicegate.silver.evaluate import RowEvaluator
-from sluicegate.silver.expectations import DISPOSITION
+from sluicegate.silver.expectations import DISPOSITION, Disposition
 from sluicegate.spark_sql.identifiers import quoted
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class BoundRecords:
         return identities, records, identities.together(rows)
 
     def _good_keys(self, rows: DataFrame) -> DataFrame:
-        return self.keys_of(rows.where(f"{DISPOSITION} = 'good'"))
+        return self.keys_of(rows.where(f"{DISPOSITION} = '{Disposition.WRITTEN}'"))
 
     @property
     def _time(self) -> list[Column]:

@@ -22,7 +22,7 @@ from sluicegate.schema.columns import DELETES, FLOW, IDENTITY, RECORD, RECORD_ST
 from sluicegate.silver import many_rows, provenance, several_flows
 from sluicegate.silver.columns import absent_columns, changed_columns, column_checks, reserved_names
 from sluicegate.silver.columns.declared_columns import cast_to_declared
-from sluicegate.silver.expectations import DISPOSITION, Rules
+from sluicegate.silver.expectations import DISPOSITION, Disposition, Rules
 from sluicegate.silver.keys import deletes
 from sluicegate.silver.keys.deduplicate import PLACE, Keyed, arrival
 from sluicegate.silver.keys.scd import History
@@ -305,9 +305,9 @@ class RowEvaluator(SilverBatch):
         stamps = provenance.file_of(frame, records)
         if self.many:  # there the text comes later, and once: see ``side_tables/quarantine.py``
             return [*stamps]
-        dispositions = ["quarantine"]
+        dispositions = [Disposition.QUARANTINED]
         if self.unique:  # a good row may turn out to repeat a unique value
-            dispositions.append("good")
+            dispositions.append(Disposition.WRITTEN)
         text = F.when(F.col(DISPOSITION).isin(*dispositions), provenance.text_of(frame, records))
         return [*stamps, text.alias(RECORD)]
 

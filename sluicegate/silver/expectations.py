@@ -7,6 +7,7 @@ https://docs.databricks.com/aws/en/dlt/expectations
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from enum import StrEnum
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from sluicegate.definition.tables.expectations import ExpectationAction
 from sluicegate.frames.rules.rejected import BROKEN
 from sluicegate.frames.rules.row_rules import broken, failures
 from sluicegate.schema.columns import DELETES, working
@@ -24,10 +26,32 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from sluicegate.definition import SilverTable
-    from sluicegate.definition.tables.expectations import Action
 
 # Column that evaluation adds beside ``BROKEN``.
 DISPOSITION = working("disposition")
+
+
+class Disposition(StrEnum):
+    """Where a record ends."""
+
+    WRITTEN = "good"
+    """In the table."""
+
+    QUARANTINED = "quarantine"
+    """In the quarantine: it broke a rule."""
+
+    DROPPED = "drop"
+    """Set aside: it broke a rule with ``expect_or_drop``."""
+
+    DUPLICATE = "duplicate"
+    """Set aside: another record with its keys is kept."""
+
+    DELETED = "deleted"
+    """Set aside: it deletes the row with its keys."""
+
+
+SET_ASIDE = (Disposition.DUPLICATE, Disposition.DROPPED, Disposition.DELETED)
+"""Dispositions of records that are neither in the table nor in the quarantine."""
 
 # What a row breaks that is right itself, if `quarantine: record` sends it to quarantine with another of its record.
 WHOLE = "record is whole"
@@ -61,17 +85,17 @@ class Rules:
         self.unfit = unfit or {}
         self.unique = unique(table)
         self.conditions: dict[str, str] = {}
-        self.actions: dict[str, Action] = {}
+        self.actions: dict[str, ExpectationAction] = {}
         self._not_of_deletes: set[str] = set()
         self._add_casts(casts, of_values)
         self._add_required(required, identity)
-        unfit_action: Action = "quarantine"
+        unfit_action = ExpectationAction.QUARANTINE
         if table.rescued == "fail":
-            unfit_action = "fail"
+            unfit_action = ExpectationAction.FAIL
         self.actions |= dict.fromkeys(self.unfit, unfit_action)
         self._add_expectations(table)
         if table.quarantine == "record":  # which is decided when all rows of a record are known
-            self.conditions[WHOLE], self.actions[WHOLE] = "", "quarantine"
+            self.conditions[WHOLE], self.actions[WHOLE] = "", ExpectationAction.QUARANTINE
 
     def _add_casts(self, casts: Mapping[str, str], of_values: Collection[str]) -> None:
         """Add rules that casts succeed, one for each cast text, which may occur several times in the query."""
@@ -80,7 +104,7 @@ class Rules:
             flags.setdefault(f"{text} fits", []).append(column)
         for name, columns in flags.items():
             self.conditions[name] = f"NOT ({' OR '.join(map(quoted, columns))})"
-            self.actions[name] = "quarantine"
+            self.actions[name] = ExpectationAction.QUARANTINE
             if {*columns} <= {*of_values}:
                 self._not_of_deletes.add(name)
 
@@ -91,7 +115,7 @@ class Rules:
             named.setdefault(f"{name} is not null", []).append(column)
         for name, columns in named.items():
             self.conditions[name] = " AND ".join(f"{quoted(column)} IS NOT NULL" for column in columns)
-            self.actions[name] = "quarantine"
+            self.actions[name] = ExpectationAction.QUARANTINE
             if {column.lower() for column in columns}.isdisjoint(identity):
                 self._not_of_deletes.add(name)
 
@@ -103,7 +127,7 @@ class Rules:
                 self._not_of_deletes.add(name)
 
     def evaluate(self, frame: DataFrame) -> DataFrame:
-        """Add ``BROKEN`` and ``DISPOSITION``: ``good``, ``quarantine`` or ``drop``.
+        """Add ``BROKEN`` and ``DISPOSITION``: written, quarantined or dropped.
 
         A row that breaks several rules gets the disposition that keeps most of it: quarantine before drop. ``unique``
         expectations are evaluated later (``evaluate_unique``), when the table's rows are known.
@@ -111,7 +135,7 @@ class Rules:
         later = {*self.unique, WHOLE}
         alone = {name: condition for name, condition in self.conditions.items() if name not in later}
         if not (alone or self.unfit):
-            return frame.withColumns({BROKEN: broken({}), DISPOSITION: F.lit("good")})
+            return frame.withColumns({BROKEN: broken({}), DISPOSITION: F.lit(Disposition.WRITTEN)})
         if DELETES in frame.columns:
             spared = self._not_of_deletes & alone.keys()
             alone |= {name: f"({DELETES} OR ({alone[name]}))" for name in alone if name in spared}
@@ -120,7 +144,9 @@ class Rules:
             names = F.concat(self._unfit(deletes=DELETES in frame.columns), names)
         evaluated = frame.withColumn(BROKEN, names)
         disposition = (
-            F.when(self._broke("quarantine"), "quarantine").when(self._broke("drop"), "drop").otherwise("good")
+            F.when(self._broke(ExpectationAction.QUARANTINE), Disposition.QUARANTINED)
+            .when(self._broke(ExpectationAction.DROP), Disposition.DROPPED)
+            .otherwise(Disposition.WRITTEN)
         )
         return evaluated.withColumn(DISPOSITION, disposition)
 
@@ -144,7 +170,7 @@ class Rules:
             rows: evaluated rows, of those with one key the winner alone being good.
             order: the columns of the order of arrival.
         """
-        good, breaches = F.col(DISPOSITION) == "good", []
+        good, breaches = F.col(DISPOSITION) == Disposition.WRITTEN, []
         for name, columns in self.unique.items():
             values = [F.col(quoted(column)) for column in columns]
             nth = F.row_number().over(Window.partitionBy(DISPOSITION, *values).orderBy(*order))
@@ -152,12 +178,12 @@ class Rules:
             rows = rows.withColumn(working(f"not_{name}"), F.when(good & (missing | (nth > 1)), F.lit(name)))
             breaches.append(working(f"not_{name}"))
         rows = rows.withColumn(BROKEN, F.concat(BROKEN, F.array_compact(F.array(*breaches))))
-        turned_away = good & self._broke("quarantine")
-        return rows.withColumn(DISPOSITION, F.when(turned_away, "quarantine").otherwise(F.col(DISPOSITION))).drop(
-            *breaches
-        )
+        turned_away = good & self._broke(ExpectationAction.QUARANTINE)
+        return rows.withColumn(
+            DISPOSITION, F.when(turned_away, Disposition.QUARANTINED).otherwise(F.col(DISPOSITION))
+        ).drop(*breaches)
 
-    def _broke(self, action: Action):  # type: ignore[no-untyped-def]
+    def _broke(self, action: ExpectationAction):  # type: ignore[no-untyped-def]
         names = [F.lit(name) for name, own_action in self.actions.items() if own_action == action]
         if not names:
             return F.lit(False)

@@ -21,7 +21,7 @@ from sluicegate.frames.difference.merge import OP
 from sluicegate.frames.difference.value_equality import ordered, sorts_as_it_is
 from sluicegate.frames.rules.rejected import BROKEN
 from sluicegate.schema.columns import ROW
-from sluicegate.silver.expectations import DISPOSITION, WHOLE
+from sluicegate.silver.expectations import DISPOSITION, WHOLE, Disposition
 from sluicegate.spark_sql.identifiers import quoted
 
 if TYPE_CHECKING:
@@ -63,12 +63,12 @@ def numbered(rows: DataFrame, outputs: Sequence[str], record_id: Sequence[str]) 
 def whole_records(rows: DataFrame, record_id: Sequence[str]) -> DataFrame:
     """Quarantine all rows of a record if one is: a table has no partial records."""
     record = Window.partitionBy(*record_id)
-    broken = F.max(F.col(DISPOSITION) == "quarantine").over(record)
-    sibling = broken & (F.col(DISPOSITION) == "good")
+    broken = F.max(F.col(DISPOSITION) == Disposition.QUARANTINED).over(record)
+    sibling = broken & (F.col(DISPOSITION) == Disposition.WRITTEN)
     return rows.withColumns(
         {
             BROKEN: F.when(sibling, F.concat(BROKEN, F.array(F.lit(WHOLE)))).otherwise(F.col(BROKEN)),
-            DISPOSITION: F.when(sibling, "quarantine").otherwise(F.col(DISPOSITION)),
+            DISPOSITION: F.when(sibling, Disposition.QUARANTINED).otherwise(F.col(DISPOSITION)),
         }
     )
 

@@ -31,7 +31,7 @@ from sluicegate.silver import new_table, reprocess, table_rules
 from sluicegate.silver.columns import changed_columns
 from sluicegate.silver.columns.changed_columns import ColumnsChanged
 from sluicegate.silver.evaluate import RowEvaluator
-from sluicegate.silver.expectations import DISPOSITION
+from sluicegate.silver.expectations import DISPOSITION, Disposition
 from sluicegate.silver.keys.deduplicate import REPLACED, replaced
 from sluicegate.silver.reconcile import Reconciliation
 from sluicegate.silver.side_tables import left_out, quarantine
@@ -183,10 +183,10 @@ class _NewRecords:
         """Return the table as it would be after this batch."""
         good, sums = quarantine.good(self.evaluator, rows), reconciliation.sums
         if self.batch.whole:
-            return WouldBe(lambda: good, lambda: sums["good"], None)
+            return WouldBe(lambda: good, lambda: sums[Disposition.WRITTEN], None)
         stored = self.evaluator.there(self.batch.flow.target)
         if not stored:
-            return WouldBe(lambda: good, lambda: sums["good"], None)
+            return WouldBe(lambda: good, lambda: sums[Disposition.WRITTEN], None)
 
         def all_rows() -> DataFrame:
             table, row_id = stored[0], self.evaluator.row_id
@@ -194,12 +194,13 @@ class _NewRecords:
                 table = table.join(self._replaced_rows(rows), [*row_id], "left_anti")
             return table.unionByName(good, allowMissingColumns=True)
 
-        count = tables.rows(self.evaluator.target) + sums["good"] - sums["replaced"]
+        count = tables.rows(self.evaluator.target) + sums[Disposition.WRITTEN] - sums["replaced"]
         return WouldBe(all_rows, lambda: count, good)
 
     def _replaced_rows(self, rows: DataFrame) -> DataFrame:
         """Return the identities of stored rows that winners of the batch replace."""
-        row_id, winners = self.evaluator.row_id, rows.where(f"{DISPOSITION} = 'good' AND {REPLACED[0]} IS NOT NULL")
+        row_id = self.evaluator.row_id
+        winners = rows.where(f"{DISPOSITION} = '{Disposition.WRITTEN}' AND {REPLACED[0]} IS NOT NULL")
         identity = zip(replaced(row_id), row_id, strict=True)
         return winners.select(*[F.col(former).alias(column) for former, column in identity])
 
@@ -223,7 +224,7 @@ class _NewRecords:
         name, left_out = self.evaluator.name, None
         if reconciliation.filtered:
             left_out = self.batch.rows.join(rows, [*self.evaluator.record_id], "left_anti")
-        count = reconciliation.sums["quarantine"]
+        count = reconciliation.sums[Disposition.QUARANTINED]
         quarantined = quarantine.quarantine(self.evaluator, rows, self.batch.rows, count)
         set_aside = quarantine.set_aside(self.evaluator, rows, left_out)
         side_tables = [

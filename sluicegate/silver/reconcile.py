@@ -16,7 +16,7 @@ from sluicegate.schema.columns import FLOW, RECORD
 from sluicegate.schema.typed_values import has_odd_keys
 from sluicegate.silver import several_flows
 from sluicegate.silver.evaluate import RowEvaluator
-from sluicegate.silver.expectations import DISPOSITION
+from sluicegate.silver.expectations import DISPOSITION, SET_ASIDE, Disposition
 from sluicegate.silver.keys.deduplicate import REPLACED, replaced
 from sluicegate.silver.provenance import SOURCE
 from sluicegate.silver.side_tables import rescued
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from sluicegate.definition.tables.silver_flow import SilverFlow
     from sluicegate.flow.table_report import TableReport
 
-DISPOSITIONS = ("good", "quarantine", "drop", "duplicate", "deleted")
 
 # What a report shows of a personal value.
 _MASK = "***"
@@ -111,14 +110,13 @@ class Reconciliation:
     @property
     def aside(self) -> int:
         """Number of records or rows that are set aside."""
-        return (
-            sum(self.sums[disposition] for disposition in ("duplicate", "drop", "deleted", "replaced")) + self.filtered
-        )
+        return sum(self.sums[disposition] for disposition in SET_ASIDE) + self.sums["replaced"] + self.filtered
 
     def fill(self, report: TableReport) -> None:
         """Set the counts in a run's report."""
-        report.read, report.written, report.quarantined = self.read, self.sums["good"], self.sums["quarantine"]
-        report.duplicates = self.sums["duplicate"] + self.sums["deleted"]
+        report.read, report.written = self.read, self.sums[Disposition.WRITTEN]
+        report.quarantined = self.sums[Disposition.QUARANTINED]
+        report.duplicates = self.sums[Disposition.DUPLICATE] + self.sums[Disposition.DELETED]
         report.dropped = self._dropped
         if self.evaluator.many:
             report.rows, report.no_rows = self.sums["rows"], self.filtered
@@ -132,8 +130,8 @@ class Reconciliation:
     def _dropped(self) -> int:
         """Number of dropped rows, if records give many, else of dropped and filtered records."""
         if self.evaluator.many:
-            return self.sums["drop"]
-        return self.sums["drop"] + self.filtered
+            return self.sums[Disposition.DROPPED]
+        return self.sums[Disposition.DROPPED] + self.filtered
 
     def facts(self) -> dict[str, Any]:
         """Return the counts as commit metadata."""
@@ -152,8 +150,8 @@ class Reconciliation:
     def _counts(self) -> dict[str, int]:
         sums = self.sums
         counts = {
-            "read": self.read, "written": sums["good"], "quarantined": sums["quarantine"],
-            "dropped": self._dropped, "duplicates": sums["duplicate"] + sums["deleted"],
+            "read": self.read, "written": sums[Disposition.WRITTEN], "quarantined": sums[Disposition.QUARANTINED],
+            "dropped": self._dropped, "duplicates": sums[Disposition.DUPLICATE] + sums[Disposition.DELETED],
         }  # fmt: skip
         if self.evaluator.many:
             counts |= {"rows": sums["rows"], "no_rows": self.filtered}
@@ -272,19 +270,19 @@ class _Aggregates:
 
     @classmethod
     def of(cls, evaluator: RowEvaluator, rows: DataFrame) -> _Aggregates:
-        sums = {disposition: f"count_if({DISPOSITION} = '{disposition}')" for disposition in DISPOSITIONS}
+        sums = {str(disposition): f"count_if({DISPOSITION} = '{disposition}')" for disposition in Disposition}
         sums |= {"rows": "count(1)", "records": "count(1)", "replaced": "0L", "unfit": "0L"}
         if evaluator.many or not all(_exact(maker) for maker in evaluator.table.makers.values()):
             sums["records"] = f"count(DISTINCT {', '.join(evaluator.record_id)})"
         if REPLACED[0] in rows.columns:
-            sums["replaced"] = f"count_if({DISPOSITION} = 'good' AND {REPLACED[0]} IS NOT NULL)"
+            sums["replaced"] = f"count_if({DISPOSITION} = '{Disposition.WRITTEN}' AND {REPLACED[0]} IS NOT NULL)"
         broken = evaluator.rules.counts()
         if evaluator.rules.unfit:
             sums["unfit"] = rescued.unexpected([*broken])
         kinds = {field.name: field.dataType for field in rows.schema}
         values = [_shown(column, kinds[column]) for column in evaluator.outputs]
         values += [quoted(column) for column in (SOURCE, BROKEN, RECORD) if column in kinds]
-        sample = f"any_value(struct({', '.join(values)})) FILTER (WHERE {DISPOSITION} = 'quarantine')"
+        sample = f"any_value(struct({', '.join(values)})) FILTER (WHERE {DISPOSITION} = '{Disposition.QUARANTINED}')"
         return cls(evaluator, sums, broken, sample)
 
     @property

@@ -28,6 +28,7 @@ from sluicegate.schema.columns import FLOW
 from sluicegate.silver import many_rows, several_flows, table_rules
 from sluicegate.silver.bound_records import BoundRecords, touched_by
 from sluicegate.silver.evaluate import RowEvaluator
+from sluicegate.silver.expectations import Disposition
 from sluicegate.silver.reconcile import Reconciliation
 from sluicegate.silver.selected_records import selected
 from sluicegate.silver.side_tables import quarantine
@@ -149,7 +150,7 @@ class _Reprocessing:
         without_row = None
         if reconciliation.filtered:
             without_row = self.records.join(rows, [*self.record_id], "left_anti")
-        quarantined = reconciliation.sums["quarantine"]
+        quarantined = reconciliation.sums[Disposition.QUARANTINED]
         return {
             self.table: quarantine.good(self.evaluator, rows),
             self.quarantine: quarantine.quarantine(self.evaluator, rows, self.records, quarantined),

@@ -30,6 +30,7 @@ from sluicegate.lake import layout, offsets, tables
 from sluicegate.lake.table import Tables
 from sluicegate.silver import many_rows, sampled_records
 from sluicegate.silver.evaluate import RowEvaluator
+from sluicegate.silver.expectations import Disposition
 from sluicegate.silver.reconcile import Reconciliation
 from sluicegate.silver.records_since import RecordsSince
 from sluicegate.silver.sampled_records import SampledPart
@@ -244,7 +245,7 @@ class _Proof:
         left_out = None
         if counted.filtered:
             left_out = records.join(rows, [*evaluator.record_id], "left_anti")
-        broken = quarantine.quarantine(evaluator, rows, records, counted.sums["quarantine"])
+        broken = quarantine.quarantine(evaluator, rows, records, counted.sums[Disposition.QUARANTINED])
         aside = quarantine.set_aside(evaluator, rows, left_out)
         return found | dict(zip(self._side_tables, (broken, aside), strict=True))
 

@@ -14,6 +14,7 @@ from sluicegate.airflow.run_request import failure, request_of
 from sluicegate.definition import LAYERS, load
 from sluicegate.errors import SluicegateError, UserError
 from sluicegate.escapes import escaped
+from sluicegate.launch.run_mode import RunMode
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -60,12 +61,12 @@ class CheckRequest(ApprovalOperator):
         try:
             pipeline = load(self.pipeline, self.settings)
             request = request_of(pipeline, context)
-            if request.mode == "full-refresh":
+            if request.mode == RunMode.FULL_REFRESH:
                 self.body = "\n".join(f"- {line}" for line in self._preview(pipeline, request))
         except SluicegateError as error:
             raise failure(error) from None
         self.log.info("this run %s", escaped(str(request)))
-        if request.mode != "full-refresh":
+        if request.mode != RunMode.FULL_REFRESH:
             return str(request)
         self.log.info("waiting for a person to approve the full refresh:\n%s", self.body)
         return super().execute(context)

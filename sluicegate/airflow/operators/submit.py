@@ -36,6 +36,7 @@ from sluicegate.definition import LAYERS, load
 from sluicegate.errors import DamagedTable, SluicegateError, UserError
 from sluicegate.escapes import escaped
 from sluicegate.flow.report import UNREPORTED, ReportLines
+from sluicegate.launch.run_mode import RunMode
 from sluicegate.settings import Settings
 from sluicegate.spark import cluster, connect, java, spark_submit
 
@@ -267,9 +268,9 @@ class SluicegateJob(SparkSubmitOperator):
 
         if request is None:
             return ""
-        if request.mode == "replay" and "gold" not in self.layers and "silver" not in self.layers:
+        if request.mode == RunMode.REPLAY and "gold" not in self.layers and "silver" not in self.layers:
             return "ingests nothing in a replay"
-        if request.mode == "discard":
+        if request.mode == RunMode.DISCARD:
             return "" if "silver" in self.layers else "changes nothing in a discard"
         if not any(request.names(pipeline, layer) for layer in self.layers):
             return "contains none of this run's tables"

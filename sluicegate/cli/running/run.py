@@ -10,6 +10,7 @@ from sluicegate import api
 from sluicegate.cli.options import JsonOption, PipelineName, printer, show_json, with_settings
 from sluicegate.cli.running import streams
 from sluicegate.errors import UserError
+from sluicegate.launch.run_mode import RunMode
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def run(
     definition = api.load(pipeline, settings)
     request = _request(definition, since, until, full_refresh or "")
     refreshed = None
-    if request.mode == "full-refresh":
+    if request.mode == RunMode.FULL_REFRESH:
         refreshed = request.tables
     only = cast("Layer | None", layer)  # whether there is such a layer is asked there
     warm_minutes = None
@@ -101,7 +102,7 @@ def _request(definition: Pipeline, since: str | None, until: str | None, full_re
 
     if full_refresh:
         names = (name.strip() for name in full_refresh.split(","))
-        return Request.of(definition, "full-refresh", since, until, [name for name in names if name])
+        return Request.of(definition, RunMode.FULL_REFRESH, since, until, [name for name in names if name])
     if since or until:
-        return Request.of(definition, "interval", since, until, [])
-    return Request.of(definition, "incremental", since, until, [])
+        return Request.of(definition, RunMode.INTERVAL, since, until, [])
+    return Request.of(definition, RunMode.INCREMENTAL, since, until, [])

@@ -10,7 +10,7 @@ from sluicegate.definition.checks.known_tables import DefinedTables, LocatedMist
 from sluicegate.definition.fields import nearest
 from sluicegate.definition.tables.bronze import BronzeTable
 from sluicegate.definition.tables.column_names import normalized
-from sluicegate.definition.tables.expectations import Action, Expectation
+from sluicegate.definition.tables.expectations import Expectation, ExpectationAction
 from sluicegate.definition.tables.gold import GoldTable
 from sluicegate.definition.tables.ruled import Ruled
 from sluicegate.definition.tables.silver import SilverTable
@@ -20,14 +20,14 @@ from sluicegate.definition.yaml import Path
 from sluicegate.spark_sql.engine_columns import RESERVED
 
 # What a layer may do with a row that breaks an expectation, and what to write in place of anything else.
-_ACTIONS: dict[Layer, tuple[set[Action], str, str]] = {
+_ACTIONS: dict[Layer, tuple[set[ExpectationAction], str, str]] = {
     "bronze": (
-        {"keep", "fail"},
+        {ExpectationAction.WARN, ExpectationAction.FAIL},
         "bronze stores every record unchanged: use expect or expect_or_fail there",
         "use expect, or move the rule to the silver table that reads this one",
     ),
     "gold": (
-        {"keep", "fail", "drop"},
+        {ExpectationAction.WARN, ExpectationAction.FAIL, ExpectationAction.DROP},
         "gold has no quarantine, because a row comes from many records: use expect, expect_or_drop or expect_or_fail",
         "use expect_or_drop, or move the rule to the silver table that this one reads",
     ),
@@ -80,7 +80,11 @@ def _of_layer(path: Path, expectation: Expectation, layer: Layer) -> Iterator[Lo
     allowed, message, hint = _ACTIONS[layer]
     if expectation.action not in allowed:
         yield LocatedMistake("not-allowed", path, message, hint)
-    elif layer == "gold" and expectation.action == "drop" and (expectation.warn_above or expectation.fail_above):
+    elif (
+        layer == "gold"
+        and expectation.action == ExpectationAction.DROP
+        and (expectation.warn_above or expectation.fail_above)
+    ):
         message = "a threshold needs all rows of a gold table, but rows that former runs dropped are not stored"
         yield LocatedMistake("threshold", path, message, "use expect, or drop rows in silver")
     elif expectation.unique:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from enum import StrEnum
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
@@ -10,13 +11,28 @@ from sluicegate.definition.fields import IDENTIFIER, Part, SqlCondition, wrong
 from sluicegate.definition.tables.threshold import RowThreshold
 from sluicegate.spark_sql.condition import Condition
 
-Action = Literal["keep", "drop", "quarantine", "fail"]
 
-ACTIONS: dict[str, Action] = {
-    "expect": "keep",
-    "expect_or_drop": "drop",
-    "expect_or_quarantine": "quarantine",
-    "expect_or_fail": "fail",
+class ExpectationAction(StrEnum):
+    """What becomes of a row that breaks a condition."""
+
+    WARN = "keep"
+    """The row is kept and counted."""
+
+    DROP = "drop"
+    """The row is left out."""
+
+    QUARANTINE = "quarantine"
+    """The row goes to the quarantine."""
+
+    FAIL = "fail"
+    """The run fails, and the table stays as it was."""
+
+
+ACTIONS = {
+    "expect": ExpectationAction.WARN,
+    "expect_or_drop": ExpectationAction.DROP,
+    "expect_or_quarantine": ExpectationAction.QUARANTINE,
+    "expect_or_fail": ExpectationAction.FAIL,
 }
 """Action for a row that breaks a condition, by the field that the condition is in. Of each other action, also the
 severity in a contract, the column lineage and the words of the Lakehouse page have to say what it is."""
@@ -70,7 +86,7 @@ class Expectation(Part):
             raise wrong("one-of", f"an expectation takes only one of {kinds}, not {' and '.join(conditions)}")
         if self.retry and self.expect_or_quarantine is None:
             raise wrong("retry", "retry requires expect_or_quarantine: only quarantined rows can be reprocessed")
-        if self.unique and self.action == "drop":
+        if self.unique and self.action == ExpectationAction.DROP:
             # It must be restored when the row that it duplicates goes.
             raise wrong("unique", "unique does not support expect_or_drop", "write expect_or_quarantine instead")
         self._check_thresholds()
@@ -89,7 +105,7 @@ class Expectation(Part):
         return [(name, getattr(self, name)) for name in CONDITIONS]
 
     @property
-    def action(self) -> Action:
+    def action(self) -> ExpectationAction:
         """Action for a row that breaks it."""
         return next(ACTIONS[name] for name, text in self._conditions() if text is not None)
 

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, model_validator
 from sluicegate.definition.fields import Names, wrong
 from sluicegate.definition.tables import streaming
 from sluicegate.definition.tables.declared_lineage import DeclaredLineage, demand_read
-from sluicegate.definition.tables.expectations import ConditionsByName, Expectations
+from sluicegate.definition.tables.expectations import ConditionsByName, ExpectationAction, Expectations
 from sluicegate.definition.tables.ruled import Ruled, fingerprint
 from sluicegate.definition.tables.table import MadeTable
 from sluicegate.spark_sql.order_by import Ordering
@@ -148,12 +148,12 @@ class GoldTable(MadeTable, streaming.Streamed, Ruled):
     @property
     def dropped_by(self) -> list[str]:
         """Conditions of the rules that drop rows: as its query they decide which rows it has."""
-        return [rule.condition for rule in self.expectations.values() if rule.action == "drop"]
+        return [rule.condition for rule in self.expectations.values() if rule.action == ExpectationAction.DROP]
 
     @property
     def rules_fingerprint(self) -> str:
         """Hash of the rules that decide whether its rows may be committed; empty without any."""
-        rules = {name: rule for name, rule in self.expectations.items() if rule.action != "drop"}
+        rules = {name: rule for name, rule in self.expectations.items() if rule.action != ExpectationAction.DROP}
         return fingerprint(
             [
                 f"{name} {rule.action} {rule.condition} {rule.warn_above} {rule.fail_above}"

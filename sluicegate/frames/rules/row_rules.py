@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from sluicegate.definition.tables.expectations import ExpectationAction
 from sluicegate.frames.rules.rejected import BROKEN, Refusal
 from sluicegate.spark import connect
 from sluicegate.spark.session import configured
@@ -90,7 +91,7 @@ class RowRules:
 
     def _refused(self, name: str, failed: int, tally: Tally) -> str:
         rule = self.expectations[name]
-        if failed and rule.action == "fail":
+        if failed and rule.action == ExpectationAction.FAIL:
             return f"{name} ({failed:,} rows)"
         if rule.fail_above is not None and rule.fail_above.is_exceeded(failed, tally.rows):
             return f"{name} ({failed:,} of {tally.rows:,} rows, above {rule.fail_above.text})"

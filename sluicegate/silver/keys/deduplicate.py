@@ -15,7 +15,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from sluicegate.schema.columns import FLOW, IDENTITY, ROW, SEQUENCE, working
-from sluicegate.silver.expectations import DISPOSITION
+from sluicegate.silver.expectations import DISPOSITION, Disposition
 from sluicegate.spark_sql.identifiers import quoted
 
 if TYPE_CHECKING:
@@ -93,9 +93,9 @@ class Keyed:
         else:
             ranked = ranked.join(self._holders(stored), [*self.keys], "left")
             beaten = beaten | self._holder_wins()
-        settled = ranked.withColumn(
-            DISPOSITION, F.when((F.col(DISPOSITION) == "good") & beaten, "duplicate").otherwise(F.col(DISPOSITION))
-        )
+        is_duplicate = (F.col(DISPOSITION) == Disposition.WRITTEN) & beaten
+        disposition = F.when(is_duplicate, Disposition.DUPLICATE).otherwise(F.col(DISPOSITION))
+        settled = ranked.withColumn(DISPOSITION, disposition)
         return settled.drop(_RANK, _HELD_SEQUENCE, _HELD_PLACE)
 
     def _order(self) -> list[Column]:

@@ -28,7 +28,7 @@ from sluicegate.definition.tables.apply_changes import END_AT, START_AT, ApplyCh
 from sluicegate.errors import ChangesError
 from sluicegate.frames.difference.value_equality import grouped
 from sluicegate.schema.columns import DELETES, SEQUENCE, working
-from sluicegate.silver.expectations import DISPOSITION
+from sluicegate.silver.expectations import DISPOSITION, Disposition
 from sluicegate.silver.keys.deduplicate import ARRIVAL
 from sluicegate.spark_sql.identifiers import quoted
 
@@ -112,7 +112,7 @@ class History:
         values = self._values(evaluated, outputs)
         frame = self._prepared(evaluated, values)
         settled = self._settled(frame, values)
-        good = F.col(DISPOSITION) == "good"
+        good = F.col(DISPOSITION) == Disposition.WRITTEN
         values_by_name = {
             name: F.when(good, F.col(_VALUES)[name]).otherwise(_named(name)).alias(name) for name in values
         }
@@ -146,7 +146,7 @@ class History:
         return [name for name in outputs if name.lower() not in _lower(self.keys)]
 
     def _prepared(self, evaluated: DataFrame, values: list[str]) -> DataFrame:
-        good = F.col(DISPOSITION) == "good"
+        good = F.col(DISPOSITION) == Disposition.WRITTEN
         deletes = F.lit(False)
         if DELETES in evaluated.columns:
             deletes = F.coalesce(F.col(DELETES), F.lit(False))
@@ -174,7 +174,7 @@ class History:
     @staticmethod
     def _with_next_snapshot(frame: DataFrame) -> DataFrame:
         """Add the sequence of the snapshot after each record's, at which a missing key is deleted."""
-        all_of_them = frame.where(f"{DISPOSITION} = 'good'").select(SEQUENCE).distinct()
+        all_of_them = frame.where(f"{DISPOSITION} = '{Disposition.WRITTEN}'").select(SEQUENCE).distinct()
         in_order = all_of_them.agg(F.sort_array(F.collect_list(SEQUENCE)).alias("all"))
         pairs = F.transform("all", lambda time, i: F.struct(time.alias(_AT), F.get("all", i + 1).alias(_GONE_AT)))
         each = in_order.select(F.inline(pairs))
@@ -255,10 +255,10 @@ def _counts() -> Column:
 
 def _disposition(is_row: Column) -> Column:
     return (
-        F.when(F.col(DISPOSITION) != "good", F.col(DISPOSITION))
-        .when(F.col(_DELETE), "deleted")
-        .when(is_row, "good")
-        .otherwise("duplicate")
+        F.when(F.col(DISPOSITION) != Disposition.WRITTEN, F.col(DISPOSITION))
+        .when(F.col(_DELETE), Disposition.DELETED)
+        .when(is_row, Disposition.WRITTEN)
+        .otherwise(Disposition.DUPLICATE)
     )
 
 

@@ -22,7 +22,7 @@ from sluicegate.schema.columns import CORRUPT, RECORD, RECORD_STRUCT, RESCUED, R
 from sluicegate.silver import provenance
 from sluicegate.silver.columns import columns_read, reserved_names
 from sluicegate.silver.evaluate import RowEvaluator
-from sluicegate.silver.expectations import DISPOSITION
+from sluicegate.silver.expectations import DISPOSITION, Disposition
 from sluicegate.silver.reconcile import Reconciliation
 from sluicegate.silver.side_tables import rescued
 from sluicegate.silver.side_tables.rescued import PARSED, UNFIT
@@ -151,7 +151,11 @@ def _quarantined(
     columns += [F.col(column) for column in evaluator.record_id]
     if evaluator.many:
         columns.append(F.lit(1).cast("bigint").alias(ROW))
-    columns += [F.col(BROKEN), F.lit("quarantine").alias(DISPOSITION), *provenance.file_of(frame, [RECORD_STRUCT])]
+    columns += [
+        F.col(BROKEN),
+        F.lit(Disposition.QUARANTINED).alias(DISPOSITION),
+        *provenance.file_of(frame, [RECORD_STRUCT]),
+    ]
     if not evaluator.many:
         columns.append(provenance.text_of(frame, [RECORD_STRUCT]).alias(RECORD))
     return frame.select(*columns)

@@ -13,7 +13,7 @@ from sluicegate.frames.rules.rejected import BROKEN
 from sluicegate.schema.columns import FLOW, RECORD, ROW, SEQUENCE
 from sluicegate.silver import many_rows
 from sluicegate.silver.evaluate import RowEvaluator
-from sluicegate.silver.expectations import DISPOSITION
+from sluicegate.silver.expectations import DISPOSITION, SET_ASIDE, Disposition
 from sluicegate.silver.keys.deduplicate import REPLACED, replaced
 from sluicegate.silver.provenance import SOURCE, as_it_came, text_of
 from sluicegate.spark_sql.identifiers import quoted
@@ -27,7 +27,7 @@ def good(evaluator: RowEvaluator, rows: DataFrame) -> DataFrame:
     columns = [quoted(column) for column in evaluator.columns]
     if evaluator.sequence_by:
         columns.append(SEQUENCE)
-    return rows.where(f"{DISPOSITION} = 'good'").select(*columns, *evaluator.row_id)
+    return rows.where(f"{DISPOSITION} = '{Disposition.WRITTEN}'").select(*columns, *evaluator.row_id)
 
 
 def quarantine(evaluator: RowEvaluator, rows: DataFrame, records: DataFrame, count: int) -> DataFrame:
@@ -39,7 +39,7 @@ def quarantine(evaluator: RowEvaluator, rows: DataFrame, records: DataFrame, cou
         records: the records of these rows.
         count: expected number of rows.
     """
-    broken = rows.where(f"{DISPOSITION} = 'quarantine'")
+    broken = rows.where(f"{DISPOSITION} = '{Disposition.QUARANTINED}'")
     if evaluator.many:
         broken = _with_texts(evaluator, broken, records, count)
     provenance = []
@@ -83,13 +83,15 @@ def set_aside(evaluator: RowEvaluator, rows: DataFrame, left_out: DataFrame | No
     lost = F.lit("duplicate")
     if evaluator.sequence_by:
         lost = F.lit("superseded")
-    beaten = rows.where(f"{DISPOSITION} IN ('duplicate', 'drop', 'deleted')")
+    beaten = rows.where(F.col(DISPOSITION).isin(*SET_ASIDE))
     reason = (
-        F.when(F.col(DISPOSITION) == "drop", "dropped").when(F.col(DISPOSITION) == "deleted", "deleted").otherwise(lost)
+        F.when(F.col(DISPOSITION) == Disposition.DROPPED, "dropped")
+        .when(F.col(DISPOSITION) == Disposition.DELETED, "deleted")
+        .otherwise(lost)
     )
     parts = [_aside(evaluator, beaten, reason)]
     if REPLACED[0] in rows.columns and (evaluator.sequence_by or FLOW in evaluator.row_id):
-        beaten = rows.where(f"{DISPOSITION} = 'good' AND {REPLACED[0]} IS NOT NULL")
+        beaten = rows.where(f"{DISPOSITION} = '{Disposition.WRITTEN}' AND {REPLACED[0]} IS NOT NULL")
         parts.append(_aside(evaluator, beaten, lost, identity=replaced(evaluator.row_id)))
     if left_out is not None:
         values = {BROKEN: F.expr("cast(array() as array<string>)"), **{key: F.lit(None) for key in evaluator.keys}}

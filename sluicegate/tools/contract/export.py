@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from sluicegate.definition.tables.expectations import ExpectationAction
 from sluicegate.lake import layout
 from sluicegate.lake import tables as lake_tables
 from sluicegate.spark_sql.identifiers import quoted
@@ -22,7 +23,12 @@ ACTION, CONDITION, TABLE_RULE = "sluicegate.action", "sluicegate.condition", "sl
 THRESHOLDS = {"warn_above": "sluicegate.warn_above", "fail_above": "sluicegate.fail_above"}
 
 # How bad it is for who reads the table, by what becomes of a row that breaks the rule.
-_SEVERITY = {"keep": "warning", "drop": "info", "quarantine": "error", "fail": "error"}
+_SEVERITY = {
+    ExpectationAction.WARN: "warning",
+    ExpectationAction.DROP: "info",
+    ExpectationAction.QUARANTINE: "error",
+    ExpectationAction.FAIL: "error",
+}
 
 
 def contract(pipeline: Pipeline, version: str, only: Sequence[str] = ()) -> dict[str, Any]:
@@ -119,7 +125,7 @@ def _column(table: SilverTable | GoldTable, name: str, kind: dict[str, Any], key
 
 def _rules(table: SilverTable | GoldTable) -> Iterator[dict[str, Any]]:
     for name, rule in getattr(table, "expectations", {}).items():
-        properties = {ACTION: rule.action, CONDITION: rule.text}
+        properties = {ACTION: rule.action.value, CONDITION: rule.text}
         properties |= {
             of: above.text for field, of in THRESHOLDS.items() if (above := getattr(rule, field)) is not None
         }

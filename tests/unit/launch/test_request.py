@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from sluicegate.errors import PipelineMissing, UserError
+from sluicegate.jobs import layer_job
 from sluicegate.launch.request import Request
+from sluicegate.launch.run_mode import MODES
 from tests.conftest import Workspace
 
 pytestmark = pytest.mark.unit
@@ -94,3 +96,10 @@ def test_at_most_so_many_files_are_entered_the_oldest_first(heartbeats: Workspac
     # They wait for bronze still: the second try of a task takes no more than the first.
     assert intake.enter("recordings_bronze", recordings, heartbeats.lake, look).new.num_rows == 0
     assert discovery.discover("recordings_bronze", recordings, heartbeats.lake).new.num_rows == 1
+
+
+def test_a_job_refuses_another_mode_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        layer_job.layer_parser("bronze").parse_args(["--mode", "again"])
+    message = capsys.readouterr().err
+    assert all(mode.value in message and mode.name not in message for mode in MODES)

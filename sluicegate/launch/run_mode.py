@@ -1,0 +1,28 @@
+"""What a run is to do, as commands and forms name it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class RunMode(StrEnum):
+    """What a run is to do."""
+
+    INCREMENTAL = "incremental"
+    """Take in what is new."""
+
+    INTERVAL = "interval"
+    """Besides that, reprocess an interval in silver, which gold follows."""
+
+    FULL_REFRESH = "full-refresh"
+    """Make the tables from their whole sources."""
+
+    REPLAY = "replay"
+    """Reprocess records of a silver table, which gold follows, and take in nothing new."""
+
+    DISCARD = "discard"
+    """Discard quarantined records, or undo that, and nothing else."""
+
+
+MODES = (RunMode.INCREMENTAL, RunMode.INTERVAL, RunMode.FULL_REFRESH)
+"""Modes that take in what is new."""
