@@ -113,5 +113,5 @@ def news(
             and source_changes.same_rows(uri, known_version, last.version)
         ):
             continue
-        facts = {key: last.ours[key] for key in _FACTS if last.ours and key in last.ours}
+        facts = {key: last.info[key] for key in _FACTS if key in last.info}
         yield about, {"table": uri, "version": last.version, "rows": lake_tables.rows(table), **facts}

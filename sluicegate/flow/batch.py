@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -14,8 +13,8 @@ from sluicegate.flow.model import Flow, Progress
 from sluicegate.flow.several import several_progress
 from sluicegate.flow.streaming.delivery import Delivery
 from sluicegate.flow.table_report import TableReport
-from sluicegate.lake import log, offsets, tables
-from sluicegate.lake.commits.commit_identity import COMMITS
+from sluicegate.lake import offsets, tables
+from sluicegate.lake.commits.commit_info import BatchMode, CommitInfo, Fact
 from sluicegate.lake.commits.small_commits import Facts
 from sluicegate.lake.table import Tables
 from sluicegate.schema.column_metadata import with_metadata
@@ -170,12 +169,11 @@ class Batch:
         self.prove()
         if offset is None:
             offset = self.progress.until
-        commit_info = {**self.describe(), "until": offset, **self._commits_read(offset), **facts}
-        metadata = json.dumps({log.METADATA: commit_info}, default=str)
+        info = self.describe().with_facts({CommitInfo.until.key: offset, **self._commits_read(offset), **facts})
         app_id = None
         if fenced and offset > self.progress.since:
             app_id = self.progress.app_id
-        settings = Facts(metadata, app_id, offset, private=self.flow.private)
+        settings = Facts(info.user_metadata(), app_id, offset, private=self.flow.private)
         with configured(self.session, commit_settings.settings(settings)):
             yield
 
@@ -206,36 +204,45 @@ class Batch:
         if self.target_version() != self.progress.seen:
             raise overtaken(self.flow.table, self.flow.target)
 
-    def describe(self) -> dict[str, Any]:
-        """Return the metadata for every commit of this batch."""
-        return {
-            "layer": self.flow.layer, "table": self.flow.table, "mode": "whole" if self.whole else "incremental",
-            "since": self.progress.since, "until": self.progress.until, "inputs": dict(self.progress.stamps),
-            **self._sources(),
-            "fingerprint": self.flow.fingerprint, "why": self.progress.why, "seen": self.progress.seen,
-            **({"numbered": True} if self.flow.policy.many or self.progress.of_many else {}),
-            **({"by_flow": True} if self.progress.of_flows else {}),
-            **({"rules": self.flow.rules} if self.flow.rules else {}),
-            **({"key": self.flow.key} if self.flow.key else {}), **(self.choice.facts() if self.choice else {}),
-            **({"restores": self.progress.restores} if self.progress.restores else {}), **self.facts,
+    def describe(self) -> CommitInfo:
+        """Return what every commit of this batch says of itself."""
+        flow, progress = self.flow, self.progress
+        mode = BatchMode.INCREMENTAL
+        if self.whole:
+            mode = BatchMode.FULL_REFRESH
+        info = CommitInfo.of({
+            CommitInfo.layer: flow.layer, CommitInfo.table: flow.table, CommitInfo.mode: mode,
+            CommitInfo.since: progress.since, CommitInfo.until: progress.until,
+            CommitInfo.inputs: dict(progress.stamps), **self._sources(), CommitInfo.fingerprint: flow.fingerprint,
+            CommitInfo.why: progress.why, CommitInfo.seen: progress.seen,
+        })  # fmt: skip
+        if_true: dict[Fact[Any], Any] = {
+            CommitInfo.numbered: flow.policy.many or progress.of_many, CommitInfo.by_flow: progress.of_flows,
+            CommitInfo.rules: flow.rules, CommitInfo.key: flow.key,
         }  # fmt: skip
+        info = info.with_facts({fact.key: value for fact, value in if_true.items() if value})
+        if self.choice:
+            info = info.with_facts(self.choice.facts())
+        if progress.restores:
+            info = info.with_facts({CommitInfo.restores.key: progress.restores})
+        return info.with_facts(self.facts)
 
     def _commits_read(self, offset: int) -> dict[str, Any]:
         """Return the identities of the commits read up to an offset, which may precede the batch's end."""
         if self.flow.streams or offset == self.progress.until:
             if self.commits_read:
-                return {COMMITS: self.commits_read}
+                return {CommitInfo.commits.key: self.commits_read}
             return {}
         nearer = replace(self.progress, until=offset)
-        return {COMMITS: histories.facts(self.flow, nearer, self.opened)}
+        return {CommitInfo.commits.key: histories.facts(self.flow, nearer, self.opened)}
 
-    def _sources(self) -> dict[str, Any]:
+    def _sources(self) -> dict[Fact[Any], Any]:
         """Return the source's ID, or the ID and offset of each flow's source."""
         if self.flow.streams:
-            return {offsets.STREAMS: several_progress.facts(self.progress.streams)}
+            return {CommitInfo.streams: several_progress.facts(self.progress.streams)}
         source = self.opened[self.flow.source].delta
         if source:
-            return {"source_id": tables.table_id(source)}
+            return {CommitInfo.source_id: tables.table_id(source)}
         return {}
 
 

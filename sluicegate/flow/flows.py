@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from graphlib import TopologicalSorter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from sluicegate import pii_key
 from sluicegate.flow.definitions.definition_changes import StoredRows
@@ -243,14 +243,14 @@ def _decided(strategy: RefreshStrategy, fingerprint: str, last: log.Commit | Non
     """
     if strategy.kind == StrategyKind.STREAM:
         return strategy
-    facts = (last.ours if last is not None else None) or {}
-    if facts.get("fingerprint") != fingerprint or "strategy" not in facts:
+    info = log.info_of(last)
+    if info.fingerprint != fingerprint or info.gold.strategy is None:
         return replace(strategy, expected=strategy.kind in BY_ROW_DELTAS)
     # Of keys, the text does not tell which these are.
-    if facts["strategy"] == strategy.kind and strategy.kind != StrategyKind.AFFECTED_KEYS:
+    if info.gold.strategy == strategy.kind and strategy.kind != StrategyKind.AFFECTED_KEYS:
         return strategy
-    reason, cheaper = str(facts.get("because", "")), str(facts.get("instead", ""))
-    return replace(strategy, kind=facts["strategy"], why=reason, cheaper=cheaper)
+    kind = cast("StrategyKind", info.gold.strategy)  # or one that only a later version has
+    return replace(strategy, kind=kind, why=info.gold.because, cheaper=info.gold.instead)
 
 
 def _parts(strategy: RefreshStrategy) -> list[str]:

@@ -90,14 +90,14 @@ def why_numbered(flow: Flow, last: log.Commit, identity: Identity) -> str:
     """
     if not flow.policy.by_record:
         return ""
-    source, facts = name_of(flow.source), last.ours or {}
-    if bool(facts.get("numbered")) != (flow.policy.many or identity.of_many):
+    source, info = name_of(flow.source), last.info
+    if info.numbered != (flow.policy.many or identity.of_many):
         if identity.of_many:
             return f"a record of {source} may now give many rows"
         if flow.policy.many:
             return "a record may now give many rows"
         return "a record now gives one row"
-    if bool(facts.get("by_flow")) == identity.of_flows:
+    if info.by_flow == identity.of_flows:
         return ""
     if identity.of_flows:
         return f"{source} is filled by several flows now"
@@ -136,13 +136,13 @@ def why_inputs(flow: Flow, stamps: Mapping[str, str], last: log.Commit) -> str:
 
 def _why_other(flow: Flow, source: DeltaTable, last: log.Commit) -> str:
     """Return the reason if the target has another definition or source; empty if not."""
-    facts, new_table = last.ours or {}, f", {NEW_TABLE}" if flow.policy.forgets else ""
-    if facts.get("source_id", table_id(source)) != table_id(source):
+    info, new_table = last.info, f", {NEW_TABLE}" if flow.policy.forgets else ""
+    if info.source_id not in (None, table_id(source)):
         # The offset is that of this table, but rows of another one have come since: it was moved away and back.
         return f"{name_of(flow.source)} is not the table that it was filled from last"
-    if flow.fingerprint and facts.get("fingerprint") != flow.fingerprint:
+    if flow.fingerprint and info.fingerprint != flow.fingerprint:
         return f"its definition changed{new_table}"
-    if flow.key and facts.get("key") != flow.key:
+    if flow.key and info.key != flow.key:
         return f"the key of its pseudonyms changed{new_table}"
     if flow.policy.forgets and former_versions.are_left(flow.target, last):
         return "a run was stopped before it deleted the former versions"
@@ -156,9 +156,7 @@ def _why_foreign(flow: Flow, last: log.Commit | None, state: SourceState) -> str
         SchemaMismatch: the bronze table has rows of another kind of source, which would be lost.
     """
     name = name_of(flow.source)
-    filled_from = None
-    if last:
-        filled_from = (last.ours or {}).get("source")
+    filled_from = log.info_of(last).bronze.source
     if filled_from is None and (last is not None or state.offset is None):
         raise SchemaMismatch(
             f"{flow.table} has rows that did not come from a Delta table",
@@ -175,7 +173,7 @@ def _why_foreign(flow: Flow, last: log.Commit | None, state: SourceState) -> str
 
 def _can_follow(flow: Flow, name: str, stamp: str, last: log.Commit) -> bool:
     """Return whether the records affected by an input's change are known, or it did not change."""
-    recorded = (last.ours or {}).get("inputs", {}).get(name, "")
+    recorded = last.info.inputs.get(name, "")
     if recorded == stamp:
         return True
     (former_id, _, read), (newest_id, _, newest) = recorded.rpartition("@"), stamp.rpartition("@")

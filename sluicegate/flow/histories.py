@@ -8,14 +8,13 @@ commits that were cleaned up, are not compared.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from sluicegate.errors import SluicegateError, Where
 from sluicegate.flow.model import Flow, Progress, name_of
 from sluicegate.lake import log, offsets, tables
-from sluicegate.lake.commits.commit_identity import COMMITS
+from sluicegate.lake.commits.commit_info import CommitInfo
 from sluicegate.lake.table import Table, Tables
 
 
@@ -50,22 +49,22 @@ def source_replaced(flow: Flow, opened: Tables, last: log.Commit | None) -> int 
     source = opened[flow.source]
     # A run that was stopped has read a later version than the target has taken in, for the tables beside it.
     for commit in (last, *(opened[uri].last_commit_of_ours for uri in flow.side_tables)):
-        facts = (commit.ours if commit is not None else None) or {}
-        of_this_table = source.delta is not None and facts.get("source_id") == tables.table_id(source.delta)
-        if of_this_table and is_other(source, int(facts["until"]), identity_of_source(facts)):
-            return int(facts["until"])
+        info = log.info_of(commit)
+        if source.delta is None or info.source_id != tables.table_id(source.delta) or info.until is None:
+            continue
+        if is_other(source, info.until, identity_of_source(info)):
+            return info.until
     return None
 
 
-def identity_of_source(facts: Mapping[str, Any], flow: str = "") -> str | None:
+def identity_of_source(info: CommitInfo, flow: str = "") -> str | None:
     """Return the recorded identity of the source's commit at the offset.
 
     Args:
-        facts: facts of the commit.
+        info: what the commit says of itself.
         flow: name of the flow, for a table with several flows.
     """
-    identity: str | None = facts.get(COMMITS, {}).get("sources", {}).get(flow)
-    return identity
+    return info.commits.get("sources", {}).get(flow)
 
 
 def is_other(table: Table, version: int, recorded: str | None) -> bool:
@@ -87,13 +86,13 @@ def comparable(flow: Flow, past: offsets.RestoreHistory | None, opened: Tables) 
         last = past.ours
     if past is None or last is None or last.ours is None:
         return past
-    stamps = {name: _comparable(flow, name, last.ours, opened) for name in last.ours.get("inputs", {})}
-    return replace(past, ours=replace(last, ours={**last.ours, "inputs": stamps}))
+    stamps = {name: _comparable(flow, name, last.ours, opened) for name in last.ours.inputs}
+    return replace(past, ours=replace(last, ours=last.ours.with_facts({"inputs": stamps})))
 
 
-def _comparable(flow: Flow, name: str, facts: Mapping[str, Any], opened: Tables) -> str:
-    stamp = str(facts["inputs"][name])
-    version, identity = int(stamp.rpartition("@")[2]), facts.get(COMMITS, {}).get("inputs", {}).get(name)
+def _comparable(flow: Flow, name: str, info: CommitInfo, opened: Tables) -> str:
+    stamp = info.inputs[name]
+    version, identity = int(stamp.rpartition("@")[2]), info.commits.get("inputs", {}).get(name)
     if name in flow.inputs and is_other(opened[flow.inputs[name]], version, identity):
         return f"@{version}"
     return stamp

@@ -77,9 +77,7 @@ def _written_to_side_tables(flow: Flow, waiting: Progress, opened: Tables) -> in
     offsets: list[int | None] = []
     for table in (opened[uri] for uri in flow.side_tables):
         offsets.append(table.offset(waiting.app_id))
-        last = table.last_commit_of_ours
-        if last is not None:
-            offsets.append((last.ours or {}).get("until"))
+        offsets.append(log.info_of(table.last_commit_of_ours).until)
     return max((offset for offset in offsets if offset is not None), default=-1)
 
 

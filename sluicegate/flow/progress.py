@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sluicegate.errors import SluicegateError, Where
 from sluicegate.flow import full_refresh, histories, prerequisites, source_changes
@@ -17,6 +17,7 @@ from sluicegate.flow.model import Flow, Progress, ProgressKind, StreamProgress, 
 from sluicegate.flow.several import several_progress
 from sluicegate.flow.source_changes import SourceChanges
 from sluicegate.lake import layout, log, offsets, tables
+from sluicegate.lake.commits.commit_info import BatchMode, CommitInfo, CommitStep
 from sluicegate.lake.table import Table, Tables
 from sluicegate.lake.tables import table_id
 from sluicegate.schema.columns import FLOW, ROW
@@ -172,7 +173,7 @@ def _of_query(flow: Flow, read: Progress, last: log.Commit, opened: Tables) -> P
     else:
         reason = _why_rules(flow, last, opened, idle=read.since == read.until)
     work = read.since < read.until or bool(reason)
-    if moment := (last.ours or {}).get("of_the_run"):
+    if moment := last.info.gold.of_the_run:
         return replace(
             read,
             kind=ProgressKind.FULL_REFRESH,
@@ -193,7 +194,7 @@ def _why_rules(flow: Flow, last: log.Commit, opened: Tables, *, idle: bool) -> s
     """
     if flow.layer != "gold":
         return ""
-    if (last.ours or {}).get("rules", "") != flow.rules:
+    if last.info.rules != flow.rules:
         return "its rules changed"
     # Another rule refused these rows, and is taken back: nothing else would empty what stands rejected.
     if idle and opened[layout.rejected(flow.target)].rows:
@@ -297,7 +298,7 @@ def _by_record(flow: Flow, read: Progress, reasons: Sequence[str], last: log.Com
         opened: the handles of the step.
     """
     stopped = _stopped(last, _side_tables(flow, opened))
-    if stopped is not None and stopped.get("mode") == "whole":
+    if stopped is not None and stopped.mode == BatchMode.FULL_REFRESH:
         return replace(read, kind=ProgressKind.FULL_REFRESH, why="a run was stopped during its full refresh")
     inputs = _changed(_read_before(flow, read.stamps, last), last)
     changed = {name: version for name, version in inputs.items() if name in flow.policy.followed}
@@ -322,46 +323,45 @@ def _kind(work: bool) -> ProgressKind:
     return ProgressKind.IDLE
 
 
-def _stopped(last: log.Commit, side_tables: Sequence[Table]) -> Mapping[str, Any] | None:
+def _stopped(last: log.Commit, side_tables: Sequence[Table]) -> CommitInfo | None:
     """Return what a stopped run recorded in a side table; None if the last run finished.
 
     A run first writes what enters the side tables, then the target, then deletes what leaves the side tables. A power
     cut may take back the first of these and leave the second.
     """
-    facts = last.ours or {}
+    info = last.info
     for table in side_tables:
         commit = table.last_commit_of_ours
-        side_facts = None
+        side_info = None
         if commit is not None:
-            side_facts = commit.ours
-        if side_facts is not None and int(side_facts.get("seen", -1)) >= last.version:
-            return side_facts  # it began after the target's last commit, and never wrote the target
+            side_info = commit.ours
+        if side_info is not None and side_info.seen is not None and side_info.seen >= last.version:
+            return side_info  # it began after the target's last commit, and never wrote the target
         name = name_of(table.uri)
-        if name in facts.get("enters", ()) and not _has_entered(table, side_facts, facts):
-            return facts
-        if name in facts.get("leaves", ()) and not _has_left(side_facts, facts):
-            return facts
+        if name in info.silver.enters and not _has_entered(table, side_info, info):
+            return info
+        if name in info.silver.leaves and not _has_left(side_info, info):
+            return info
     return None
 
 
-def _has_entered(side_table: Table, side_facts: Mapping[str, Any] | None, facts: Mapping[str, Any]) -> bool:
+def _has_entered(side_table: Table, side_info: CommitInfo | None, info: CommitInfo) -> bool:
     """Return whether a side table has the rows that a run writes first."""
     if side_table.delta is None:
         return False
-    return side_facts is None or side_facts.get("op") == facts.get("op")
+    return side_info is None or side_info.silver.op == info.silver.op
 
 
-def _has_left(side_facts: Mapping[str, Any] | None, facts: Mapping[str, Any]) -> bool:
+def _has_left(side_info: CommitInfo | None, info: CommitInfo) -> bool:
     """Return whether a run has done its last deletion from a side table."""
-    return side_facts is not None and (side_facts.get("op"), side_facts.get("step")) == (facts.get("op"), "leave")
+    if side_info is None or side_info.step != CommitStep.LEAVE:
+        return False
+    return side_info.silver.op == info.silver.op
 
 
 def _inputs(flow: Flow, past: offsets.RestoreHistory | None, opened: Tables) -> dict[str, tuple[DeltaTable, int]]:
     """Return the existing other inputs, with the version to read of each."""
-    last = _commit_with_facts(past)
-    recorded = {}
-    if last is not None:
-        recorded = (last.ours or {}).get("inputs", {})
+    recorded = log.info_of(_commit_with_facts(past)).inputs
     inputs: dict[str, tuple[DeltaTable, int]] = {}
     for name, uri in flow.inputs.items():
         table = opened[uri].delta
@@ -380,13 +380,12 @@ def _read_before(flow: Flow, stamps: Mapping[str, str], last: log.Commit) -> Map
     """Return the inputs that rows of the target may depend on; a new flow's lookups are excluded."""
     if not flow.streams:
         return stamps
-    recorded = (last.ours or {}).get("inputs", {})
-    return {name: stamp for name, stamp in stamps.items() if name in recorded}
+    return {name: stamp for name, stamp in stamps.items() if name in last.info.inputs}
 
 
 def _changed(stamps: Mapping[str, str], last: log.Commit) -> dict[str, int]:
     """Return the inputs whose version changed since the last commit, with the version of that commit."""
-    inputs = (last.ours or {}).get("inputs", {})
+    inputs = last.info.inputs
     recorded = {name: inputs.get(name, "@-1") for name in stamps}
     return {name: int(recorded[name].rpartition("@")[2]) for name in stamps if recorded[name] != stamps[name]}
 

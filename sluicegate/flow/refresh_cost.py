@@ -360,7 +360,7 @@ class RefreshCost:
 
 def _cost(commit: log.Commit) -> Mapping[str, Any]:
     """Return what a commit records of its cost; nothing if it has none, or in another form."""
-    cost = (commit.ours or {}).get("cost")
+    cost = commit.info.gold.cost
     if isinstance(cost, dict):
         return cost
     return {}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sluicegate.definition.fields import nearest
 from sluicegate.errors import UserError, Where
+from sluicegate.lake.commits.commit_info import BatchMode, CommitInfo
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
@@ -95,7 +96,8 @@ class Interval:
 
     def facts(self) -> dict[str, Any]:
         """Return the mode and the interval."""
-        return {"mode": "interval", "interval": [self.since.isoformat(), self.until.isoformat()]}
+        ends = [self.since.isoformat(), self.until.isoformat()]
+        return {CommitInfo.mode.key: BatchMode.INTERVAL, CommitInfo.interval.key: ends}
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,7 @@ class Replay:
     def facts(self) -> dict[str, Any]:
         """Return the mode and the replay as one fact, since commits have rules and dropped rows of their own."""
         chosen = {"rules": list(self.rules), "dropped": self.dropped, "everything": self.everything}
-        return {"mode": "replay", "replayed": chosen}
+        return {CommitInfo.mode.key: BatchMode.REPLAY, CommitInfo.replayed.key: chosen}
 
     def arguments(self) -> Sequence[str]:
         """Return the replay as arguments of ``spark_jobs/tools/replay.py``."""

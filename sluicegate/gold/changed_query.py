@@ -137,7 +137,7 @@ class ChangedQuery(ProvedQuery):
     def _touched(self) -> TouchedKeys:
         """Keys that the batch affects."""
         last = self.batch.opened[self.batch.flow.target].last_commit_of_ours
-        if last is None or (last.ours or {}).get("columns") != self.columns_fingerprint:
+        if last is None or last.info.gold.columns != self.columns_fingerprint:
             return TouchedKeys("the columns of a table that it reads changed, or may have changed")
         return self.touched_keys
 

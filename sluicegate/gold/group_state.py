@@ -92,17 +92,17 @@ class GroupState:
         past = histories.comparable(flow, self._past, opened)
         if past is None or past.news or past.ours is None or past.ours.ours is None:
             return None
-        facts = past.ours.ours
+        info = past.ours.ours
         required = {"fingerprint": flow.fingerprint, **self._for_what}
-        if any(facts.get(name) != value for name, value in required.items()):
+        if any(info.get(name) != value for name, value in required.items()):
             return None
-        until = int(facts["until"])
-        if not progress.since <= until <= progress.until:
+        until = info.until
+        if until is None or not progress.since <= until <= progress.until:
             return None
         # Of a run that was stopped before the table's commit; then the source was put back, and written on.
-        if histories.is_other(opened[flow.source], until, histories.identity_of_source(facts)):
+        if histories.is_other(opened[flow.source], until, histories.identity_of_source(info)):
             return None
-        joined = self._versions_of_joined(facts.get("inputs", {}))
+        joined = self._versions_of_joined(info.inputs)
         if joined is None:
             return None
         return (until, joined)

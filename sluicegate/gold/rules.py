@@ -190,7 +190,7 @@ class GoldRules:
         target, recorded = tables.table_at(uri), last_held(uri, self.batch.flow.rules)
         rows = table_reader.read(session, uri, opened=target)
         if recorded is not None and not moment(session, self._staying, rows.schema):
-            failed = {name: int(recorded["expectations"][name]["failed"]) for name in self._staying.expectations}
+            failed = {name: int(recorded.expectations[name]["failed"]) for name in self._staying.expectations}
             return Tally(tables.rows(target), failed)
         return self._staying.tally(self._staying.evaluated(rows))
 

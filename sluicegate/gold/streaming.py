@@ -137,9 +137,7 @@ class _Stream:
 
     def __post_init__(self) -> None:
         last = log.last_commit_of_ours(tables.delta_table(self.flow.target))
-        stream = None
-        if last:
-            stream = (last.ours or {}).get("stream")
+        stream = log.info_of(last).gold.stream
         if stream:
             self.done = _Done(**stream)
         else:

@@ -28,7 +28,8 @@ from sluicegate.frames.difference.equal_rows import excuse
 from sluicegate.frames.unsteady import nodes
 from sluicegate.gold.keys_since import KeysSince, KeysToCompare
 from sluicegate.gold.recompute import Recomputation
-from sluicegate.lake import layout, offsets, tables
+from sluicegate.lake import layout, log, offsets, tables
+from sluicegate.lake.commits.commit_info import CommitInfo
 from sluicegate.spark.spark_errors import readable
 from sluicegate.spark_sql.identifiers import quoted
 
@@ -140,9 +141,9 @@ class _Proof:
         else:
             yield from self._since_last(target, history.ours.ours)
 
-    def _since_last(self, target: DeltaTable, facts: dict[str, Any]) -> Iterator[Finding]:
+    def _since_last(self, target: DeltaTable, info: CommitInfo) -> Iterator[Finding]:
         """Yield the findings for a table, without the parts that are proved and unchanged."""
-        batch = self._batch(facts)
+        batch = self._batch(info)
         since = KeysSince(self.proofs, batch, self.table, target)
         if since.nothing:
             yield self._untouched(since)
@@ -187,18 +188,16 @@ class _Proof:
 
     def _other(self, waiting: Progress, history: offsets.RestoreHistory) -> str:
         """Return why the table does not have the current definition and sources; empty if it does."""
-        facts = {}
-        if history.ours:
-            facts = history.ours.ours or {}
+        info = log.info_of(history.ours)
         if history.news:
             return "it was restored"
         if waiting.kind == ProgressKind.BLOCKED:
             return waiting.why
-        if facts.get("fingerprint") != self.flow.fingerprint:
+        if info.fingerprint != self.flow.fingerprint:
             return "its definition changed"
         if waiting.since < 0:
             return f"{name_of(self.flow.source)} is not the table that it was filled from"
-        recorded, today = _table_ids(facts.get("inputs", {})), _table_ids(waiting.stamps)
+        recorded, today = _table_ids(info.inputs), _table_ids(waiting.stamps)
         replaced = sorted(name for name in {*recorded, *today} if recorded.get(name) != today.get(name))
         if replaced:
             return f"{', '.join(replaced)} is not the table that it was filled from"
@@ -311,11 +310,11 @@ class _Proof:
             return [grouped.keys[number] for number in sorted(grouped.keys)]
         return []
 
-    def _batch(self, facts: dict[str, Any]) -> Batch:
+    def _batch(self, info: CommitInfo) -> Batch:
         """Return a batch of all rows of the versions that the table was built from."""
-        stamps = {name: str(stamp) for name, stamp in facts.get("inputs", {}).items()}
+        stamps = dict(info.inputs)
         versions = {name: int(stamp.rpartition("@")[2]) for name, stamp in stamps.items()}
-        recorded = Progress(ProgressKind.FULL_REFRESH, -1, int(facts["until"]), versions, stamps)
+        recorded = Progress(ProgressKind.FULL_REFRESH, -1, info["until"], versions, stamps)
         self._read = tables.rows(tables.delta_table(self.flow.source, recorded.until))
         for name, version in versions.items():
             self._read += tables.rows(tables.delta_table(self.flow.inputs[name], version))

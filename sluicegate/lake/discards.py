@@ -15,8 +15,7 @@ that the page shows, and ``silver/selected_records.py`` leaves the same rows out
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -28,7 +27,8 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from sluicegate import _faults
 from sluicegate.errors import NotADeltaTable, SluicegateError, Where
-from sluicegate.lake import log, tables
+from sluicegate.lake import tables
+from sluicegate.lake.commits.commit_info import CommitInfo, CommitStep, DiscardFacts, Fact
 from sluicegate.lake.layout import is_local
 from sluicegate.storage.store_errors import COLOURS
 
@@ -283,7 +283,7 @@ def add(uri: str, rows: pa.Table, discard: str, by: str, note: str) -> int:
         undecided = waiting(rows, on_record(table))
         return _discards(undecided, discard, by, note), undecided.num_rows
 
-    return _committed(uri, change, {"discard": discard, "by": by}, mode="append")
+    return _committed(uri, change, {DiscardFacts.discard: discard, DiscardFacts.by: by}, mode="append")
 
 
 def take_back(uri: str, chosen: Callable[[pa.Table], Any], by: str) -> int:
@@ -306,7 +306,7 @@ def take_back(uri: str, chosen: Callable[[pa.Table], Any], by: str) -> int:
         taken_back = chosen(discards)
         return discards.filter(pc.invert(taken_back)), pc.sum(taken_back).as_py() or 0
 
-    return _committed(uri, change, {"taken_back_by": by}, mode="overwrite")
+    return _committed(uri, change, {DiscardFacts.undone_by: by}, mode="overwrite")
 
 
 def _discards(rows: pa.Table, discard: str, by: str, note: str) -> pa.Table:
@@ -322,7 +322,7 @@ def _discards(rows: pa.Table, discard: str, by: str, note: str) -> pa.Table:
 
 
 def _committed(
-    uri: str, change: Callable[[DeltaTable | None], tuple[pa.Table, int]], facts: dict[str, Any], *, mode: str
+    uri: str, change: Callable[[DeltaTable | None], tuple[pa.Table, int]], facts: Mapping[Fact[Any], Any], *, mode: str
 ) -> int:
     """Commit a change as the version after the one it was computed for, retried while others commit first."""
     for _ in range(ATTEMPTS):
@@ -330,8 +330,8 @@ def _committed(
         rows, count = change(table)
         if not count:
             return 0
-        user_metadata = {"userMetadata": json.dumps({log.METADATA: {"step": "discard", "rows": count, **facts}})}
-        properties = CommitProperties(max_commit_retries=0, custom_metadata=user_metadata)
+        info = CommitInfo.of({CommitInfo.step: CommitStep.DISCARD, DiscardFacts.rows: count, **facts})
+        properties = CommitProperties(max_commit_retries=0, custom_metadata=info.properties())
         _faults.point("discards.before_commit")
         try:
             if table is None:

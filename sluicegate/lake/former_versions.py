@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate import _faults
 from sluicegate.lake import layout, log, tables
+from sluicegate.lake.commits.commit_info import CommitInfo
 
 if TYPE_CHECKING:
     from sluicegate.lake.table import Table
-
-NEW_TABLE = "new_table"
-"""Fact of a commit by which a table begins anew: whether the log begins with it."""
 
 _LOG = "/_delta_log/"
 
@@ -29,7 +27,7 @@ def fact(*, begins: bool) -> dict[str, bool]:
     Args:
         begins: whether the log starts with this commit.
     """
-    return {NEW_TABLE: begins}
+    return {CommitInfo.new_table.key: begins}
 
 
 def are_left(uri: str, last: log.Commit | None) -> bool:
@@ -41,7 +39,7 @@ def are_left(uri: str, last: log.Commit | None) -> bool:
     """
     if last is None:
         return False
-    begins = (last.ours or {}).get(NEW_TABLE)
+    begins = last.info.new_table
     if begins is None:
         return False
     if not begins:

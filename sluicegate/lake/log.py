@@ -11,12 +11,11 @@ from typing import Any
 from deltalake import DeltaTable
 
 from sluicegate.lake import layout
+from sluicegate.lake.commits.commit_info import METADATA as METADATA
+from sluicegate.lake.commits.commit_info import CommitInfo
 from sluicegate.lake.damage import damages, whole
 from sluicegate.lake.damage.damages import Damage
 from sluicegate.storage import filesystems
-
-# Key of our facts in a commit's userMetadata: other writers have metadata of their own.
-METADATA = "sluicegate"
 
 # Property that a fence sets, and key of the commitInfo of one that sets none; see lake/exclusion/fence.py.
 FENCE = "sluicegate.fence"
@@ -33,7 +32,7 @@ class Commit:
         version: the table's version that the commit made.
         timestamp: commit time, milliseconds since 1970 UTC.
         operation: Delta's name for it: WRITE, MERGE, RESTORE…
-        ours: our facts from userMetadata; None if another program wrote the commit.
+        ours: what a commit of ours says of itself; None if another program wrote the commit.
         rows_written: rows that the commit wrote, if Delta counted them.
         overwrites: whether it was an overwrite.
         partly: whether the overwrite had a predicate (``replaceWhere``).
@@ -44,12 +43,17 @@ class Commit:
     version: int
     timestamp: int
     operation: str
-    ours: dict[str, Any] | None
+    ours: CommitInfo | None
     rows_written: int | None
     overwrites: bool
     partly: bool
     restored_to: int | None = None
     fence: bool = False
+
+    @property
+    def info(self) -> CommitInfo:
+        """What the commit says of itself: nothing if another program wrote it."""
+        return self.ours or CommitInfo()
 
 
 def commits(table: DeltaTable, limit: int | None = None) -> Iterator[Commit]:
@@ -111,7 +115,7 @@ def commit_of(version: int, entry: Mapping[str, Any]) -> Commit:
         version=version,
         timestamp=int(entry.get("timestamp") or 0),
         operation=str(entry.get("operation")),
-        ours=facts_of(entry.get("userMetadata")),
+        ours=CommitInfo.from_user_metadata(entry.get("userMetadata")),
         rows_written=rows_written,
         overwrites=str(parameters.get("mode", "Append")) == "Overwrite",
         partly=str(parameters.get("predicate") or "[]") not in ("[]", "true"),
@@ -161,18 +165,11 @@ def actions(uri: str, version: int, *, added: bool = True) -> Iterator[dict[str,
             raise whole.damaged(uri, Damage(file, f"is not a valid commit: {error}", version)) from error
 
 
-def facts_of(user_metadata: str | None) -> dict[str, Any] | None:
-    """Return our facts in the ``userMetadata`` of a commit; None if it has none."""
-    try:
-        facts = json.loads(user_metadata or "null")
-    except ValueError:
-        return None
-    if not isinstance(facts, dict):
-        return None
-    own_facts = facts.get(METADATA)
-    if not isinstance(own_facts, dict):
-        return None
-    return own_facts
+def info_of(commit: Commit | None) -> CommitInfo:
+    """Return what a commit says of itself: nothing without a commit."""
+    if commit is None:
+        return CommitInfo()
+    return commit.info
 
 
 def last_commit_of_ours(table: DeltaTable | None) -> Commit | None:

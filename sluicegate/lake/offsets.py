@@ -18,9 +18,6 @@ from deltalake.exceptions import DeltaError
 
 from sluicegate.lake import log, tables
 
-STREAMS = "streams"
-"""Offsets of several flows that fill a table together, among the facts of its commits."""
-
 
 @dataclass(frozen=True)
 class Restore:
@@ -108,7 +105,7 @@ class _NewestCommits:
         """Restores that the commit of the run records."""
         if self.of_run is None or self.of_run.ours is None:
             return []
-        return [Restore(to, version) for to, version in self.of_run.ours.get("restores") or ()]
+        return [Restore(to, version) for to, version in self.of_run.ours.restores]
 
 
 def _newest_commits(table: DeltaTable, limit: int | None) -> _NewestCommits:
@@ -123,7 +120,9 @@ def _newest_commits(table: DeltaTable, limit: int | None) -> _NewestCommits:
         elif newest.of_run is None and commit.ours is not None:
             # The commit records the restores before it, but not one that came while it was being made.
             newest.of_run = commit
-            newest.recorded_upto = int(commit.ours.get("seen", commit.version - 1))
+            newest.recorded_upto = commit.version - 1
+            if commit.ours.seen is not None:
+                newest.recorded_upto = commit.ours.seen
     return newest
 
 

@@ -89,7 +89,7 @@ def _some_at_a_time(commits: dict[int, lake_log.Commit]) -> Iterator[list[int]]:
     files = 0
     for chunk in sorted(commits):
         part.append(chunk)
-        files += int((commits[chunk].ours or {}).get("files", 0))
+        files += commits[chunk].info.bronze.files
         if files >= AT_ONCE:
             yield part
             part, files = [], 0
@@ -126,9 +126,8 @@ def _compact(uri: str) -> None:
 
 def _trouble(commit: lake_log.Commit, path: str) -> dict[str, Any]:
     """Error of a file as bronze's commit has it, whether to retry the unchanged file, and the definition it had."""
-    info = commit.ours or {}
-    error, retry = (info.get("failed") or {}).get(path, (None, None))
-    return {"error": error, "retry": retry, "definition": info.get("definition")}
+    error, retry = commit.info.bronze.failed.get(path, (None, None))
+    return {"error": error, "retry": retry, "definition": commit.info.definition}
 
 
 def failed(lake: layout.Lake, name: str, definition: str, opened: Tables | None = None) -> dict[str, bool]:
@@ -161,9 +160,8 @@ def failed(lake: layout.Lake, name: str, definition: str, opened: Tables | None 
 
 def unread(lake: layout.Lake, name: str, ledger: DeltaTable, opened: Tables) -> list[str]:
     """Paths of the files in ledger batches that the bronze table does not have, as one that a rule refused."""
-    last = opened[lake.table("bronze", name)].last_commit_of_ours
-    info = (last.ours if last is not None else None) or {}
-    newest = int(info.get("until", info.get("chunk", -1)))
+    info = lake_log.info_of(opened[lake.table("bronze", name)].last_commit_of_ours)
+    newest = next((number for number in (info.until, info.bronze.chunk) if number is not None), -1)
     if newest >= ledger.version():
         return []
     waiting: list[str] = tables.above(ledger, "chunk", newest).to_table(["path"])["path"].to_pylist()
@@ -338,8 +336,7 @@ def manifests(bronze: DeltaTable, ledger: DeltaTable, name: str) -> dict[tuple[i
     """Manifests: record counts by ledger batch and path, as far as bronze's log goes back."""
     counts: dict[tuple[int, str], int] = {}
     for chunk, commit in on_record.chunk_commits(bronze, ledger, name, -1).items():
-        manifest = (commit.ours or {}).get("manifest") or {}
-        counts |= {(chunk, path): int(records) for path, records in manifest.items()}
+        counts |= {(chunk, path): int(records) for path, records in commit.info.bronze.manifest.items()}
     return counts
 
 

@@ -19,9 +19,6 @@ from sluicegate.lake import layout, log, tables
 from sluicegate.lake.table import Tables
 from sluicegate.storage import filesystems
 
-# Key of the landing folders, newest first, in our commit metadata of the ledger.
-KEY = "folders"
-
 
 @dataclass(frozen=True)
 class Home:
@@ -78,9 +75,7 @@ def home(lake: layout.Lake, name: str, address: str, opened: Tables | None = Non
 def recorded_folders(ledger: DeltaTable) -> tuple[str, ...]:
     """Landing folders recorded in the ledger, newest first; empty for a ledger of an older release."""
     newest = log.last_commit_of_ours(ledger)  # each of our commits repeats them; other programs' do not
-    if newest is None:
-        return ()
-    return tuple((newest.ours or {}).get(KEY, ()))
+    return tuple(log.info_of(newest).ledger.folders)
 
 
 def _spelled(ledger: DeltaTable, folder: str) -> Iterator[str]:

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sluicegate.lake.commits.commit_info import BronzeFacts
+
 if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable, Pipeline
     from sluicegate.lake.layout import Lake
     from sluicegate.lake.table import Table, Tables
-
-KEY = "dialect"
-"""Key of the dialect in our commit metadata."""
 
 
 def facts(table: BronzeTable) -> dict[str, Any]:
     """The dialect for the metadata of a commit; nothing where the files are not CSV."""
     if table.format != "csv":
         return {}
-    return {KEY: table.dialect}
+    return {BronzeFacts.dialect.key: table.dialect}
 
 
 def remark(pipeline: str, name: str, table: BronzeTable, stored: Table) -> str:
@@ -32,7 +31,7 @@ def remark(pipeline: str, name: str, table: BronzeTable, stored: Table) -> str:
     if table.format != "csv" or of_its_own or not stored.rows:
         return ""
     last = stored.last_commit_of_ours
-    if last is None or KEY in (last.ours or {}):
+    if last is None or last.info.bronze.dialect:
         return ""
     return (
         f"{name} was read by Spark's CSV dialect so far, and is read by RFC 4180 now: within quotes a quote is doubled "

@@ -19,10 +19,8 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction
 
 from sluicegate.lake import layout, log, offsets, tables
+from sluicegate.lake.commits.commit_info import CommitInfo, LedgerFacts
 from sluicegate.storage.listings import FILES
-
-KEY = "command"
-"""Key of the ledger batches of earlier attempts in our commit metadata of the ledger."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +95,8 @@ def _app_id(name: str, ledger: DeltaTable) -> str:
 def _earlier(ledger: DeltaTable, chunk: int) -> list[int]:
     """Ledger batches of earlier attempts, as recorded in the commit of a batch."""
     for action in log.actions(ledger.table_uri, chunk, added=False):
-        if metadata := action.get("commitInfo", {}).get("userMetadata"):
-            return [int(number) for number in json.loads(metadata)[log.METADATA][KEY]["chunks"]]
+        if info := CommitInfo.from_user_metadata(action.get("commitInfo", {}).get("userMetadata")):
+            return [int(number) for number in info[LedgerFacts.command.key]["chunks"]]
     return []
 
 

@@ -13,6 +13,7 @@ from deltalake.exceptions import CommitFailedError
 from sluicegate.console import files
 from sluicegate.lake import layout
 from sluicegate.lake.commits import compaction
+from sluicegate.lake.commits.commit_info import LedgerFacts
 from sluicegate.lake.table import Tables
 from sluicegate.landing import folders as landing_folders
 from sluicegate.landing import ledger as landing_ledger
@@ -88,7 +89,7 @@ def _after(baseline: pa.Table, discovered: Discovery) -> Discovery:
 def _append(ledger: DeltaTable, table: BronzeTable, discovered: Discovery) -> None:
     """Enter the files of a discovery, a commit for each ledger batch."""
     folders = discovered.folders or landing_folders.recorded_folders(ledger)
-    compaction.put_together(ledger, "chunk", facts={landing_folders.KEY: folders} if folders else {})
+    compaction.put_together(ledger, "chunk", facts={LedgerFacts.folders.key: folders} if folders else {})
     if discovered.moved.num_rows:
         landing_ledger._append(ledger, discovered.moved, {}, None, folders)
     sizes = (table.maxFilesPerTrigger, table.maxBytesPerTrigger)

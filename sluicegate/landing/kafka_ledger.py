@@ -21,12 +21,10 @@ from sluicegate.definition.tables.kafka import KafkaSource
 from sluicegate.errors import RecordsLost, Where
 from sluicegate.lake import log, tables
 from sluicegate.lake.commits import compaction
+from sluicegate.lake.commits.commit_info import LedgerFacts
 from sluicegate.landing import ledger as landing_ledger
 from sluicegate.landing.file_states import LedgerAction
 from sluicegate.storage.listings import FILES
-
-# Key of the ids of topics in our commit metadata of the ledger.
-KEY = "kafka"
 
 # Other runs may win the compare-and-set; each time the offsets are compared again.
 ATTEMPTS = 20
@@ -196,7 +194,7 @@ class LedgerOffsets:
         ends: dict[str, dict[str, int]] = {}
         for partition, end in sorted(self.ends.items()):
             ends.setdefault(partition.topic, {})[str(partition.number)] = end
-        return {KEY: {"ids": dict(self.ids), "ends": ends}}
+        return {LedgerFacts.kafka.key: {"ids": dict(self.ids), "ends": ends}}
 
     def after(self, ranges: Iterable[Range]) -> LedgerOffsets:
         """The same after an entry of some ranges."""
@@ -207,8 +205,8 @@ def _said(ledger: DeltaTable) -> dict[str, Any] | None:
     """What the newest of our commits says of partitions; nearly always it is the newest of all."""
     for limit in (5, None):
         for commit in log.commits(ledger, limit):
-            if KEY in (commit.ours or {}):
-                return dict((commit.ours or {})[KEY])
+            if commit.info.ledger.kafka is not None:
+                return dict(commit.info.ledger.kafka)
     return None
 
 

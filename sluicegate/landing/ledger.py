@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -12,8 +11,8 @@ from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from sluicegate import _faults
-from sluicegate.lake import log, tables
-from sluicegate.landing import folders as landing_folders
+from sluicegate.lake import tables
+from sluicegate.lake.commits.commit_info import CommitInfo, LedgerFacts
 from sluicegate.landing import idempotent_commands
 from sluicegate.landing.file_states import LedgerAction
 from sluicegate.storage.listings import FILES
@@ -39,7 +38,7 @@ def in_order(files: pa.Table) -> pa.Table:
 
 
 def _create(ledger_uri: str, files: pa.Table, folders: Sequence[str] = ()) -> DeltaTable:
-    return create(ledger_uri, files, {landing_folders.KEY: folders})
+    return create(ledger_uri, files, {LedgerFacts.folders.key: folders})
 
 
 def create(ledger_uri: str, files: pa.Table, facts: Mapping[str, Any]) -> DeltaTable:
@@ -87,9 +86,9 @@ def _append(
     folders: Sequence[str] = (),
 ) -> None:
     facts = {
-        "copy": copy_options,
-        idempotent_commands.KEY: command.facts() if command else None,
-        landing_folders.KEY: folders,
+        LedgerFacts.copy.key: copy_options,
+        LedgerFacts.command.key: command.facts() if command else None,
+        LedgerFacts.folders.key: folders,
     }
     append(ledger, files, facts, command)
 
@@ -117,10 +116,7 @@ def append(
 
 def _said(facts: Mapping[str, Any]) -> dict[str, str] | None:
     """Our commit metadata for the ledger, without empty facts."""
-    present = {key: value for key, value in facts.items() if value}
-    if not present:
-        return None
-    return {"userMetadata": json.dumps({log.METADATA: present})}
+    return CommitInfo({key: value for key, value in facts.items() if value}).properties()
 
 
 def stamped(files: pa.Table, chunk: int) -> pa.Table:

@@ -12,11 +12,9 @@ from typing import Any
 from deltalake import DeltaTable, QueryBuilder
 
 from sluicegate.lake import layout, log, offsets, tables
+from sluicegate.lake.commits.commit_info import CommitInfo
 from sluicegate.lake.table import Tables
 from sluicegate.landing.file_states import LedgerAction
-
-LIST = "skipped"
-"""Key, in our commit metadata of a ledger, of the list that the files of a batch were skipped by."""
 
 # Within the engine of delta-rs: as objects of Python, the paths of a million files take longer, and more memory.
 _BATCHES = f"SELECT DISTINCT chunk FROM ledger WHERE action = '{LedgerAction.SKIP}'"
@@ -87,18 +85,18 @@ def moved_away(ledger: DeltaTable) -> set[str]:
 def _query_result(ledger: DeltaTable, query: str) -> Any:
     """The result of a query about the skipped files of a ledger."""
     batches = QueryBuilder().register("ledger", ledger).execute(_BATCHES).read_all()["chunk"].to_pylist()
-    listed = [batch for batch in batches if LIST in batch_facts(ledger, batch)]
+    listed = [batch for batch in batches if batch_info(ledger, batch).ledger.skip_list is not None]
     text = query.format(listed=", ".join(map(str, listed)) or "-1")
     return QueryBuilder().register("ledger", ledger).execute(text).read_all()
 
 
-def batch_facts(ledger: DeltaTable, batch: int) -> dict[str, Any]:
-    """Our facts in the commit of a ledger batch; none if the log no longer has it."""
+def batch_info(ledger: DeltaTable, batch: int) -> CommitInfo:
+    """What the commit of a ledger batch says of itself; nothing if the log no longer has it."""
     with suppress(FileNotFoundError):
         for action in log.actions(ledger.table_uri, batch, added=False):
             if "commitInfo" in action:
-                return log.facts_of(action["commitInfo"].get("userMetadata")) or {}
-    return {}
+                return CommitInfo.from_user_metadata(action["commitInfo"].get("userMetadata")) or CommitInfo()
+    return CommitInfo()
 
 
 def _may_skip(ledger: DeltaTable) -> bool:
@@ -150,8 +148,8 @@ def chunk_commits(bronze: DeltaTable, ledger: DeltaTable, name: str, recorded: i
     offset = offsets.committed_offset(bronze, offsets.app_id("bronze", name, ledger), past).offset or 0
     commits: dict[int, log.Commit] = {}
     for commit in log.commits(bronze, behind):
-        chunk = (commit.ours or {}).get("chunk")
-        undone = past.restores and not (past.stands(commit.version) and int(chunk or 0) <= offset)
+        chunk = commit.info.bronze.chunk
+        undone = past.restores and not (past.stands(commit.version) and (chunk or 0) <= offset)
         if chunk is not None and not undone:
-            commits.setdefault(int(chunk), commit)
+            commits.setdefault(chunk, commit)
     return commits

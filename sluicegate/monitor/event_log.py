@@ -23,6 +23,7 @@ from sluicegate.flow import refresh_cost
 from sluicegate.lake import layout, tables
 from sluicegate.lake import log as lake_log
 from sluicegate.lake.commits import commit_stats
+from sluicegate.lake.commits.commit_info import BatchMode
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
@@ -99,7 +100,7 @@ def since(table: DeltaTable, of: Logged, copied: int, most: int | None = None) -
             continue
         row = _event(commit, _bytes(commit, of)) | {"table_id": table_id}
         # Of a batch that was refused, or of the one that passed after it, no row was written.
-        events.append(row | {"mode": commit.ours.get("step"), "written": 0} if of.refused else row)
+        events.append(row | {"mode": commit.ours.step, "written": 0} if of.refused else row)
     return events
 
 
@@ -217,15 +218,15 @@ def _bytes(commit: lake_log.Commit, of: Logged) -> dict[str, Any]:
 
     The changed bytes are None for a full refresh, and where the source's log was cleaned.
     """
-    info = commit.ours or {}
+    info = commit.info
     wrote = None
     if of.followed:
         wrote = commit_stats.of_commit(of.uri, commit.version)
     if wrote is None:
         return {}
     read = None
-    if info.get("mode") == "incremental":
-        read = commit_stats.between(of.followed, int(info.get("since", -1)), int(info.get("until", -1)))
+    if info.mode == BatchMode.INCREMENTAL:
+        read = commit_stats.between(of.followed, info.since, -1 if info.until is None else info.until)
     sizes: dict[str, Any] = {"written": wrote.written, "changed": read.changed if read else None}
     if read and read.changed:
         sizes["written_per_byte_changed"] = round(wrote.written / read.changed, 3)
@@ -235,12 +236,12 @@ def _bytes(commit: lake_log.Commit, of: Logged) -> dict[str, Any]:
 
 
 def _event(commit: lake_log.Commit, more: Mapping[str, Any]) -> dict[str, Any]:
-    info = {**(commit.ours or {}), **more}
+    info = commit.info.with_facts(more)
     if (took := refresh_cost.measured(commit)) is not None:
-        info["cost"] = {**info["cost"], "seconds": round(took, 2)}
+        info = info.with_facts({"cost": {**info.gold.cost, "seconds": round(took, 2)}})
     numbers = {key: info.get(key) for key in ("since", "until", "read", "quarantined", "dropped", "duplicates")}
     return {
         "time": datetime.fromtimestamp(commit.timestamp / 1000, UTC),
-        "layer": info.get("layer"), "table": info.get("table"), "version": commit.version, "mode": info.get("mode"),
-        **numbers, "written": info.get("written", commit.rows_written), "details": json.dumps(info, default=str),
+        "layer": info.layer, "table": info.table, "version": commit.version, "mode": info.mode,
+        **numbers, "written": info.get("written", commit.rows_written), "details": json.dumps(dict(info), default=str),
     }  # fmt: skip

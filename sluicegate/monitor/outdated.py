@@ -89,7 +89,7 @@ def _of_table(pipeline: Pipeline, work: TableWork, opened: Tables) -> Outdated |
     table = pipeline.silver.get(name)
     if table is None or not former_definition.in_silver(table, last, work.progress.streams):
         return None
-    part = bool((last.ours or {}).get("mixed")) and (last.ours or {}).get("definition") == table.fingerprint
+    part = last.info.silver.mixed and last.info.definition == table.fingerprint
     work_progress = work.progress
     if work_progress.kind == ProgressKind.FULL_REFRESH:
         refused = (work_progress.command,) if work_progress.command else ()

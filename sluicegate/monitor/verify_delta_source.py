@@ -9,6 +9,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from sluicegate.lake import layout, log, tables
+from sluicegate.lake.commits.commit_info import BatchMode
 from sluicegate.landing.file_states import FileStatus
 
 
@@ -23,17 +24,17 @@ def entries(lake: layout.Lake, name: str, path: str) -> list[dict[str, Any]]:
     taken_in: list[dict[str, Any]] = []
     replaced, taken = False, -1
     for commit in log.commits(target) if target else ():
-        info = commit.ours or {}
-        if "source" not in info:
+        info = commit.info
+        if info.bronze.source is None:
             continue
-        if not taken_in and source is not None and info["source"] == tables.table_id(source):
+        if not taken_in and source is not None and info.bronze.source == tables.table_id(source):
             taken = int(info["until"])
         ingested = datetime.fromtimestamp(commit.timestamp / 1000, UTC)
         taken_in.append(
             {"path": path, "chunk": info["until"], "rows": commit.rows_written, "version": commit.version,
              "ingested": ingested, "state": FileStatus.REPLACED if replaced else FileStatus.INGESTED}
         )  # fmt: skip
-        replaced = replaced or info["mode"] == "whole"
+        replaced = replaced or info.mode == BatchMode.FULL_REFRESH
     taken_in.reverse()
     if source is not None and source.version() > taken:
         taken_in.append({"path": path, "chunk": source.version(), "state": FileStatus.WAITING})
@@ -51,8 +52,8 @@ def verify(lake: layout.Lake, name: str, path: str) -> list[str]:
     if distinct != identities.num_rows:
         problems.append(f"{name}: {identities.num_rows - distinct:,} rows have a duplicate record id")
     last = log.last_commit_of_ours(bronze)
-    info = (last.ours if last else None) or {}
-    if source is None or info.get("source") != tables.table_id(source):
+    info = log.info_of(last)
+    if source is None or info.bronze.source != tables.table_id(source):
         return [*problems, f"{name}: its source table is no longer at {path}"]
     version = int(info["until"])
     try:

@@ -12,12 +12,12 @@ from pyspark.sql import functions as F
 from sluicegate.definition.tables.apply_changes import END_AT, START_AT
 from sluicegate.definition.tables.silver_flow import SilverFlow
 from sluicegate.flow.definitions import former_definition
-from sluicegate.flow.definitions.definition_changes import STORED
 from sluicegate.flow.several import several_batch
 from sluicegate.frames.rules.rejected import BROKEN
 from sluicegate.frames.rules.row_rules import LENIENT
 from sluicegate.lake import log
 from sluicegate.lake import tables as lake_tables
+from sluicegate.lake.commits.commit_info import SilverFacts
 from sluicegate.schema.columns import DELETES, FLOW, IDENTITY, RECORD, RECORD_STRUCT, ROW, SEQUENCE
 from sluicegate.silver import many_rows, provenance, several_flows
 from sluicegate.silver.columns import absent_columns, changed_columns, column_checks, reserved_names
@@ -101,7 +101,7 @@ class RowEvaluator(SilverBatch):
         if self.table.several:
             facts["definitions"] = self._definitions
         if self.batch.flow.stored is not None:
-            facts[STORED] = self.batch.flow.stored.facts()
+            facts[SilverFacts.stored.key] = self.batch.flow.stored.facts()
         return facts
 
     def rows(self, records: DataFrame | Mapping[str, DataFrame]) -> DataFrame:

@@ -27,6 +27,7 @@ from sluicegate.frames.record_ids import Identities, materialize
 from sluicegate.frames.rules import failing_rules
 from sluicegate.frames.rules.table_rules import WouldBe
 from sluicegate.lake import former_versions, layout, tables
+from sluicegate.lake.commits.commit_info import CommitStep
 from sluicegate.silver import new_table, reprocess, table_rules
 from sluicegate.silver.columns import changed_columns
 from sluicegate.silver.columns.changed_columns import ColumnsChanged
@@ -247,7 +248,7 @@ class _NewRecords:
         if not self.batch.whole and self.batch.opened[uri].version != version:
             raise overtaken(name_of(uri), uri)
         # A replacement must happen although this offset may have been committed before a kill, with other rows.
-        with self.batch.commit(fenced=not replaces, op=self.op, step="enter"):
+        with self.batch.commit(fenced=not replaces, op=self.op, step=CommitStep.ENTER):
             if replaces:
                 frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(uri)
             elif table is None:

@@ -24,6 +24,7 @@ from sluicegate.frames.record_ids import materialize
 from sluicegate.frames.rules import rejected
 from sluicegate.frames.rules.table_rules import WouldBe
 from sluicegate.lake import layout, tables
+from sluicegate.lake.commits.commit_info import CommitStep
 from sluicegate.schema.columns import FLOW
 from sluicegate.silver import many_rows, several_flows, table_rules
 from sluicegate.silver.bound_records import BoundRecords, touched_by
@@ -251,7 +252,7 @@ class _Reprocessing:
             order = (changes.set_aside, changes.quarantine)
         for change in order:
             if change.comes:
-                with self.batch.commit(fenced=False, op=self.op, step="enter"):
+                with self.batch.commit(fenced=False, op=self.op, step=CommitStep.ENTER):
                     self._merge(change, ("insert", "update"))
 
     def _commit_table(self, changes: SilverChanges, facts: dict[str, Any]) -> None:
@@ -273,7 +274,7 @@ class _Reprocessing:
         """Delete rows that leave the side tables, the set-aside's last: see ``_enter_side_tables``."""
         for change in changes.of_side_tables:
             if change.leaves:
-                with self.batch.commit(fenced=False, op=self.op, step="leave"):
+                with self.batch.commit(fenced=False, op=self.op, step=CommitStep.LEAVE):
                     self._merge(change, ("delete",))
 
     def _would_be(self, change: TableChange) -> WouldBe:

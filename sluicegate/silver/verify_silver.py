@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sluicegate.console import silent, time_left
 from sluicegate.errors import SluicegateError
@@ -26,7 +26,8 @@ from sluicegate.flow.verification.proofs import Proofs
 from sluicegate.flow.verification.sample import EVERYTHING, Sample
 from sluicegate.frames.difference.equal_rows import excuse
 from sluicegate.frames.difference.merge import OP, difference
-from sluicegate.lake import layout, offsets, tables
+from sluicegate.lake import layout, log, offsets, tables
+from sluicegate.lake.commits.commit_info import CommitInfo
 from sluicegate.lake.table import Tables
 from sluicegate.silver import many_rows, sampled_records
 from sluicegate.silver.evaluate import RowEvaluator
@@ -115,15 +116,13 @@ class _Proof:
         if target is None:
             return
         history, waiting = offsets.restore_history(target), progress(self.flow, self.opened)
-        facts = {}
-        if history.ours:
-            facts = history.ours.ours or {}
-        if not facts or _is_unfinished(waiting):
+        info = log.info_of(history.ours)
+        if not info or _is_unfinished(waiting):
             yield self._found(
                 FindingKind.UNPROVED, f"it is not final: {waiting.why or 'a run was stopped while writing it'}"
             )
             return
-        every = self._evaluator(self._batch(waiting, facts))
+        every = self._evaluator(self._batch(waiting, info))
         since = RecordsSince(self.proofs, every, self.at, self._side_tables)
         records = 0
         if not since.nothing:
@@ -196,9 +195,9 @@ class _Proof:
 
     # --- what it should be -------------------------------------------------------------------------------------------
 
-    def _batch(self, now: Progress, made: Mapping[str, Any]) -> Batch:
+    def _batch(self, now: Progress, info: CommitInfo) -> Batch:
         """Return a batch of all records of the processed versions."""
-        stamps = {**now.stamps, **{name: str(stamp) for name, stamp in made.get("inputs", {}).items()}}
+        stamps = {**now.stamps, **info.inputs}
         versions = {name: int(stamp.rpartition("@")[2]) for name, stamp in stamps.items()}
         taken_in = {name: replace(one, until=one.since) for name, one in now.streams.items() if one.since >= 0}
         if now.streams:

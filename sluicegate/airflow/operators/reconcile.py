@@ -120,7 +120,7 @@ class Account(BaseOperator):
             return []
 
         def own(_table: str, commit: Commit) -> bool:
-            return (commit.ours or {}).get("run_id") == run.run_id
+            return bool(commit.info.run_id == run.run_id)
 
         late = [f"  {wait.table}: {escaped(wait.what)}" for wait in backlog.overdue(waiting, run.start_date, own)]
         unread = backlog.unread(pipeline, self.settings, run.start_date)
@@ -143,9 +143,7 @@ def _tables(pipeline: Pipeline, settings: Settings, run_id: str, waiting: list[W
         for name in pipeline.names(layer):
             table = lake_tables.delta_table(lake.table(layer, name))
             last = log.last_commit_of_ours(table)
-            info = {}
-            if last is not None and last.ours and last.ours.get("run_id") == run_id:
-                info = last.ours
+            info = log.info_of(last)
             side_tables = {}
             if layer == "silver":
                 side_tables = {"quarantined": lake.quarantine(name), "set aside": lake.set_aside(name)}
@@ -159,7 +157,7 @@ def _tables(pipeline: Pipeline, settings: Settings, run_id: str, waiting: list[W
                 counts |= _files(pipeline, lake, name)
             facts = {"layer": layer, "table": name, "rows": lake_tables.rows(table), **counts}
             facts |= {"waits": waits[name]} if name in waits else {}
-            facts_of_tables.append({**facts, "expectations": info.get("expectations") or {}})
+            facts_of_tables.append({**facts, "expectations": info.expectations if info.run_id == run_id else {}})
     return facts_of_tables
 
 

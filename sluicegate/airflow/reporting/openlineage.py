@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from sluicegate.lake.commits.commit_info import CommitInfo
+
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
     from openlineage.client.event_v2 import InputDataset, OutputDataset
@@ -63,32 +65,32 @@ def of_try(
         commits = list(_commits(flow.target, run_id, attempt))
         if not commits:
             continue
-        last = commits[0].ours or {}
+        last = commits[0].info
         inputs |= _sources(pipeline, name, flow, last)
         for table, uri in flow.inputs.items():
-            inputs.setdefault(uri, _input(uri, last["inputs"][table].rpartition("@")[2], {}))
+            inputs.setdefault(uri, _input(uri, last.inputs[table].rpartition("@")[2], {}))
         rows = sum(map(_written, commits))
         outputs.append(_output(flow.target, commits[0].version, rows, columns.of(name)))
-        quarantined = sum((commit.ours or {}).get("quarantined") or 0 for commit in commits)
+        quarantined = sum(commit.info.silver.quarantined or 0 for commit in commits)
         if quarantined:
             outputs.append(_output(lake.quarantine(name), None, quarantined, columns.of(f"{name}{QUARANTINE}")))
     return OperatorLineage(inputs=list(inputs.values()), outputs=outputs)
 
 
-def _sources(pipeline: Pipeline, name: str, flow: Flow, last: Mapping[str, Any]) -> dict[str, InputDataset]:
+def _sources(pipeline: Pipeline, name: str, flow: Flow, last: CommitInfo) -> dict[str, InputDataset]:
     """What a table follows, as of a commit: a landing folder, or tables with their versions."""
-    expectations = last.get("expectations") or {}
+    expectations = last.expectations
     if flow.layer == "bronze" and pipeline.bronze[name].format != "delta":
         path = pipeline.bronze[name].path
         return {path: _input(path, None, expectations)}
     return {uri: _input(uri, version, expectations) for uri, version in _followed(flow, last).items()}
 
 
-def _followed(flow: Flow, last: Mapping[str, Any]) -> dict[str, Any]:
+def _followed(flow: Flow, last: CommitInfo) -> dict[str, Any]:
     """Tables that a flow follows, each with the version that a commit has taken in."""
-    streams = last.get("streams") or {}
+    streams = last.streams or {}
     if not flow.streams:
-        return {flow.source: last["until"]}
+        return {flow.source: last.until}
     return {uri: streams[name]["until"] for name, uri in flow.streams.items() if name in streams}
 
 
@@ -107,12 +109,14 @@ def _commits(uri: str, run_id: str, attempt: int) -> Iterator[Commit]:
     yield from of_run
 
 
-def _of(info: Mapping[str, Any], run_id: str, attempt: int) -> bool:
-    return bool(info.get("run_id") == run_id and info.get("try") == attempt)
+def _of(info: CommitInfo, run_id: str, attempt: int) -> bool:
+    return info.run_id == run_id and info.attempt == attempt
 
 
 def _written(commit: Commit) -> int:
-    return int((commit.ours or {}).get("written", commit.rows_written) or 0)
+    if commit.info.written is None:
+        return commit.rows_written or 0
+    return commit.info.written
 
 
 def _input(uri: str, version: Any, expectations: Mapping[str, Mapping[str, int]]) -> InputDataset:

@@ -21,15 +21,12 @@ from sqlglot import exp
 from sluicegate.definition.tables.silver_flow import SilverFlow
 from sluicegate.errors import SchemaMismatch, Where
 from sluicegate.flow.definitions import foreseen_types
-from sluicegate.lake.offsets import STREAMS
+from sluicegate.lake.commits.commit_info import CommitInfo
 
 if TYPE_CHECKING:
     from sluicegate.definition import SilverTable
     from sluicegate.lake.log import Commit
     from sluicegate.spark_sql.query import Query
-
-STORED = "stored"
-"""Name of what a commit records about its rows, see ``StoredRows.facts``."""
 
 NextRun = Literal["goes on", "full refresh", "reprocesses"]
 """What the next run does. ``goes on``: rows that are there stay as they are, the run says so, and ``replay
@@ -136,44 +133,44 @@ class StoredRows:
             last: the newest commit of ours in the table's log.
             columns: types of the table's columns, as in ``foreseen_types.stored``.
         """
-        facts, today = last.ours or {}, self.facts()
-        if self._table_edited(facts) and (types := foreseen_types.change(self.table, columns)):
+        info, today = last.info, self.facts()
+        if self._table_edited(info) and (types := foreseen_types.change(self.table, columns)):
             return types
-        stored = facts.get(STORED)
+        stored = info.silver.stored
         if stored is None:
-            return self._unrecorded(facts)
+            return self._unrecorded(info)
         return (
             _of_keys(stored.get("keys", []), today["keys"])
             or _of_sequence(stored.get("sequence_by"), today["sequence_by"])
             or _of_versions(stored, today)
-            or self._of_branches(facts)
-            or self._of_expressions(stored.get("expressions", {}), facts)
+            or self._of_branches(info)
+            or self._of_expressions(stored.get("expressions", {}), info)
         )
 
-    def _unrecorded(self, facts: Mapping[str, Any]) -> str:
+    def _unrecorded(self, info: CommitInfo) -> str:
         """Return the reason if the last commit, of an older Sluicegate, lacks these facts and all may differ."""
-        if not self.facts()["keys"] or not self._table_edited(facts):
+        if not self.facts()["keys"] or not self._table_edited(info):
             return ""
         return "its definition changed, and its last commit does not record the keys of its rows"
 
-    def _table_edited(self, facts: Mapping[str, Any]) -> bool:
+    def _table_edited(self, info: CommitInfo) -> bool:
         """Return whether the definition differs from that of a commit."""
-        return bool(facts.get("definition", self.table.fingerprint) != self.table.fingerprint)
+        return info.definition not in (None, self.table.fingerprint)
 
-    def _flow_edited(self, flow: str, facts: Mapping[str, Any]) -> bool:
+    def _flow_edited(self, flow: str, info: CommitInfo) -> bool:
         """Return whether the definition of a flow differs from that of a commit; the table's own without flows."""
         if not flow:
-            return self._table_edited(facts)
+            return self._table_edited(info)
         today = self.table.several[flow].fingerprint
-        return bool((facts.get("definitions") or {}).get(flow, today) != today)
+        return info.silver.definitions.get(flow, today) != today
 
-    def _of_branches(self, facts: Mapping[str, Any]) -> str:
+    def _of_branches(self, info: CommitInfo) -> str:
         """Return the reason if branches of a UNION ALL now have names, and so rows, of former others."""
         if self.table.flows:
             return ""
-        recorded: Mapping[str, Mapping[str, Any]] = facts.get(STREAMS) or {}
+        recorded = info.streams or {}
         for flow, branch in self.table.several.items():
-            if flow not in recorded or not self._flow_edited(flow, facts):
+            if flow not in recorded or not self._flow_edited(flow, info):
                 continue
             source = recorded[flow]["source_id"]
             before = {name for name, offset in recorded.items() if offset["source_id"] == source}
@@ -182,13 +179,13 @@ class StoredRows:
                 return f"branches of its UNION ALL were added or removed before others over {branch.stream}"
         return ""
 
-    def _of_expressions(self, before: Mapping[str, Mapping[str, str]], facts: Mapping[str, Any]) -> str:
+    def _of_expressions(self, before: Mapping[str, Mapping[str, str]], info: CommitInfo) -> str:
         """Return the reason if the expression of a key or of the sequence changed.
 
         Expressions are compared for edited definitions only: another version of Sluicegate may write them differently.
         """
         for flow in self.table.makers:
-            if flow not in before or not self._flow_edited(flow, facts):
+            if flow not in before or not self._flow_edited(flow, info):
                 continue
             for column, text in self._expressions(flow).items():
                 if before[flow].get(column, text) != text:

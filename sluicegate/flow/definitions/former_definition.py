@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from sluicegate.lake.commits.commit_info import CommitInfo
+
 if TYPE_CHECKING:
     from sluicegate.definition import SilverTable
     from sluicegate.flow.model import Flow
@@ -30,10 +32,10 @@ def in_silver(table: SilverTable, last: Commit | None, flows: Iterable[str]) -> 
         last: our newest commit to it; None if there is none.
         flows: names of its flows whose sources exist.
     """
-    facts = (last.ours if last is not None else None) or {}
-    if facts.get("mixed") or facts.get("definition", table.fingerprint) != table.fingerprint:
+    info = last.info if last is not None else CommitInfo()
+    if info.silver.mixed or info.definition not in (None, table.fingerprint):
         return True
-    former = facts.get("definitions") or {}
+    former = info.silver.definitions
     return any(former.get(name, today) != today for name, today in flow_definitions(table, flows).items())
 
 
@@ -41,4 +43,4 @@ def needs_full_refresh(flow: Flow, last: Commit | None) -> bool:
     """Return whether a former definition filled a table, so that the next run refreshes it in full (gold, copies)."""
     if not flow.fingerprint or last is None or last.ours is None:
         return False
-    return bool(last.ours.get("fingerprint") != flow.fingerprint)
+    return last.ours.fingerprint != flow.fingerprint

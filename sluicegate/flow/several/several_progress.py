@@ -15,7 +15,6 @@ from sluicegate.flow.model import Flow, StreamProgress, name_of
 from sluicegate.flow.policies import CopyPolicy
 from sluicegate.flow.source_changes import SourceChanges
 from sluicegate.lake import log, tables
-from sluicegate.lake.offsets import STREAMS
 from sluicegate.lake.table import Table, Tables
 
 if TYPE_CHECKING:
@@ -39,9 +38,7 @@ def newest_batch(places: Iterable[Table], app_id: str) -> int:
 
 def recorded(last: log.Commit | None) -> Mapping[str, Mapping[str, Any]] | None:
     """Return the recorded offsets of flows by name; None if the table had one flow then."""
-    streams = None
-    if last is not None:
-        streams = (last.ours or {}).get(STREAMS)
+    streams = log.info_of(last).streams
     if isinstance(streams, dict):
         return streams
     return None
@@ -96,9 +93,8 @@ def progress_of(flow: Flow, opened: Tables, last: log.Commit | None) -> dict[str
     """
     offsets, sources = recorded(last) or {}, {name: opened[uri].delta for name, uri in flow.streams.items()}
     streams = {name: _progress(flow, name, source, offsets.get(name)) for name, source in sources.items() if source}
-    facts_of_last = (last.ours if last is not None else None) or {}
     for name, stream in streams.items():
-        uri, identity = flow.streams[name], histories.identity_of_source(facts_of_last, name)
+        uri, identity = flow.streams[name], histories.identity_of_source(log.info_of(last), name)
         if stream.since >= 0 and histories.is_other(opened[uri], stream.since, identity):
             raise histories.refused(flow, uri, stream.since)
     return streams

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from sluicegate import _faults
 from sluicegate.errors import ExpectationFailed, TableRuleFailed, Where
 from sluicegate.lake import layout, log, tables
+from sluicegate.lake.commits.commit_info import CommitStep
 from sluicegate.spark import table_reader
 from sluicegate.spark_sql.identifiers import quoted
 
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sluicegate.flow.batch import Batch
-
-# What a commit of it says of itself.
-REJECT, CLEAR = "reject", "clear"
 
 # Column with the names of all rules that a row broke, until it is written: no landed field has such a name.
 BROKEN = "_sluicegate_broken"
@@ -89,22 +87,21 @@ def clear(batch: Batch) -> None:
     uri = layout.rejected(batch.flow.target)
     table = tables.delta_table(uri)
     if table is not None and (tables.rows(table) or _is_refused(table)):
-        _replace(batch, table_reader.read(batch.session, uri, opened=table).limit(0), step=CLEAR)
+        _replace(batch, table_reader.read(batch.session, uri, opened=table).limit(0), step=CommitStep.CLEAR)
         _faults.point("rules.after_clearing")
 
 
 def _is_refused(table: DeltaTable) -> bool:
     """Return whether the last commit is a refusal; one that blames no row leaves the table empty, too."""
     last = log.last_commit_of_ours(table)
-    return last is not None and (last.ours or {}).get("step") == REJECT
+    return log.info_of(last).step == CommitStep.REJECT
 
 
 def _write(batch: Batch, rows: DataFrame, facts: Mapping[str, Any]) -> None:
     added = {"_failed_expectations": F.col(BROKEN), "_rejected_at": F.current_timestamp()}
     columns = [quoted(column) for column in rows.columns if column not in (BROKEN, *added)]
-    _replace(
-        batch, rows.select(*columns, *[column.alias(name) for name, column in added.items()]), step=REJECT, **facts
-    )
+    rejected_rows = rows.select(*columns, *[column.alias(name) for name, column in added.items()])
+    _replace(batch, rejected_rows, step=CommitStep.REJECT, **facts)
     _faults.point("rules.after_rejection")
 
 

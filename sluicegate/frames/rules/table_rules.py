@@ -21,6 +21,7 @@ from sluicegate.errors import QueryError, Where
 from sluicegate.frames import column_types
 from sluicegate.frames.rules.rejected import BROKEN, Refusal
 from sluicegate.lake import log, tables
+from sluicegate.lake.commits.commit_info import CommitInfo
 from sluicegate.lake.table import Table
 from sluicegate.spark import connect, table_reader
 from sluicegate.spark.session import configured
@@ -43,18 +44,18 @@ NAMES = {"spark.sql.caseSensitive": "false"}
 _COUNT = "_sluicegate_count"
 
 # Facts of a commit whose rows were held to rules.
-_HELD = {"expectations", "table_rules"}
+_HELD = {CommitInfo.expectations.key, CommitInfo.table_rules.key}
 
 # Commits that change no row, though they are not a batch's: of maintenance, and of comments and properties.
 _UNMOVED = {"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "CHANGE COLUMN",
             "CHANGE COLUMNS"}  # fmt: skip
 
 
-def last_held(uri: str, fingerprint: str) -> Mapping[str, Any] | None:
-    """Return the facts of the last commit, if all rows were checked against these rules by then; else None."""
+def last_held(uri: str, fingerprint: str) -> CommitInfo | None:
+    """Return what the last commit says of itself, if all rows were checked against these rules by then; else None."""
     table = Table(uri)
     last = table.last_commit_of_ours
-    if table.delta is None or last is None or last.ours is None or last.ours.get("rules", "") != fingerprint:
+    if table.delta is None or last is None or last.ours is None or last.ours.rules != fingerprint:
         return None
     if not _HELD & last.ours.keys():  # of bronze, a commit of an offset alone, which nothing was held to
         return None
@@ -116,7 +117,7 @@ class TableCheck:
     rules: Mapping[str, TableRule]
 
     @cached_property
-    def _held(self) -> Mapping[str, Any] | None:
+    def _held(self) -> CommitInfo | None:
         return last_held(self.batch.flow.target, self.batch.flow.rules)
 
     @cached_property
@@ -224,11 +225,11 @@ class TableCheck:
             return would_be.comes
         return would_be.rows()
 
-    def _is_as_read(self, table: str, facts: Mapping[str, Any]) -> bool:
+    def _is_as_read(self, table: str, info: CommitInfo) -> bool:
         """Return whether a table that a rule reads is at the commit of the last check."""
-        if facts.get("rules_read", {}).get(table) != self._stamps[table]:
+        if info.rules_read.get(table) != self._stamps[table]:
             return False
-        return facts.get("rules_commits", {}).get(table) in (None, self._commits[table])
+        return info.rules_commits.get(table) in (None, self._commits[table])
 
     def _having(self, rows: DataFrame, names: Sequence[str]) -> DataFrame:
         """Add missing columns to rows as NULL if they may still appear; else raise.

@@ -17,17 +17,19 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sluicegate.lake import log
+from sluicegate.lake.commits.commit_info import BronzeFacts, CommitInfo, Fact
 from sluicegate.storage import filesystems
-
-COMMITS = "commits"
-"""Identities of the commits that a batch has read, among the facts of its own commits."""
 
 # First bytes of an entry that identify it: that of a large write has megabytes of files.
 HEAD = 16 * 1024
 
 # Facts of a commit of ours that say what its rows were made from.
-MADE_FROM = ("layer", "table", "mode", "until", "chunk", "inputs", "source", "source_id", "streams", COMMITS,
-             "definition", "fingerprint", "key", "rules", "interval", "replayed", "failed", "manifest")  # fmt: skip
+MADE_FROM: tuple[Fact[Any], ...] = (
+    CommitInfo.layer, CommitInfo.table, CommitInfo.mode, CommitInfo.until, BronzeFacts.chunk, CommitInfo.inputs,
+    BronzeFacts.source, CommitInfo.source_id, CommitInfo.streams, CommitInfo.commits, CommitInfo.definition,
+    CommitInfo.fingerprint, CommitInfo.key, CommitInfo.rules, CommitInfo.interval, CommitInfo.replayed,
+    BronzeFacts.failed, BronzeFacts.manifest,
+)  # fmt: skip
 
 
 def identity(uri: str, version: int) -> str | None:
@@ -77,19 +79,18 @@ def _inputs(head: bytes) -> dict[str, Any] | None:
     """Return the inputs of one of our commits; None for other commits, or if it does not record them here."""
     actions = _actions(head)
     info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
-    facts = log.facts_of(info.get("userMetadata"))
+    facts = CommitInfo.from_user_metadata(info.get("userMetadata"))
     if facts is None:
         return None
-    by_kind: Mapping[str, Mapping[str, str | None]] = facts.get(COMMITS) or {}
-    identities = [identity for commits in by_kind.values() for identity in commits.values()]
+    identities = [identity for commits in facts.commits.values() for identity in commits.values()]
     if not identities or None in identities:
         return None
-    inputs = {name: facts[name] for name in MADE_FROM if name in facts}
-    if facts.get("layer") == "bronze":
+    inputs = {fact.key: facts[fact.key] for fact in MADE_FROM if fact.key in facts}
+    if facts.layer == "bronze":
         inputs["rows"] = _rows(action["add"] for action in actions if "add" in action)
     else:
         # A ledger batch is read alone; other batches depend on where they began.
-        inputs["since"] = facts.get("since")
+        inputs[CommitInfo.since.key] = facts.get(CommitInfo.since.key)
     return inputs
 
 

@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable
 from deltalake.transaction import AddAction, RemoveAction
 
-from sluicegate.lake import log, tables
+from sluicegate.lake import tables
+from sluicegate.lake.commits.commit_info import CommitInfo
 
 # Rows of a row group: the unit that a reader can skip.
 ROW_GROUP = 16_384
@@ -54,15 +55,12 @@ def put_together(table: DeltaTable, column: str, texts: tuple[str, ...] = (), fa
     added = _written(rows, column, texts, filesystem)
     milliseconds = time.time_ns() // 1_000_000
     removed = [RemoveAction(file["path"], False, milliseconds, file["size_bytes"]) for file in taken.to_pylist()]
-    user_metadata = None
-    if facts:
-        user_metadata = {"userMetadata": json.dumps({log.METADATA: facts})}
     version = table.version() + 1
     table.create_write_transaction(
         [*removed, added],
         mode="append",
         schema=table.schema(),
-        commit_properties=CommitProperties(max_commit_retries=0, custom_metadata=user_metadata),
+        commit_properties=CommitProperties(max_commit_retries=0, custom_metadata=CommitInfo(facts).properties()),
     )
     table.load_as_version(version)
     if len(removed) > 10 * tables.MANY_FILES:

@@ -27,9 +27,6 @@ FORMATS: list[reader_options.Format] = [
     form for form in get_args(reader_options.Format) if form not in ("delta", "kafka")
 ]
 
-KEY = "copy"
-"""Key of the options in our commit metadata of the ledger."""
-
 
 @dataclass(frozen=True)
 class CopyOptions:
@@ -201,5 +198,5 @@ def of_chunks(ledger: DeltaTable | None, chunks: Iterable[int]) -> dict[int, Cop
     if ledger is None or not batches:
         return {}
     behind = ledger.version() - min(batches) + 1
-    facts_of_commits = {commit.version: (commit.ours or {}).get(KEY) for commit in log.commits(ledger, behind)}
+    facts_of_commits = {commit.version: commit.info.ledger.copy for commit in log.commits(ledger, behind)}
     return {chunk: CopyOptions.of(facts) for chunk in batches if (facts := facts_of_commits.get(chunk))}

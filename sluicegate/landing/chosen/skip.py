@@ -18,6 +18,7 @@ from sluicegate.console import files, human_bytes
 from sluicegate.definition.pipeline.model import bronze_table
 from sluicegate.errors import LandingMissing, UserError, Where
 from sluicegate.lake import layout, tables
+from sluicegate.lake.commits.commit_info import LedgerFacts
 from sluicegate.lake.exclusion import lock, renamed, target_ownership
 from sluicegate.landing import discovery, folders, ledger_index, on_record
 from sluicegate.landing import ledger as landing_ledger
@@ -180,7 +181,7 @@ def enter(pipeline: Pipeline, request: Skip) -> SkipPreview:
 def _commit(lake: layout.Lake, entered: SkipPreview) -> None:
     uri = lake.ledger(entered.request.table)
     entries = landing_ledger.in_order(landing_ledger.to(LedgerAction.SKIP, entered.files))
-    facts = {folders.KEY: list(entered.places), on_record.LIST: {"list": entered.request.name}}
+    facts = {LedgerFacts.folders.key: list(entered.places), LedgerFacts.skip_list.key: {"list": entered.request.name}}
     ledger = tables.delta_table(uri)
     if ledger is None:
         landing_ledger.create(uri, landing_ledger.stamped(entries, 0), facts)
@@ -192,7 +193,7 @@ def reasons(ledger: DeltaTable, chunks: Iterable[int]) -> dict[int, str]:
     """Why the files of some ledger batches are skipped, as far as they were listed."""
     texts = {}
     for chunk in chunks:
-        of_list = on_record.batch_facts(ledger, chunk).get(on_record.LIST)
+        of_list = on_record.batch_info(ledger, chunk).ledger.skip_list
         if of_list:
             texts[chunk] = f"listed in {of_list['list']} as read by another pipeline"
     return texts

@@ -7,7 +7,6 @@ was removed is seen from where it is.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -20,6 +19,7 @@ from deltalake.exceptions import CommitFailedError
 from sluicegate import _faults
 from sluicegate.lake import layout, tables
 from sluicegate.lake import log as lake_log
+from sluicegate.lake.commits.commit_info import CommitInfo, LedgerFacts
 from sluicegate.lake.table import Tables
 from sluicegate.landing.file_states import RENEWING, LedgerAction
 from sluicegate.storage import filesystems
@@ -38,9 +38,6 @@ ARCHIVE_KEYS = pa.schema([ARCHIVE.field(key) for key in KEYS])
 
 # `mode` of a file that is gone though we neither moved nor deleted it.
 GONE = "GONE"
-
-# Key of announced removals in our commit metadata.
-REMOVALS = "removals"
 
 EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -186,10 +183,10 @@ def announce(lake: layout.Lake, name: str, removals: list[dict[str, Any]]) -> No
         tables.write(lake.archive(name), ARCHIVE.empty_table(), mode="append")
         log = tables.table_at(lake.archive(name))
     rows = [{**row, "modification_time": _microseconds(row["modification_time"])} for row in removals]
-    facts = {"userMetadata": json.dumps({lake_log.METADATA: {REMOVALS: rows}})}
+    properties = CommitInfo.of({LedgerFacts.removals: rows}).properties()
     number = (tables.txn_version(log, _announced_id(ledger)) or 0) + 1
     mine = Transaction(_announced_id(ledger), number)
-    _commit(log, CommitProperties(custom_metadata=facts, app_transactions=[mine]))
+    _commit(log, CommitProperties(custom_metadata=properties, app_transactions=[mine]))
 
 
 def _commit(log: DeltaTable, properties: CommitProperties) -> None:
@@ -207,7 +204,7 @@ def announced(log: DeltaTable | None, ledger: DeltaTable) -> list[dict[str, Any]
     if log is None or number is None or number == tables.txn_version(log, _recorded_id(ledger)):
         return []
     for commit in lake_log.commits(log):
-        rows = (commit.ours or {}).get(REMOVALS)
+        rows = commit.info.ledger.removals
         if rows:
             when = datetime.fromtimestamp(commit.timestamp / 1000, UTC)
             facts = {"archived": when, "ledger_id": tables.table_id(ledger)}

@@ -18,7 +18,8 @@ from sluicegate.flow.model import Flow, Progress
 from sluicegate.flow.policies import ForeignTablePolicy, LedgerPolicy, Policy, QueryPolicy, RecordPolicy
 from sluicegate.flow.progress import progress
 from sluicegate.flow.several import several_progress
-from sluicegate.lake import log, offsets, tables
+from sluicegate.lake import log, tables
+from sluicegate.lake.commits.commit_info import CommitInfo
 from sluicegate.lake.table import Tables, TablesOfPoll
 
 pytestmark = pytest.mark.unit
@@ -52,8 +53,8 @@ class Lake:
         assert source is not None
         ours = {"until": now.until, "inputs": dict(now.stamps), "seen": now.seen, "source_id": tables.table_id(source),
                 "source": tables.table_id(source), **facts}  # fmt: skip
-        ours |= {offsets.STREAMS: several_progress.facts(now.streams), "by_flow": True} if now.streams else {}
-        ours |= {histories.COMMITS: histories.facts(self.flow, now, opened)} if identities else {}
+        ours |= {CommitInfo.streams.key: several_progress.facts(now.streams), "by_flow": True} if now.streams else {}
+        ours |= {CommitInfo.commits.key: histories.facts(self.flow, now, opened)} if identities else {}
         done = [Transaction(now.app_id, now.until)] if now.until > now.since else []
         said = {"userMetadata": json.dumps({log.METADATA: ours})}
         properties = CommitProperties(custom_metadata=said, app_transactions=done)
@@ -175,7 +176,7 @@ def test_a_commit_that_was_repeated_is_the_one_that_was_read(tmp_path: Path) -> 
     def read(until: int) -> None:
         source, now = Flow("bronze", "source", ledger, bronze), Progress("incremental", until=until)
         ours = {"layer": "bronze", "until": until, "run_id": uuid.uuid4().hex}
-        said = json.dumps({log.METADATA: {**ours, histories.COMMITS: histories.facts(source, now, Tables())}})
+        said = json.dumps({log.METADATA: {**ours, CommitInfo.commits.key: histories.facts(source, now, Tables())}})
         properties = CommitProperties(custom_metadata={"userMetadata": said})
         write_deltalake(bronze, ROWS, mode="append", commit_properties=properties)
 

@@ -22,6 +22,7 @@ from sluicegate.flow.streaming.delivery import Delivery
 from sluicegate.flow.table_report import TableReport
 from sluicegate.lake import layout, log, offsets, tables
 from sluicegate.lake.commits import metadata_commit
+from sluicegate.lake.commits.commit_info import CommitInfo
 from sluicegate.lake.exclusion import fence
 from sluicegate.lake.table import Tables
 
@@ -47,7 +48,7 @@ class History:
         """Commits what a run that does ``now`` would say, in the target or a table beside it."""
         now = self.now()
         ours = {"until": now.until, "inputs": dict(now.stamps), "fingerprint": self.way.fingerprint, "seen": now.seen,
-                "restores": now.restores, histories.COMMITS: histories.facts(self.way, now, Tables()),
+                "restores": now.restores, CommitInfo.commits.key: histories.facts(self.way, now, Tables()),
                 **facts}  # fmt: skip
         metadata = {"userMetadata": json.dumps({log.METADATA: ours})}
         mark = [Transaction(now.app_id, now.until)] if not uri else []
@@ -91,7 +92,7 @@ def test_a_copy_waits_for_a_column_that_a_flow_may_make_and_for_no_other(tmp_pat
     for flows, kind in (({"late": None}, "blocked"), ({}, "whole")):
         folder = tmp_path / kind
         history = History(folder, policy=CopyPolicy(treated=frozenset({"name"}), makes=flows))
-        facts = {"userMetadata": json.dumps({log.METADATA: {offsets.STREAMS: {"early": {}}}})}
+        facts = {"userMetadata": json.dumps({log.METADATA: {CommitInfo.streams.key: {"early": {}}}})}
         write_deltalake(history.source, ROWS, commit_properties=CommitProperties(custom_metadata=facts))
         assert history.now().kind == kind
 

@@ -18,7 +18,7 @@ from sluicegate.flow.model import Fingerprints, Flow, Progress
 from sluicegate.gold.group_state import GroupState
 from sluicegate.gold.partial_aggregates import LAYOUT, Partials
 from sluicegate.lake import log, tables
-from sluicegate.lake.commits.commit_identity import COMMITS
+from sluicegate.lake.commits.commit_info import CommitInfo
 from sluicegate.lake.table import Tables
 
 pytestmark = pytest.mark.unit
@@ -75,7 +75,7 @@ class World:
             "layout": LAYOUT, "source": "app", "types": {name: kind.simpleString() for name, kind in TYPES.items()},
             "fingerprint": "d", "until": progress.until, "inputs": progress.stamps, "restores": [],
             "seen": -1 if not DeltaTable.is_deltatable(self.state) else version(self.state),
-            COMMITS: histories.facts(self.flow, progress, Tables()), **facts,
+            CommitInfo.commits.key: histories.facts(self.flow, progress, Tables()), **facts,
         }  # fmt: skip
         metadata = {"userMetadata": json.dumps({log.METADATA: info})}
         properties = CommitProperties(custom_metadata=metadata)

@@ -11,6 +11,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from sluicegate.lake import log, offsets, tables
+from sluicegate.lake.commits.commit_info import CommitInfo
 from sluicegate.landing import file_status, status_log
 from tests.unit.landing.test_file_status import NAME, Place
 
@@ -92,7 +93,9 @@ def test_parts_end_where_they_have_files_enough(
     monkeypatch: pytest.MonkeyPatch, most: int, parts: list[list[int]]
 ) -> None:
     monkeypatch.setattr(file_status, "AT_ONCE", most)
-    commits = {chunk: log.Commit(chunk, 0, "WRITE", {"files": 2}, None, False, False) for chunk in (5, 4, 3, 2, 1)}
+    commits = {
+        chunk: log.Commit(chunk, 0, "WRITE", CommitInfo({"files": 2}), None, False, False) for chunk in (5, 4, 3, 2, 1)
+    }
     if most == 3:
         commits[1] = log.Commit(1, 0, "WRITE", None, None, False, False)  # of an older version, which told none
         parts = [[1, 2, 3], [4, 5]]

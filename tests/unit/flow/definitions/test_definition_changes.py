@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from sluicegate.flow.definitions import former_definition
-from sluicegate.flow.definitions.definition_changes import CHANGES, STORED, StoredRows
+from sluicegate.flow.definitions.definition_changes import CHANGES, StoredRows
+from sluicegate.lake.commits.commit_info import CommitInfo, SilverFacts
 from sluicegate.lake.log import Commit
 from tests.conftest import ROOT, Workspace
 
@@ -36,8 +37,8 @@ def stored(folder: Path, text: str) -> StoredRows:
 
 def commit(of: StoredRows, **others: Any) -> Commit:
     flows = {"definitions": {name: one.fingerprint for name, one in of.table.several.items()}}
-    ours = {"definition": of.table.fingerprint, STORED: of.facts(), **flows, **others}
-    return Commit(1, 0, "WRITE", ours, None, overwrites=False, partly=False)
+    ours = {"definition": of.table.fingerprint, SilverFacts.stored.key: of.facts(), **flows, **others}
+    return Commit(1, 0, "WRITE", CommitInfo(ours), None, overwrites=False, partly=False)
 
 
 KEYED, SEQUENCED = f"{QUERY}    keys: [id]\n", f"{QUERY}    keys: [id]\n    sequence_by: at\n"
@@ -102,7 +103,7 @@ def test_types_are_looked_at_after_an_edit_only(tmp_path: Path) -> None:
 def test_expressions_are_looked_at_after_an_edit_only(tmp_path: Path) -> None:
     """Another version of the program may write the text of the same expression in another way."""
     table = stored(tmp_path, BY_D)
-    in_other_words = {STORED: table.facts() | {"expressions": {"": {"d": "ucase(r.d)"}}}}
+    in_other_words = {SilverFacts.stored.key: table.facts() | {"expressions": {"": {"d": "ucase(r.d)"}}}}
     assert table.change(commit(table, **in_other_words), {}) == ""
     edited = table.change(commit(table, **in_other_words, definition="another"), {})
     assert "d, by which its rows are compared" in edited
@@ -124,7 +125,7 @@ def test_commits_of_the_version_before_do_not_tell_the_keys(tmp_path: Path) -> N
     """An edited table with keys is rebuilt once; one that was not edited, or has no keys, goes on."""
     was, now = stored(tmp_path / "was", KEYED), stored(tmp_path / "now", SEQUENCED)
     bare = stored(tmp_path / "bare", QUERY)
-    unrecorded = {STORED: None}
+    unrecorded = {SilverFacts.stored.key: None}
     assert was.change(commit(was, **unrecorded), {}) == ""
     assert "does not record the keys" in now.change(commit(was, **unrecorded), {})
     assert bare.change(commit(was, **unrecorded), {}) == ""

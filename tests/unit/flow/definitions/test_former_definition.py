@@ -8,6 +8,7 @@ import pytest
 
 from sluicegate.flow.definitions.former_definition import needs_full_refresh
 from sluicegate.flow.model import Fingerprints, Flow
+from sluicegate.lake.commits.commit_info import CommitInfo
 from sluicegate.lake.log import Commit
 
 pytestmark = pytest.mark.unit
@@ -26,6 +27,7 @@ pytestmark = pytest.mark.unit
 )
 def test_another_fingerprint_calls_for_a_full_refresh(today: str, facts: dict[str, Any] | None, needed: bool) -> None:
     flow = Flow("gold", "t", "source", "target", fingerprints=Fingerprints(today))
-    last = Commit(1, 0, "WRITE", facts, None, overwrites=False, partly=False)
+    info = CommitInfo(facts) if facts is not None else None
+    last = Commit(1, 0, "WRITE", info, None, overwrites=False, partly=False)
     assert needs_full_refresh(flow, last) is needed
     assert not needs_full_refresh(flow, None)

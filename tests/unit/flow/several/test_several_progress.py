@@ -20,6 +20,7 @@ from sluicegate.flow.progress import progress
 from sluicegate.flow.several import several_progress
 from sluicegate.lake import log, offsets
 from sluicegate.lake.commits import metadata_commit
+from sluicegate.lake.commits.commit_info import CommitInfo
 from sluicegate.lake.exclusion import fence
 from sluicegate.lake.table import Tables
 
@@ -52,9 +53,9 @@ class History:
     def run(self) -> Progress:
         now = self.now()
         ours = {"until": now.until, "inputs": dict(now.stamps), "seen": now.seen, "restores": now.restores,
-                histories.COMMITS: histories.facts(self.flow, now, Tables()), "by_flow": True,
+                CommitInfo.commits.key: histories.facts(self.flow, now, Tables()), "by_flow": True,
                 **({"numbered": True} if now.of_many else {}),
-                offsets.STREAMS: several_progress.facts(now.streams)}  # fmt: skip
+                CommitInfo.streams.key: several_progress.facts(now.streams)}  # fmt: skip
         done = [Transaction(now.app_id, now.until)] if now.until > now.since else []
         said = {"userMetadata": json.dumps({log.METADATA: ours})}
         properties = CommitProperties(custom_metadata=said, app_transactions=done)
