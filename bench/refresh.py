@@ -21,7 +21,7 @@ from sluicegate.lake import layout
 from sluicegate.lake import tables as lake_tables
 from sluicegate.settings import Settings
 from sluicegate.spark import session
-from sluicegate.spark_sql.refresh.strategy import StrategyKind
+from sluicegate.spark_sql.refresh.strategy_kind import StrategyKind
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,9 +32,9 @@ DERIVED = QUERY.replace("FROM t", "FROM (SELECT * FROM t)")
 ROWS = "SELECT g, v * 2 AS w, x FROM t"
 # Tables by name: the query, its refresh strategy, the technique that each batch is made by.
 TABLES: Mapping[str, tuple[str, StrategyKind, Technique]] = {
-    **{technique: (QUERY, "partial", technique) for technique in RATES},
-    **{f"{technique}_derived": (DERIVED, "keys", technique) for technique in RATES_OF_KEYS},
-    **{f"{technique}_rows": (ROWS, "keys", technique) for technique in RATES_OF_KEYS},
+    **{technique: (QUERY, StrategyKind.INCREMENTAL, technique) for technique in RATES},
+    **{f"{technique}_derived": (DERIVED, StrategyKind.AFFECTED_KEYS, technique) for technique in RATES_OF_KEYS},
+    **{f"{technique}_rows": (ROWS, StrategyKind.AFFECTED_KEYS, technique) for technique in RATES_OF_KEYS},
 }
 # Rows of silver, their groups, rows of each batch.
 CASES = [(300_000, 100, 1_000), (300_000, 100_000, 1_000), (300_000, 100_000, 100_000), (3_000_000, 1_000, 1_000),

@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bench import measure
 from bench.tpc.world import WHOLE, World
 from sluicegate.lake import log, tables
+from sluicegate.lake.commits.commit_info import CommitInfo
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -166,10 +167,10 @@ def _files(world: World, layer: str, name: str) -> dict[Path, int]:
 
 def _read_commit(world: World, its: Figures) -> None:
     table = tables.table_at(world.at.table("gold", its.table))
-    ours = (one.ours for one in log.commits(table) if one.ours and "strategy" in one.ours)
-    said: dict[str, Any] = next(ours, {})
-    technique = said.get("cost", {}).get("technique", "")
-    its.strategy, its.because = said.get("strategy", ""), said.get("because", "")
+    infos = (commit.info for commit in log.commits(table) if commit.info.gold.strategy is not None)
+    info = next(infos, CommitInfo())
+    technique = info.gold.cost.get("technique", "")
+    its.strategy, its.because = info.gold.strategy or "", info.gold.because
     if technique == "whole" and its.strategy != "whole":  # the strategy permits more, and this batch did not
-        its.because = said.get("why") or its.because
+        its.because = info.why or its.because
     its.techniques.append(technique)
