@@ -7,6 +7,7 @@ needs is imported when it is called: to ask for a plan takes neither DuckDB nor 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sluicegate.api.chosen import copy_into, discard, reload, replay, reset, skip
@@ -265,14 +266,9 @@ def verify(
     lake = Lake(settings.lake, pipeline.name)
     names, evaluated = verify_gold.provable(pipeline, lake), flows.stored_silver(pipeline, lake)
     if not spark:
-        findings += [
-            Finding(FindingKind.UNSEEN, table_name, "its values", reason=FindingReason.WITHOUT_SPARK)
-            for table_name in evaluated
-        ]
-        findings += [
-            Finding(FindingKind.UNPROVED, name, "its query was not re-run", reason=FindingReason.WITHOUT_SPARK)
-            for name in names
-        ]
+        without = partial(Finding, reason=FindingReason.WITHOUT_SPARK)
+        findings += [without(FindingKind.UNSEEN, table_name, "its values") for table_name in evaluated]
+        findings += [without(FindingKind.UNPROVED, name, "its query was not re-run") for name in names]
         return in_order()
     if not (names or evaluated):
         findings += verify_gold.unprovable(pipeline)

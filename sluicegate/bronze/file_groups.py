@@ -4,14 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
     from sluicegate.bronze.parquet.stored import Stored
 
-ReadMode = Literal["native", "lines", "elements", "variant", "undecoded", "records"]
+
+class ReadMode(StrEnum):
+    """How the records of files are read."""
+
+    NATIVE = "native"
+    """By Spark's reader for the format."""
+
+    LINES = "lines"
+    """Each text by itself."""
+
+    ELEMENTS = "elements"
+    """What is whole of damaged arrays, one by one."""
+
+    VARIANT = "variant"
+    """Each record as one VARIANT."""
+
+    UNDECODED = "undecoded"
+    """Each line as a corrupt record, from files of ``text_decoder``."""
+
+    RECORDS = "records"
+    """Each record of a CSV file by itself."""
 
 
 @dataclass(frozen=True)
@@ -21,17 +42,15 @@ class Group:
     Attributes:
         fields: fields of the files, those of JSON with the types of their values.
         paths: the files.
-        mode: ``native``: by Spark's reader for the format; ``lines``: each text by itself; ``elements``: what is whole
-            of damaged arrays, one by one; ``variant``: each record as one VARIANT; ``undecoded``: each line as a
-            corrupt record, from files of ``text_decoder``; ``records``: each record of a CSV file by itself.
-        whole: whether a text of the modes ``lines`` and ``variant`` is a whole file.
+        mode: how they are read.
+        whole: whether a text of the modes ``LINES`` and ``VARIANT`` is a whole file.
         stored: stored form of fields that Spark cannot read, by name.
         unreadable: reason of each unreadable field by name; these are not in ``fields``.
     """
 
     fields: list[StructField]
     paths: list[str]
-    mode: ReadMode = "native"
+    mode: ReadMode = ReadMode.NATIVE
     whole: bool = False
     stored: Mapping[str, Stored] = field(default_factory=dict)
     unreadable: Mapping[str, str] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from sluicegate.bronze.file_groups import Group
+from sluicegate.bronze.file_groups import Group, ReadMode
 from sluicegate.bronze.raw_reader import NO_SUCH_FIELD
 from sluicegate.bronze.reader import Reader
 from sluicegate.bronze.text.json_reader import ABOUT, CORRUPT_AS, JsonFiles, named_back
@@ -142,7 +142,7 @@ class KafkaReader(Reader):
 
         match self._table.format:
             case _ if self._table.singleVariantColumn:
-                yield Group(self._variant, list(paths), "variant")
+                yield Group(self._variant, list(paths), ReadMode.VARIANT)
             case "json":
                 yield Group(self._values.fields(self._read_values(paths)), list(paths))
             case "text":
@@ -155,7 +155,7 @@ class KafkaReader(Reader):
         from pyspark.sql.types import StringType, StructField
 
         texts, names = self._read_values(group.paths), [column.field for column in columns]
-        if group.mode == "variant":
+        if group.mode == ReadMode.VARIANT:
             return self._values.variant_rows(texts, names[0]), names
         if self._table.format == "json":
             read = [StructField(column.field, column.read) for column in columns]

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from sluicegate.bronze import avro_header, landed_paths
-from sluicegate.bronze.file_groups import Group
+from sluicegate.bronze.file_groups import Group, ReadMode
 from sluicegate.bronze.text import decoded_files
 from sluicegate.bronze.text.csv_files import CsvFiles
 from sluicegate.bronze.text.decoded_files import DecodedFiles, demanding
@@ -116,7 +116,7 @@ class RawReader:
         from pyspark.sql.types import StructField
 
         names = [column.field for column in columns]
-        if self._table.format == "csv" and group.mode != "variant":
+        if self._table.format == "csv" and group.mode != ReadMode.VARIANT:
             # A header has been read: Spark takes the fields by their places, and is given names that cannot collide.
             names = [f"c{number}" for number in range(len(columns))]
         kinds = [group.stored.get(column.field, column).read for column in columns]
@@ -127,7 +127,7 @@ class RawReader:
         from pyspark.sql.types import StructType
 
         form = self._table.format
-        if group.mode == "undecoded":
+        if group.mode == ReadMode.UNDECODED:
             return self._undecoded(group)
         if form == "text":
             return self._text_lines(group)
@@ -171,14 +171,14 @@ class RawReader:
     def _parsed_as(self, group: Group, columns: int, schema: StructType) -> DataFrame:
         """Parse records by a schema that ends with the corrupt text, in the group's mode."""
         form = self._table.format
-        if form == "json" and group.mode == "variant":
+        if form == "json" and group.mode == ReadMode.VARIANT:
             return self._json.variants(group, schema.names[0])
-        if group.mode in ("lines", "elements"):
+        if group.mode in (ReadMode.LINES, ReadMode.ELEMENTS):
             return self._json.parsed(group, schema)
-        if group.mode == "records":
+        if group.mode == ReadMode.RECORDS:
             return self._with_bytes(self._csv.parsed(group.paths, columns, schema), group)
         options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS}
-        if group.mode == "variant":
+        if group.mode == ReadMode.VARIANT:
             options["singleVariantColumn"] = schema.names[0]
         return self._with_bytes(self._load(form, group.paths, schema=schema, extra=options), group)
 

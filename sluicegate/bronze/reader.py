@@ -8,7 +8,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.bronze import landed_paths
-from sluicegate.bronze.file_groups import Group, alike
+from sluicegate.bronze.file_groups import Group, ReadMode, alike
 from sluicegate.bronze.file_sizes import too_large
 from sluicegate.bronze.parquet.stored import unread, value_of
 from sluicegate.bronze.raw_reader import EXACT, RawReader
@@ -65,7 +65,7 @@ class Reader(RawReader):
         for group in groups:  # so that all are read as the types that hold the values of each
             self._columns(group)
         if undecoded:
-            groups.append(Group([], list(undecoded), "undecoded"))
+            groups.append(Group([], list(undecoded), ReadMode.UNDECODED))
         parts = [self._read_alike(group) for group in groups]
         if not parts:
             return self.nothing()
@@ -115,7 +115,7 @@ class Reader(RawReader):
                     self._csv.to_split(self._csv.about(paths, header=False))
                 sound = [path for path in paths if path not in self.damaged]
                 if sound:
-                    yield Group(self._variant, sound, "variant", whole=self._multi_line)
+                    yield Group(self._variant, sound, ReadMode.VARIANT, whole=self._multi_line)
             case "json":
                 yield from map(self._with_values, self._json_groups(paths))
             case "xml":
@@ -196,13 +196,13 @@ class Reader(RawReader):
         if self.decoded is not None:
             self.decoded.demand_decoded(self.schema.table, self._table, names)
 
-        def mode_of(path: str) -> str:
+        def mode_of(path: str) -> ReadMode:
             if path in to_split:
-                return "records"
-            return "native"
+                return ReadMode.RECORDS
+            return ReadMode.NATIVE
 
         for (fields, mode), group in alike(readable, lambda path: (names[path], mode_of(path))):
-            yield Group(self._csv_fields(fields, group, whole=mode == "records"), group, mode)
+            yield Group(self._csv_fields(fields, group, whole=mode == ReadMode.RECORDS), group, mode)
 
     def _names_by_place(self, paths: Sequence[str], about: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
         """Return the column names of files without a header; the first file decides their number."""

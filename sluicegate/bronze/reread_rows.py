@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from sluicegate.bronze import landed_paths
 from sluicegate.lake import layout, tables
 from sluicegate.landing import arrivals
-from sluicegate.landing.file_states import LedgerAction
+from sluicegate.landing.file_states import LedgerAction, RemovalMode
 from sluicegate.landing.moves import archive, moved_files
 from sluicegate.schema import typed_values
 from sluicegate.schema.columns import PROVENANCE, RESCUED
@@ -238,9 +238,9 @@ def _locate(away: tuple[Mapping[str, Any], Mapping[str, Any]]) -> Literal["landi
 
 def _lost(row: Mapping[str, Any]) -> str:
     when = row["archived"].strftime("%Y-%m-%d %H:%M")
-    if row["mode"] == "MOVE":
+    if row["mode"] == RemovalMode.MOVE:
         return f"it was moved to {row['place']} on {when}, and is missing there"
-    if row["mode"] == "DELETE":
+    if row["mode"] == RemovalMode.DELETE:
         return f"it was deleted by cleanSource on {when}"
     return f"it was missing on {when}"
 

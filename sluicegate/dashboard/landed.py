@@ -240,20 +240,7 @@ def _discovered(pipeline: Pipeline, name: str) -> pa.Table:
 
     lake = layout.Lake(pipeline.settings.lake, pipeline.name)
     discovered = discovery.discover(name, pipeline.bronze[name], lake)
-    parts = []
-    states = (
-        (FileStatus.CHANGED, discovered.changed),
-        (FileStatus.WAITING, discovered.new),
-        (FileStatus.SETTLING, discovered.settling),
-    )
-    for state, table in states:
-        files = table.select(["path", "size", "modification_time"])
-        parts.append(files.append_column("state", pa.repeat(pa.scalar(state), table.num_rows)))
-    refused = [
-        {"path": path, "state": FileStatus.REFUSED, "error": reason} for path, reason in discovered.refused.items()
-    ]
-    parts.append(pa.Table.from_pylist(refused, pa.schema([(n, pa.string()) for n in ("path", "state", "error")])))
-    parts.append(file_status.STATUSES.empty_table())
+    parts = [*status.of_landing(discovered), file_status.STATUSES.empty_table()]
     return pa.concat_tables(parts, promote_options="default")
 
 

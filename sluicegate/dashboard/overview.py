@@ -69,9 +69,6 @@ class PipelineState(StrEnum):
     """It has not run yet."""
 
 
-_ORDER = (*PipelineState,)
-
-
 @dataclass(frozen=True)
 class RunPoint:
     """A run as a point of a line."""
@@ -163,7 +160,7 @@ def overview(
         for name in names:
             source.soon(("line", name), partial(_read, source, name), 0.0)
     lines = [line(source, name, dag_runs.get(name, ()), time, until) for name in names]
-    return tuple(sorted(lines, key=lambda entry: (_ORDER.index(entry.state), -entry.quarantined, entry.name)))
+    return tuple(sorted(lines, key=lambda entry: ([*PipelineState].index(entry.state), -entry.quarantined, entry.name)))
 
 
 @dataclass(frozen=True)

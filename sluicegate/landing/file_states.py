@@ -1,4 +1,4 @@
-"""What a ledger says of a file: the action of its entry, and the status that the file has since."""
+"""What a ledger and the archive say of a file: the action of its entry, its status since, and how it left landing."""
 
 from __future__ import annotations
 
@@ -72,3 +72,16 @@ class FileStatus(StrEnum):
 
     REFUSED = "refused"
     """Passed over: a link that leads out of the folder, or what cannot be read."""
+
+
+class RemovalMode(StrEnum):
+    """How a file left landing; the values are in the archive's log, and two of them those of ``cleanSource``."""
+
+    MOVE = "MOVE"
+    """It was moved to the archive."""
+
+    DELETE = "DELETE"
+    """It was deleted."""
+
+    GONE = "GONE"
+    """It is gone, though we neither moved nor deleted it."""

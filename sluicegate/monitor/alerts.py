@@ -10,11 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from sluicegate.definition.pipeline.alerts import AlertLevel
 from sluicegate.errors import AlertsFailed, Where
 from sluicegate.flow.report import COMMAND
 from sluicegate.lake import layout, tables
+from sluicegate.lake.commits.commit_info import CommitStep
 from sluicegate.monitor import arrivals
 from sluicegate.times import in_words
 
@@ -24,9 +26,6 @@ if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
     from sluicegate.definition.pipeline.alerts import Alerts, RuleRate, Volume
     from sluicegate.settings import Settings
-
-Level = Literal["ok", "warn", "fail"]
-LEVELS: tuple[Level, ...] = ("ok", "warn", "fail")
 
 DAY = timedelta(days=1)
 
@@ -39,7 +38,7 @@ class Alert:
         kind: freshness, volume, backlog or rule_rate.
         table: the table.
         rule: of a rule_rate the expectation; else empty.
-        level: ``ok``, or which of its limits is passed.
+        level: which of its limits is passed.
         found: what there is, in words.
         limit: the limit that is passed, in words; empty if none is.
     """
@@ -47,7 +46,7 @@ class Alert:
     kind: str
     table: str
     rule: str
-    level: Level
+    level: AlertLevel
     found: str
     limit: str = ""
 
@@ -59,9 +58,12 @@ class Alert:
     @property
     def sentence(self) -> str:
         """It in a sentence for people."""
-        if self.level == "ok":
+        if self.level == AlertLevel.OK:
             return f"{self.about}: {self.found}"
-        return f"{self.about}: {self.found}, and it {'fails' if self.level == 'fail' else 'warns'} {self.limit}"
+        verb = "warns"
+        if self.level == AlertLevel.FAIL:
+            verb = "fails"
+        return f"{self.about}: {self.found}, and it {verb} {self.limit}"
 
 
 def evaluate(pipeline: Pipeline, settings: Settings, time: datetime) -> list[Alert]:
@@ -83,7 +85,7 @@ def evaluate(pipeline: Pipeline, settings: Settings, time: datetime) -> list[Ale
 
 def failed(alerts: Sequence[Alert]) -> AlertsFailed | None:
     """Error about the alerts that fail; None if none does."""
-    failing = [alert for alert in alerts if alert.level == "fail"]
+    failing = [alert for alert in alerts if alert.level == AlertLevel.FAIL]
     if not failing:
         return None
     names = ", ".join(dict.fromkeys(alert.table for alert in failing))
@@ -122,27 +124,27 @@ class _Limits:
 
     def _freshness(self, name: str, last: datetime | None, warn: timedelta | None, fail: timedelta | None) -> Alert:
         """A table to which nothing has ever come is as old as can be."""
-        for level, span in (("fail", fail), ("warn", warn)):
+        for level, span in ((AlertLevel.FAIL, fail), (AlertLevel.WARN, warn)):
             if span is not None and (last is None or self.now - last > span):
                 sentence = "nothing has arrived yet"
                 if last:
                     sentence = f"the last change came at {last:%Y-%m-%d %H:%M} UTC"
-                return Alert("freshness", name, "", _level(level), sentence, f"after {in_words(span)}")
-        return Alert("freshness", name, "", "ok", f"the last change came at {last:%Y-%m-%d %H:%M} UTC")
+                return Alert("freshness", name, "", level, sentence, f"after {in_words(span)}")
+        return Alert("freshness", name, "", AlertLevel.OK, f"the last change came at {last:%Y-%m-%d %H:%M} UTC")
 
     def _volume(self, name: str, volume: Volume) -> Alert:
         events = self._events(name, volume.per)
         if not events and volume.per == "run":
-            return Alert("volume", name, "", "ok", "no run has changed it yet")
+            return Alert("volume", name, "", AlertLevel.OK, "no run has changed it yet")
         count = sum(_amount(event, volume.of) for event in events)
         of = volume.of if count != 1 else volume.of.removesuffix("s")
         sentence = f"{count:,} {of} {'in the last day' if volume.per == 'day' else 'by the last run'}"
-        for level, limit in (("fail", volume.fail), ("warn", volume.warn)):
+        for level, limit in ((AlertLevel.FAIL, volume.fail), (AlertLevel.WARN, volume.warn)):
             if limit is not None and limit.min is not None and count < limit.min:
-                return Alert("volume", name, "", _level(level), sentence, f"below {limit.min:,}")
+                return Alert("volume", name, "", level, sentence, f"below {limit.min:,}")
             if limit is not None and limit.max is not None and count > limit.max:
-                return Alert("volume", name, "", _level(level), sentence, f"above {limit.max:,}")
-        return Alert("volume", name, "", "ok", sentence)
+                return Alert("volume", name, "", level, sentence, f"above {limit.max:,}")
+        return Alert("volume", name, "", AlertLevel.OK, sentence)
 
     def _rate(self, name: str, rule: str, rate: RuleRate) -> Alert:
         counts = [event["details"].get("expectations", {}).get(rule) or {} for event in self._events(name, rate.per)]
@@ -152,10 +154,10 @@ class _Limits:
         if rate.per == "day":
             period = "day"
         sentence = f"{broken:,} of {rows:,} rows of the last {period} broke it"
-        for level, limit in (("fail", rate.fail), ("warn", rate.warn)):
+        for level, limit in ((AlertLevel.FAIL, rate.fail), (AlertLevel.WARN, rate.warn)):
             if limit is not None and limit.is_exceeded(broken, rows):
-                return Alert("rule_rate", name, rule, _level(level), sentence, f"above {limit.text}")
-        return Alert("rule_rate", name, rule, "ok", sentence)
+                return Alert("rule_rate", name, rule, level, sentence, f"above {limit.text}")
+        return Alert("rule_rate", name, rule, AlertLevel.OK, sentence)
 
     def _events(self, table: str, per: str) -> list[dict[str, Any]]:
         """Events of the last day of a table, or those of the last run that changed it, with their details."""
@@ -207,7 +209,7 @@ def _of_last_run(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _is_of_rejected(event: Mapping[str, Any]) -> bool:
     """Whether it is of a batch that was refused, of which the table has no row."""
-    return event["details"].get("step") in ("reject", "clear")
+    return event["details"].get("step") in (CommitStep.REJECT, CommitStep.CLEAR)
 
 
 def _amount(event: Mapping[str, Any], of: str) -> int:
@@ -220,14 +222,10 @@ def _amount(event: Mapping[str, Any], of: str) -> int:
 
 def _above(kind: str, name: str, count: int, warn: int | None, fail: int | None) -> Alert:
     sentence = f"{count:,} {'waits' if count == 1 else 'wait'}"
-    for level, limit in (("fail", fail), ("warn", warn)):
+    for level, limit in ((AlertLevel.FAIL, fail), (AlertLevel.WARN, warn)):
         if limit is not None and count > limit:
-            return Alert(kind, name, "", _level(level), sentence, f"above {limit:,}")
-    return Alert(kind, name, "", "ok", sentence)
-
-
-def _level(text: str) -> Level:
-    return next(level for level in LEVELS if level == text)
+            return Alert(kind, name, "", level, sentence, f"above {limit:,}")
+    return Alert(kind, name, "", AlertLevel.OK, sentence)
 
 
 def _waiting(pipeline: Pipeline, settings: Settings, names: Sequence[str]) -> dict[str, int]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from sluicegate.definition import BronzeTable, Pipeline
     from sluicegate.lake.table import Tables
+    from sluicegate.landing.discovery import Discovery
     from sluicegate.settings import Settings
 
 
@@ -205,20 +206,23 @@ def _of_files(name: str, pipeline: Pipeline, settings: Settings, states: Sequenc
 
     lake = layout.Lake(settings.lake, pipeline.name)
     discovered = discovery.discover(name, pipeline.bronze[name], lake)
-    parts = [of_ledger(name, pipeline.bronze[name], lake)]
-    parts_of_landing = {
-        FileStatus.CHANGED: discovered.changed,
-        FileStatus.WAITING: discovered.new,
-        FileStatus.SETTLING: discovered.settling,
-    }
-    for state, table in parts_of_landing.items():
-        parts.append(table.append_column("state", pa.repeat(pa.scalar(state), table.num_rows)))
-    refused = [
-        {"path": path, "state": FileStatus.REFUSED, "error": reason} for path, reason in discovered.refused.items()
-    ]
-    parts.append(pa.Table.from_pylist(refused, pa.schema([(n, pa.string()) for n in ("path", "state", "error")])))
+    parts = [of_ledger(name, pipeline.bronze[name], lake), *of_landing(discovered)]
     entries = pa.concat_tables(parts, promote_options="default")
     return _with_reasons(_chosen(entries, states, newest), lake.ledger(name))
+
+
+def of_landing(discovered: Discovery) -> list[pa.Table]:
+    """Files that landing has and the ledger has not as they are, with their states and why some are refused."""
+    import pyarrow as pa
+
+    states = {
+        FileStatus.CHANGED: discovered.changed, FileStatus.WAITING: discovered.new,
+        FileStatus.SETTLING: discovered.settling,
+    }  # fmt: skip
+    parts = [table.append_column("state", pa.repeat(pa.scalar(state), len(table))) for state, table in states.items()]
+    paths, reasons = list(discovered.refused), list(discovered.refused.values())
+    columns = {"path": paths, "state": [FileStatus.REFUSED] * len(paths), "error": reasons}
+    return [*parts, pa.table({name: pa.array(texts, pa.string()) for name, texts in columns.items()})]
 
 
 def _with_reasons(entries: pa.Table, ledger_uri: str) -> pa.Table:

@@ -14,6 +14,7 @@ from sluicegate.airflow.connections import with_store
 from sluicegate.airflow.reporting.task_alerts import ERROR, TaskError
 from sluicegate.airflow.run_request import failure
 from sluicegate.definition import load
+from sluicegate.definition.pipeline.alerts import AlertLevel
 from sluicegate.errors import SluicegateError
 from sluicegate.escapes import escaped
 
@@ -75,10 +76,10 @@ class CheckAlerts(BaseOperator):
         for alert in current:
             self.log.info("%s: %s", alert.level, escaped(alert.sentence))
         for alert in new:
-            if alert.level == "warn":
+            if alert.level == AlertLevel.WARN:
                 self._warn(alert, context)
         beyond = alerts.failed(current)
-        if beyond is not None and any(alert.level == "fail" for alert in new):
+        if beyond is not None and any(alert.level == AlertLevel.FAIL for alert in new):
             raise failure(beyond)
         if beyond is not None:
             raise AirflowSkipException(f"reported before: {beyond.message}")
@@ -112,12 +113,12 @@ def news(
     new: list[Alert] = []
     state: dict[str, dict[str, str]] = {}
     for alert in current:
-        if alert.level == "ok":
+        if alert.level == AlertLevel.OK:
             continue
         before = notified.get(alert.about, {})
         if before.get("level") == alert.level and time - datetime.fromisoformat(before["at"]) < remind_after:
             state[alert.about] = dict(before)
         else:
             new.append(alert)
-            state[alert.about] = {"level": alert.level, "at": time.isoformat()}
+            state[alert.about] = {"level": str(alert.level), "at": time.isoformat()}
     return new, state

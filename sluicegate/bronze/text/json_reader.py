@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.bronze import landed_paths
-from sluicegate.bronze.file_groups import Group
+from sluicegate.bronze.file_groups import Group, ReadMode
 from sluicegate.bronze.landed_paths import is_odd
 from sluicegate.bronze.text.json_elements import damage, elements
 from sluicegate.bronze.text.json_sql import (
@@ -114,7 +114,7 @@ class JsonFiles:
         plain = [path for path in paths if path not in odd]
         if plain:
             yield Group(fields, plain)
-        yield Group(fields, [path for path in paths if path in odd], "lines")
+        yield Group(fields, [path for path in paths if path in odd], ReadMode.LINES)
 
     def all_flat(self, paths: Sequence[str]) -> bool:
         """Return whether each line is at most one record, so that Spark's reader drops none."""
@@ -136,12 +136,12 @@ class JsonFiles:
         yield from self._whole_files(by_kind.get("plain", []), by_kind.get("special", []), paths, doubts)
         if texts := by_kind.get("text"):
             fields = self._fields(self._texts(texts, whole=True).selectExpr(f"{SHOWN} AS value"))
-            yield Group(json_doubts.on_record(fields, json_doubts.ALL), texts, "lines", whole=True)
+            yield Group(json_doubts.on_record(fields, json_doubts.ALL), texts, ReadMode.LINES, whole=True)
         if parts:
             fields = self._fields(self._elements(list(parts)).where("sound"))
-            yield Group(json_doubts.on_record(fields, json_doubts.ALL), list(parts), "elements")
+            yield Group(json_doubts.on_record(fields, json_doubts.ALL), list(parts), ReadMode.ELEMENTS)
         if corrupt := [path for path in paths if kinds.get(path) in ("array", "no JSON") and path not in parts]:
-            yield Group([], corrupt, "lines", whole=True)
+            yield Group([], corrupt, ReadMode.LINES, whole=True)
 
     def _whole_files(
         self, plain: Sequence[str], special: Sequence[str], paths: Sequence[str], doubts: Set[str]
@@ -181,7 +181,7 @@ class JsonFiles:
 
     def texts(self, group: Group) -> DataFrame:
         """Return the texts of a group's records: ``value``, ``sound`` (one JSON value) and the file."""
-        if group.mode == "elements":
+        if group.mode == ReadMode.ELEMENTS:
             return self._elements(group.paths)
         texts = self._texts(group.paths, whole=group.whole)
         return texts.where(FILLED).selectExpr("value", f"{self._one} AS sound", f"_metadata AS {ABOUT}")

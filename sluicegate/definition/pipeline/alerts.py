@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
@@ -34,6 +35,19 @@ def _demand_order(warn: Any, fail: Any, warned: object, failed: object) -> None:
     if warn is not None and fail is not None and warn >= fail:
         message = f"warn above {warned} has no effect: fail above {failed} is reached first"
         raise wrong("threshold", message, "warn must be below fail")
+
+
+class AlertLevel(StrEnum):
+    """Which limit is passed."""
+
+    OK = "ok"
+    """None."""
+
+    WARN = "warn"
+    """The one that warns."""
+
+    FAIL = "fail"
+    """The one that fails."""
 
 
 class Freshness(Part):

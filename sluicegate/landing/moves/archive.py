@@ -36,9 +36,6 @@ ARCHIVE = pa.schema(
 KEYS = ["path", "size", "modification_time"]
 ARCHIVE_KEYS = pa.schema([ARCHIVE.field(key) for key in KEYS])
 
-# `mode` of a file that is gone though we neither moved nor deleted it.
-GONE = "GONE"
-
 EPOCH = datetime.fromtimestamp(0, UTC)
 
 Facts = tuple[str, int, datetime]

@@ -29,7 +29,7 @@ from sluicegate.lake import layout
 from sluicegate.lake.table import Tables
 from sluicegate.landing import folders, ledger_index, status_log
 from sluicegate.landing import ledger as landing_ledger
-from sluicegate.landing.file_states import LedgerAction
+from sluicegate.landing.file_states import LedgerAction, RemovalMode
 from sluicegate.landing.moves import archive, file_moves
 from sluicegate.landing.readers import LandingReader, Readers, nobody
 from sluicegate.storage import durable, filesystems
@@ -266,10 +266,10 @@ def _removal(table: BronzeTable, folder: str, file: dict[str, Any], taken: Conta
     if file_now is not None and file_now != (file["size"], file["modification_time"]):
         return None  # another file by now; the next discovery decides about it
     if table.cleanSource == "DELETE":
-        return {**file, "mode": "DELETE", "place": None}
+        return {**file, "mode": RemovalMode.DELETE, "place": None}
     relative = file["path"][len(folder) :].lstrip("/")
     place = file_moves.destination(file, f"{str(table.cleanSourceMoveDestination).rstrip('/')}/{relative}", taken)
-    return {**file, "mode": "MOVE" if place else archive.GONE, "place": place}
+    return {**file, "mode": RemovalMode.MOVE if place else RemovalMode.GONE, "place": place}
 
 
 def _carry_out(removal: dict[str, Any], cleaned: Cleaned) -> dict[str, Any] | None:
@@ -279,7 +279,7 @@ def _carry_out(removal: dict[str, Any], cleaned: Cleaned) -> dict[str, Any] | No
         file_now = filesystems.file(path)
         if file_now is not None and file_now != (removal["size"], removal["modification_time"]):
             return None  # it was written again since it was announced
-        if removal["mode"] == "MOVE":
+        if removal["mode"] == RemovalMode.MOVE:
             removal = file_moves.move(removal)
         elif file_now is not None:
             fs, root = filesystems.opened(path)

@@ -12,7 +12,7 @@ from typing import Any
 
 from sluicegate import _faults
 from sluicegate.lake import layout
-from sluicegate.landing.moves import archive
+from sluicegate.landing.file_states import RemovalMode
 from sluicegate.storage import durable, filesystems
 
 
@@ -46,7 +46,7 @@ def move(removal: dict[str, Any]) -> dict[str, Any]:
     is_gone = filesystems.file(path) is None
     size = _size(place)
     if size is None and is_gone:
-        return {**removal, "mode": archive.GONE, "place": None}
+        return {**removal, "mode": RemovalMode.GONE, "place": None}
     if size is None:
         _copy(path, place)
         _faults.point("clean.between_copy_and_removal")

@@ -19,7 +19,7 @@ from sluicegate.errors import LandingMissing, StoreUnreachable, Where
 from sluicegate.lake import layout, tables
 from sluicegate.landing import ledger_index, status_log
 from sluicegate.landing.file_names import relative
-from sluicegate.landing.file_states import LedgerAction
+from sluicegate.landing.file_states import LedgerAction, RemovalMode
 from sluicegate.landing.moves import archive
 from sluicegate.storage import filesystems, store_errors
 from sluicegate.storage.concurrent import each
@@ -228,7 +228,7 @@ def _same_files(
             doubtful.append((path, path, row["now"]))
         elif at_former[path] is None and removal is not None and removal["place"]:
             doubtful.append((path, removal["place"], row["now"]))
-        elif at_former[path] is None and (removal is None or removal["mode"] != "DELETE"):
+        elif at_former[path] is None and (removal is None or removal["mode"] != RemovalMode.DELETE):
             same.append(path)  # not what cleanSource deleted: nothing tells that this is a copy of it
     equal = each(lambda files: _have_one_content(*files[1:]), doubtful)
     return [*same, *(files[0] for files, is_equal in zip(doubtful, equal, strict=True) if is_equal)]

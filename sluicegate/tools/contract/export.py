@@ -24,11 +24,9 @@ THRESHOLDS = {"warn_above": "sluicegate.warn_above", "fail_above": "sluicegate.f
 
 # How bad it is for who reads the table, by what becomes of a row that breaks the rule.
 _SEVERITY = {
-    ExpectationAction.WARN: "warning",
-    ExpectationAction.DROP: "info",
-    ExpectationAction.QUARANTINE: "error",
+    ExpectationAction.WARN: "warning", ExpectationAction.DROP: "info", ExpectationAction.QUARANTINE: "error",
     ExpectationAction.FAIL: "error",
-}
+}  # fmt: skip
 
 
 def contract(pipeline: Pipeline, version: str, only: Sequence[str] = ()) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from jinja2 import Environment
 
 from sluicegate.landing import ledger as landing_ledger
-from sluicegate.landing.file_states import OPENED, RENEWING, UNREAD, FileStatus, LedgerAction
+from sluicegate.landing.file_states import OPENED, RENEWING, UNREAD, FileStatus, LedgerAction, RemovalMode
 from sluicegate.storage.listings import FILES
 
 pytestmark = pytest.mark.unit
@@ -22,6 +22,7 @@ WORDS = ["waiting", "settling", "changed", "ingested", "archived", "failed", "re
 def test_the_words_that_a_lake_and_scripts_have_of_a_file_stay() -> None:
     assert json.dumps([*FileStatus]) == json.dumps(WORDS)
     assert json.dumps([*LedgerAction]) == json.dumps(["read", "replace", "skip", "reset", "drop", "moved"])
+    assert json.dumps([*RemovalMode]) == json.dumps(["MOVE", "DELETE", "GONE"])
 
 
 def test_each_action_is_of_files_that_are_opened_or_of_others() -> None:
