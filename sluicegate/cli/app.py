@@ -6,27 +6,82 @@ import gc
 import json
 import os
 import sys
-from typing import Annotated
+from collections.abc import Iterable
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sluicegate.cli import completion, help
-from sluicegate.cli.building import contract, import_, new, simulate, test
-from sluicegate.cli.inspecting import alerts, files, history, plan, report, show, sql, status
-from sluicegate.cli.repairing import discard, reload, rename, skip
-from sluicegate.cli.running import catalog, copy_into, jars, maintain, run, serve, stop, streams
+from sluicegate.cli import completion
 from sluicegate.console import say, warn
 from sluicegate.errors import SluicegateError
 from sluicegate.storage import store_errors
 
-app = typer.Typer(
-    help="Process landed files through bronze, silver and gold Delta tables.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+if TYPE_CHECKING:
+    app: typer.Typer
+
+_COMMANDS = {
+    "run": "running.run.run",
+    "plan": "inspecting.plan.plan",
+    "status": "inspecting.status.status",
+    "show": "inspecting.show.show",
+    "alerts": "inspecting.alerts.alerts",
+    "test": "building.test.run_cases",
+    "files": "inspecting.files.files",
+    "schema": "inspecting.files.schema",
+    "history": "inspecting.history.history",
+    "report": "inspecting.report.report",
+    "copy-into": "running.copy_into.copy_into",
+    "reload": "repairing.reload.reload",
+    "reset": "repairing.reload.reset",
+    "replay": "repairing.reload.replay",
+    "discard": "repairing.discard.discard",
+    "skip": "repairing.skip.skip",
+    "streams": "running.streams.streams",
+    "stop": "running.stop.stop",
+    "maintain": "running.maintain.maintain",
+    "rename": "repairing.rename.rename",
+    "catalog": "running.catalog.catalog",
+    "jars": "running.jars.jars",
+    "serve": "running.serve.serve",
+    "sql": "inspecting.sql.sql",
+    "new": "building.new.new",
+    "import": "building.import_.import_",
+    "contract": "building.contract.contract",
+    "simulate": "building.simulate.simulate",
+    "completion": "completion.completion",
+    "help": "help.help_",
+}
+"""Function of each command, below this package, in the order of the help."""
+
+# Objects that come to be before they are looked through for circles. Python's 700 would look through what modules are
+# made of some hundred times while they are imported, and find nothing.
+GARBAGE_AFTER = 200_000
+
+
+def __getattr__(name: str) -> Any:
+    """Make the command line with all commands on first use (PEP 562)."""
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()["app"] = command_line(_COMMANDS)
+    return globals()["app"]
+
+
+def command_line(names: Iterable[str]) -> typer.Typer:
+    """Command line with some of the commands. Only their modules are imported."""
+    application = typer.Typer(
+        help="Process landed files through bronze, silver and gold Delta tables.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    application.callback(help=application.info.help)(common)
+    for name in names:
+        module, _, function = _COMMANDS[name].rpartition(".")
+        application.command(name)(getattr(import_module(f"sluicegate.cli.{module}"), function))
+    return application
 
 
 def _version(requested: bool) -> None:
@@ -37,18 +92,12 @@ def _version(requested: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(help=app.info.help)
 def common(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Handle the options before a command."""
-
-
-# Objects that come to be before they are looked through for circles. Python's 700 would look through what modules are
-# made of some hundred times while they are imported, and find nothing.
-GARBAGE_AFTER = 50_000
 
 
 def main() -> None:
@@ -58,7 +107,7 @@ def main() -> None:
         completion.prepare()
     try:
         with store_errors.translated():
-            app()
+            command_line(_needed_commands())()
     except SluicegateError as error:
         if "--json" in sys.argv:
             say(json.dumps({"error": error.as_dict()}, default=str))
@@ -70,40 +119,13 @@ def main() -> None:
             gc.freeze()  # the process ends, and need not be looked through for circles once more before it does
 
 
-app.command()(run.run)
-app.command()(plan.plan)
-app.command()(status.status)
-app.command()(show.show)
-app.command()(alerts.alerts)
-app.command("test")(test.run_cases)
-app.command()(files.files)
-app.command()(files.schema)
-app.command()(history.history)
-app.command()(report.report)
+def _needed_commands() -> Iterable[str]:
+    """The command that the arguments begin with; all where help, completion or a hint may name others."""
+    begins_with = sys.argv[1:2]
+    if completion.VARIABLE in os.environ or begins_with == ["help"] or not _COMMANDS.keys() & set(begins_with):
+        return _COMMANDS
+    return begins_with
 
-
-app.command("copy-into")(copy_into.copy_into)
-app.command()(reload.reload)
-app.command()(reload.reset)
-app.command()(reload.replay)
-app.command()(discard.discard)
-app.command()(skip.skip)
-app.command()(streams.streams)
-app.command()(stop.stop)
-app.command()(maintain.maintain)
-app.command()(rename.rename)
-app.command()(catalog.catalog)
-app.command()(jars.jars)
-app.command()(serve.serve)
-
-
-app.command()(sql.sql)
-app.command()(new.new)
-app.command("import")(import_.import_)
-app.command()(contract.contract)
-app.command()(simulate.simulate)
-app.command()(completion.completion)
-app.command("help")(help.help_)
 
 if __name__ == "__main__":
     main()

@@ -128,6 +128,19 @@ def test_a_run_with_nothing_to_do_imports_what_it_needs_and_nothing_else(idle: W
     assert others(modules) == set(), "a new package: if a run with nothing to do needs it, say so in NEEDED"
 
 
+def test_a_command_imports_no_other_one(idle: Workspace) -> None:
+    _, _, modules = command(idle, "run", "heart_rate")
+    packages = {name.rpartition(".")[0] for name in modules if name.startswith("sluicegate.cli.")}
+    assert packages & {f"sluicegate.cli.{package}" for package in ("building", "inspecting", "repairing")} == set()
+
+
+def test_a_command_has_the_help_that_the_program_has_of_it(workspace: Workspace) -> None:
+    _, alone, _ = command(workspace, "plan", "--help")
+    _, among_all, _ = command(workspace, "help", "plan")
+    assert any("--impact" in line for line in alone)
+    assert alone[1:] == among_all[1:]
+
+
 def test_a_look_at_the_tables_needs_no_arrow_either(idle: Workspace) -> None:
     code, printed, modules = command(idle, "status", "heart_rate")
     assert (code, printed[-1]) == (0, "nothing new: every landed file is in every table")
