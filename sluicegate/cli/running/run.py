@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from sluicegate import api
+from sluicegate.cli import arrow
 from sluicegate.cli.options import JsonOption, PipelineName, printer, show_json, with_settings
 from sluicegate.cli.running import streams
 from sluicegate.errors import UserError
@@ -69,6 +70,7 @@ def run(
         raise UserError("--metrics-port requires --continuous", hint="in Airflow, use Airflow's own metrics")
     if continuous or every:
         raise UserError("--every requires --continuous, and neither takes an interval or a full refresh")
+    arrow.without_pandas()
     definition = api.load(pipeline, settings)
     request = _request(definition, since, until, full_refresh or "")
     refreshed = None

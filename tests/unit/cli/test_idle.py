@@ -97,7 +97,7 @@ def commit(workspace: Workspace, name: str, rows: dict[str, list[Any]], **ours: 
     write_deltalake(workspace.uri(name), table, mode="append", commit_properties=properties)
 
 
-def command(workspace: Workspace, *words: str) -> tuple[int, list[str], list[str]]:
+def command(workspace: Workspace, *words: str, fails: bool = False) -> tuple[int, list[str], list[str]]:
     """Exit code of a command in a process of its own, what it prints, and the modules that it imports."""
     settings = workspace.settings
     places = {"SLUICEGATE_LAKE": settings.lake, "SLUICEGATE_LANDING": settings.landing,
@@ -105,7 +105,7 @@ def command(workspace: Workspace, *words: str) -> tuple[int, list[str], list[str
     environment = {key: value for key, value in os.environ.items() if key != "JAVA_HOME"} | places | {"PATH": "/none"}
     line = [sys.executable, "-c", FACTS, *words]
     done = subprocess.run(line, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert fails or (done.returncode, done.stderr) == (0, "")
     *printed, facts = done.stdout.splitlines()
     code, modules = json.loads(facts.removeprefix("FACTS"))
     return code, printed, modules
@@ -148,6 +148,31 @@ def test_a_look_at_the_tables_needs_no_arrow_either(idle: Workspace) -> None:
     code, printed, modules = command(idle, "plan", "heart_rate", "--json")
     assert (code, json.loads("".join(printed))["nothing"]) == (0, True)
     assert HEAVY & {name.partition(".")[0] for name in modules} == set()
+
+
+def test_a_run_with_work_imports_no_pandas_and_leaves_it_to_be_imported(workspace: Workspace) -> None:
+    workspace.land("recordings/a.json", [beat(1, 1, 0, 60.0)])
+    code, _, modules = command(workspace, "run", "heart_rate", "--cold", fails=True)
+    assert code != 0, "it has no Java to run with"
+    assert {"pyarrow", "sluicegate.landing.discovery"} <= set(modules)
+    assert "pandas" not in {name.partition(".")[0] for name in modules}
+
+
+def test_pandas_can_be_converted_to_after_a_command_left_it_out() -> None:
+    code = """
+import sys
+from sluicegate.cli import arrow
+arrow.without_pandas()
+import pyarrow as pa
+rows = pa.table({"a": [1, None]})
+assert "pandas" not in sys.modules
+assert rows.to_pandas()["a"].count() == 1
+import pandas as pd
+assert pa.array(pd.Series([1.0, float("nan")]), from_pandas=True).null_count == 1
+assert pa.Table.from_pandas(pd.DataFrame({"a": [1]})).num_rows == 1
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_question_about_the_program_needs_no_definition(workspace: Workspace) -> None:
