@@ -64,6 +64,9 @@ def spark_conf(settings: Settings, *, archive: bool = True, long_lived: bool = F
         "spark.driver.memory": "2g",
         **_OF_SESSIONS,
         "spark.ui.showConsoleProgress": "false",
+        # Else PySpark tells the JVM the place in Python of each call of a column, in four calls more, for a part of
+        # Spark's errors that no message of ours has.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
     if local:
         conf |= {

@@ -4,12 +4,44 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from py4j.java_gateway import JavaClass, JavaMember  # type: ignore[import-untyped]
 
 from sluicegate.spark import scratch, spark_submit
 
 if TYPE_CHECKING:
     from sluicegate.settings import Settings
+
+
+# Classes of the JVM whose functions PySpark calls again and again, by the names that it has for them. At each call of
+# ``F.col`` it asks the JVM for the class, then for the function, and only then calls it: of three round trips, two have
+# always the same answer.
+NAMES = (
+    "functions", "org.apache.spark.sql.functions", "PythonUtils", "PythonSQLUtils",
+    "org.apache.spark.sql.classic.SparkSession",
+)  # fmt: skip
+
+
+class ClassWithNames(JavaClass):  # type: ignore[misc]
+    """A class of the JVM that keeps its functions once they were looked up."""
+
+    def __getattr__(self, name: str) -> Any:
+        member = super().__getattr__(name)
+        if isinstance(member, JavaMember):
+            self.__dict__[name] = member
+        return member
+
+
+def keep_names(jvm: Any) -> None:
+    """Keep the classes of ``NAMES`` in a view of the JVM, which asks for those alone that it does not have.
+
+    Args:
+        jvm: ``_jvm`` of PySpark's context.
+    """
+    for name in NAMES:
+        java_class = getattr(jvm, name)
+        jvm.__dict__[name] = ClassWithNames(java_class._fqn, java_class._gateway_client)
 
 
 def launch(settings: Settings, output: int) -> subprocess.Popen[bytes]:
@@ -38,6 +70,7 @@ def launch(settings: Settings, output: int) -> subprocess.Popen[bytes]:
     gateway = launch_gateway(spark_conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
     os.close(output)
     context = SparkContext(conf=spark_conf, gateway=gateway)
+    keep_names(context._jvm)
     if folder:
         scratch.remove_at_end(context._jvm, folder)
     jvm: subprocess.Popen[bytes] = gateway.proc
