@@ -160,7 +160,10 @@ class BatchRun:
         expected, end = source_stream.demand_all(checkpoint, self.flow, part, counted)
         self.report.trigger = AVAILABLE_NOW
         if not self.flow.foreign:
-            self._apply(self._of_feed(rows, part), part, expected)
+            # With a condition on a version in it, the plan of each batch would be compiled anew.
+            if end > part.until:
+                rows = rows.where(f"_commit_version <= {part.until}")
+            self._apply(self._of_feed(rows), part, expected)
             return
         # Rows of a feed say which commit they are of; without one, all that came is taken in.
         source_changes.demand_additive(self.flow.source, part.until, end)
@@ -170,7 +173,7 @@ class BatchRun:
         """Commit the offset past commits without changes, as of an OPTIMIZE."""
         expected = counted or self._expected_changes(part)
         self.report.trigger = AVAILABLE_NOW
-        self._apply(self._of_feed(no_rows, part), part, expected)
+        self._apply(self._of_feed(no_rows), part, expected)
 
     def _why_rewritten(self, error: Exception) -> str:
         """Return the reason if another program's table changed during the read; the next run handles that."""
@@ -220,15 +223,14 @@ class BatchRun:
         source = self.flow.source
         if self.flow.foreign:
             return table_reader.added_rows(self.session, source, part.since, part.until)
-        return self._of_feed(table_reader.changes(self.session, source, part.since + 1, part.until), part)
+        return self._of_feed(table_reader.changes(self.session, source, part.since + 1, part.until))
 
     def _expected_changes(self, part: Progress) -> ExpectedRows:
         """Return the expected number of these rows by the source's log."""
         return delivery.expected_rows(self.flow.source, part.since, part.until, feed=not self.flow.foreign)
 
-    def _of_feed(self, rows: DataFrame, part: Progress) -> DataFrame:
-        """Limit a change feed to the batch's end: later commits are the next run's."""
-        rows = rows.where(f"_commit_version <= {part.until}")
+    def _of_feed(self, rows: DataFrame) -> DataFrame:
+        """Return the rows of a change feed with the columns that the layer expects."""
         if self.flow.policy.row_deltas:
             return rows
         return rows.drop(*columns.CHANGE_COLUMNS)
