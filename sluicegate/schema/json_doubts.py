@@ -32,9 +32,10 @@ ALL = frozenset({LONG, EMPTY})
 _OURS = ALL | {ANY_EMPTY}
 
 # Signs of a number that a DOUBLE may not hold: more than 17 digits, whole ones of 16, an exponent of hundreds. The
-# first search is all that most texts need.
+# first search is all that most texts need. What is before a number is looked at behind its first digit, not at each
+# character.
 _PERHAPS_LONG = r"[0-9.]{16}|[0-9][eE][+-]?[0-9]{3}"
-_LONG = r"(?<![0-9.])[1-9][0-9]{15}|[1-9](?:[0-9]{17}|[0-9.]{18})|[0-9.][eE][+-]?[0-9]{3}"
+_LONG = r"[1-9](?<![0-9.][1-9])[0-9]{15}|[1-9](?:[0-9]{17}|[0-9.]{18})|[0-9.][eE][+-]?[0-9]{3}"
 
 # An empty text as the value of a field with one of some names, or in its array, or in an array within that.
 _EMPTY = r'"(?:NAMES)"\s*:\s*(?:\[(?:[^\[\]{}]*|[^{}"]*))?""'

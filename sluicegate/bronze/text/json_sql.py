@@ -35,8 +35,9 @@ NAMED = f"""if(contains(value, '""'), regexp_replace(value, '{NAMELESS}', '"{UNN
 NOT_EMPTY = r"regexp_replace(value, '\\{\\s*\\}', 'null')"
 SHOWN = f"if({FLAT}, value, {NOT_EMPTY})"
 
-# Signs that a text has fields without a name, and that it has these or objects without fields.
-UNNAMED_IN = f"value RLIKE '{NAMELESS}'"
+# Signs that a text has fields without a name, and that it has these or objects without fields. The first search is all
+# that most texts need.
+UNNAMED_IN = f"""(contains(value, '""') AND value RLIKE '{NAMELESS}')"""
 SPECIAL = f"({UNNAMED_IN} OR value RLIKE '\\\\{{\\\\s*\\\\}}')"
 
 # Signs of an encoding that no option names; NUL is no part of JSON text (RFC 4627, section 3).
