@@ -123,7 +123,7 @@ class ProvedQuery(BatchQuery):
             TouchesAll: the query has no keys.
         """
         schemas = {name: table.schema for name, table in self._read.items()}
-        return Keys.of(self.batch.session, self.table.query, schemas, self.source)
+        return Keys.of(self.batch.session, self.table.query, schemas)
 
     def _proved(self, strategy: RefreshStrategy, grouped: Grouped) -> RefreshStrategy:
         """Return the refresh strategy after Spark's check of the parts that it uses."""

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from sqlglot import exp
 
@@ -116,6 +117,14 @@ class Query:
     def tables(self) -> list[str]:
         """All tables read, the streamed one first."""
         return ([self.stream] if self.stream else []) + [name for name in self.lookups if name != self.stream]
+
+    @cached_property
+    def tables_by_from(self) -> list[str]:
+        """All tables read: first those of the outermost FROM in its order, also through names of a WITH."""
+        names = [(read.node, read.name) for read in self._read]
+        nodes = query_shape.tables_of_from(self._tree)
+        of_from = [name for node in nodes for read_node, name in names if read_node is node]
+        return list(dict.fromkeys([*of_from, *self.tables]))
 
     @property
     def join_keys(self) -> dict[str, list[JoinKey]]:

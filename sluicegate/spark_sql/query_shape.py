@@ -147,27 +147,59 @@ def stream_parts(table: exp.Table) -> list[exp.Expr]:
 
 def is_from_with(table: exp.Table) -> bool:
     """Whether a name refers to a CTE in scope, and not to a table."""
+    return cte_of(table) is not None
+
+
+def cte_of(table: exp.Table) -> exp.CTE | None:
+    """CTE in scope that a name refers to; None if it refers to a table."""
     if not isinstance(table.this, exp.Identifier) or table.args.get("db"):
-        return False
+        return None
     name, node = table.name.lower(), table.parent
     child: exp.Expr = table
     while node is not None:
-        if name in _in_sight(node, child):
-            return True
+        ctes = _in_sight(node, child)
+        if name in ctes:
+            return ctes[name]
         child, node = node, node.parent
-    return False
+    return None
 
 
-def _in_sight(node: exp.Expr, child: exp.Expr) -> set[str]:
-    """Names of the CTEs that ``node`` brings into the scope of ``child``."""
+def _in_sight(node: exp.Expr, child: exp.Expr) -> dict[str, exp.CTE]:
+    """CTEs that ``node`` brings into the scope of ``child``, by name."""
     if isinstance(node, exp.With):
         # A CTE sees those before it, and itself if it is recursive.
         place = node.expressions.index(child)
-        return {cte.alias.lower() for cte in node.expressions[: place + bool(node.args.get("recursive"))]}
+        return {cte.alias.lower(): cte for cte in node.expressions[: place + bool(node.args.get("recursive"))]}
     with_ = node.args.get("with_")
     if with_ is None or child is with_:
-        return set()
-    return {cte.alias.lower() for cte in with_.expressions}
+        return {}
+    return {cte.alias.lower(): cte for cte in with_.expressions}
+
+
+def tables_of_from(query: exp.Expr, entered: Sequence[exp.CTE] = ()) -> Iterator[exp.Table]:
+    """Tables of the FROM of a query in its order, with its joins, through derived tables and names of a WITH.
+
+    Args:
+        query: the query.
+        entered: CTEs that it is read through, which it may name again if they are recursive.
+    """
+    match query:
+        case exp.Select():
+            if query.args.get("from_"):
+                yield from tables_of_from(query.args["from_"].this, entered)
+        case exp.Subquery() | exp.Paren():
+            yield from tables_of_from(query.this, entered)
+        case exp.SetOperation():
+            for branch in (query.left, query.right):
+                yield from tables_of_from(branch, entered)
+        case exp.Table():
+            cte = cte_of(query)
+            if cte is None:
+                yield query
+            elif all(cte is not other for other in entered):
+                yield from tables_of_from(cte.this, [*entered, cte])
+    for join in query.args.get("joins") or []:
+        yield from tables_of_from(join.this, entered)
 
 
 def is_outermost(tree: exp.Query, table: exp.Table) -> bool:

@@ -64,8 +64,9 @@ class KeyedWorld:
             TouchesAll: it has none.
         """
         query = Query.parse(text)
-        schemas = {name: self._frame(table, []).schema for table in self.tables if (name := table.name) in query.tables}
-        return Keys.of(self.spark, query, schemas, query.tables[0])
+        by_name = {table.name: table for table in self.tables}
+        schemas = {name: self._frame(by_name[name], []).schema for name in query.tables_by_from}
+        return Keys.of(self.spark, query, schemas)
 
     def touched(self, keys: Keys, reads: Iterable[str]) -> set[Any] | None:
         """Touched keys of the last changes; None if these touch all."""

@@ -131,9 +131,9 @@ class GoldTable(MadeTable, streaming.Streamed, Ruled):
 
     @property
     def reads(self) -> list[str]:
-        """All tables read; the first is the one whose changes are followed."""
+        """All tables read; the first, with which the query's FROM begins, is the one whose changes are followed."""
         if self._query:
-            return self._query.tables
+            return self._query.tables_by_from
         return self.reads_
 
     @property

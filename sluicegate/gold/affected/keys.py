@@ -36,25 +36,27 @@ class Keys:
         root: the query's operators.
         columns: numbers of the columns of the key.
         names: names of these columns in the table.
+        followed: table whose rows they identify, unless the rows are groups.
     """
 
     catalyst: Catalyst
     root: Operator
     columns: Sequence[int]
     names: Sequence[str]
+    followed: str
 
     @classmethod
-    def of(cls, session: SparkSession, query: Query, schemas: Mapping[str, StructType], source: str) -> Keys:
-        """Choose the key of a query.
+    def of(cls, session: SparkSession, query: Query, schemas: Mapping[str, StructType]) -> Keys:
+        """Choose the key of a query: that of the first table whose changes do not affect all rows.
 
         Args:
             session: the session; views are made in it.
             query: the query.
-            schemas: the columns of the tables that it reads.
-            source: the followed table.
+            schemas: the columns of the tables that it reads, in the order in which they are tried.
 
         Raises:
-            TouchesAll: each change of the source affects all rows, or there is no key for another reason.
+            TouchesAll: each change of any table affects all rows, or there is no key for another reason; the reason of
+                the first table.
         """
         catalyst = Catalyst(session)
         views = {table: f"_sluicegate_stand_in_{number}" for number, table in enumerate(schemas)}
@@ -66,6 +68,21 @@ class Keys:
             root = read(plan, [*schemas])
         except UnreadablePlan as leaf:
             raise TouchesAll(f"it reads a {leaf}", "") from None
+        refusals = []
+        for source in [table for table in schemas if table in root.tables] or [*schemas]:
+            try:
+                return cls._of_table(catalyst, root, source, frames)
+            except TouchesAll as refusal:
+                refusals.append(refusal)
+        raise refusals[0]
+
+    @classmethod
+    def _of_table(cls, catalyst: Catalyst, root: Operator, source: str, frames: Mapping[str, DataFrame]) -> Keys:
+        """Choose the key by which changes of a table are followed.
+
+        Raises:
+            TouchesAll: as for ``of``.
+        """
         for blocker in root.blockers:
             if source in blocker.tables:
                 raise TouchesAll(blocker.why, blocker.instead)
@@ -77,7 +94,7 @@ class Keys:
         if not columns:
             reason = "no column of its SELECT list identifies the rows that a change affects"
             raise TouchesAll(reason, "select the columns that identify, join, group or partition its rows")
-        keys = cls(catalyst, root, columns, [str(root.attributes[number].name()) for number in columns])
+        keys = cls(catalyst, root, columns, [str(root.attributes[number].name()) for number in columns], source)
         keys._demand_taken(source, frames)
         return keys
 

@@ -65,10 +65,18 @@ KEYED = {
                   "(SELECT g, count(*) AS d FROM u GROUP BY g) USING (g)", "g"),
     "a WITH that nothing reads": ("WITH a AS (SELECT * FROM u) SELECT id, g FROM t", "id, g"),
     "the first table in such a WITH": ("WITH a AS (SELECT * FROM t) SELECT g, name FROM u", "g, name"),
+    "a WITH first": ("WITH a AS (SELECT g, name FROM u) SELECT t.id, a.name FROM t JOIN a ON a.g = t.g", "id"),
     "a column twice": ("SELECT a.g, count(*) AS c FROM (SELECT id, g, k, k FROM t) AS a GROUP BY ROLLUP (a.g)", "g"),
     "elements that fail": ("SELECT id, day FROM (SELECT * FROM t WHERE g IN (SELECT g FROM u WHERE g < 'a')) "
                            "LATERAL VIEW explode(array(CAST(g AS INT))) AS day", "id, day"),
 }  # fmt: skip
+# Queries with a part of which a change touches all, beside a table that is followed.
+BESIDE = {
+    "compared with one row": "WITH p AS (SELECT max(k) AS c FROM u) SELECT t.id FROM t CROSS JOIN p WHERE t.n > p.c",
+    "one row first": "SELECT t.id FROM (SELECT max(k) AS c FROM u) AS p JOIN t ON t.n > p.c",
+    "a subquery's value": "SELECT id, n - (SELECT max(k) FROM u) AS d FROM t",
+    "a limit first": "SELECT t.id, a.name FROM (SELECT * FROM u ORDER BY g, name, k LIMIT 3) AS a JOIN t ON a.g = t.g",
+}
 # Windows that take equal rows in any order, where that decides which rows there are and where it does not.
 SETTLED = {
     "no condition": ("SELECT id, lag(n) OVER (PARTITION BY g ORDER BY k) AS l FROM t", "id"),
@@ -175,6 +183,14 @@ def test_changes_touch_enough(spark: SparkSession, one_in: int) -> None:
     counted, wrong = _hold(KeyedWorld(spark, TABLES, Random(2)), texts, steps)
     assert not wrong, "\n".join(wrong)
     assert counted == {"keys": len(texts) * len(steps)}
+
+
+def test_a_table_is_followed_beside_one_of_which_a_change_touches_all(spark: SparkSession) -> None:
+    world = KeyedWorld(spark, TABLES, Random(6))
+    assert {(keys.followed, *keys.names) for keys in map(world.keys, BESIDE.values())} == {("t", "id")}
+    counted, wrong = _hold(world, BESIDE, [["t"], ["u"], ["t"]])
+    assert not wrong, "\n".join(wrong)
+    assert counted == {"keys": 2 * len(BESIDE), "all": len(BESIDE)}
 
 
 def test_a_pair_of_which_both_sides_go_is_touched(spark: SparkSession) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from deltalake import DeltaTable
 
 from sluicegate.cli.inspecting.plan import _strategy_text
 from sluicegate.errors import QueryError, TableRuleFailed
@@ -14,6 +15,7 @@ from sluicegate.flow import flows as flow_flows
 from sluicegate.flow import thresholds
 from sluicegate.gold.verify_gold import prove
 from sluicegate.lake import layout
+from sluicegate.spark_sql.query import Query
 from tests.spark.gold.test_refresh import sample, stop
 from tests.support.gold_world import GoldWorld, kept
 
@@ -226,3 +228,29 @@ def test_the_cost_of_keys_is_that_of_all_rows_which_they_have(
     costs = [commit["cost"] for commit in world.commits("numbered")]
     assert [cost["rows"]["touched"] for cost in costs] == [10, 30, 10, 0]
     assert {*costs[0]["estimates"]} == {"keys", "whole"}
+
+
+WITH_FIRST = kept("WITH a AS (SELECT g, name FROM u) SELECT t.id, a.name, t.n FROM t LEFT JOIN a ON t.g = a.g")
+
+
+def test_a_table_that_followed_the_first_name_of_its_text_is_filled_from_all_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Version 0.1.0 followed u: the offset in the table's log is a version of u."""
+    world = GoldWorld(tmp_path, {"with_first": WITH_FIRST}, spark)
+    world.add([sample(i) for i in range(9)])
+    world.name([("a", "Ann", 1.0)])
+    with monkeypatch.context() as former:
+        former.setattr(Query, "tables_by_from", property(lambda query: query.tables))
+        world.run()
+        assert world.commits("with_first")[0]["source_id"] == DeltaTable(world.names).metadata().id
+    world.sql("UPDATE {u} SET name = 'Anna'")
+    world.sql("DELETE FROM {t} WHERE id = 3")
+    [finding] = prove(spark, world.pipeline, world.at)
+    assert finding.what == "the next run does a full refresh: t is not the table that it was filled from"
+    assert world.run()["with_first"].why == "t is not the table that it was filled from"
+    assert world.rows("with_first") == world.expected("with_first")
+    world.sql("DELETE FROM {t} WHERE id = 6")
+    world.run()
+    assert world.rows("with_first") == world.expected("with_first")
+    assert _technique(world, "with_first") == ("keys", "keys", {"delete": 1})

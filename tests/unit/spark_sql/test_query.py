@@ -537,3 +537,29 @@ def test_a_record_stays_where_a_cast_alone_would_leave_it_out(where: str, kept: 
         ).fetchall()
     assert [k for k, failed in found if not failed] == kept
     assert [k for k, failed in found if failed] == told
+
+
+@pytest.mark.parametrize(
+    ("text", "tables"),
+    [
+        ("SELECT * FROM t JOIN u ON t.k = u.k", "t u"),
+        ("WITH d AS (SELECT * FROM u) SELECT * FROM t JOIN d ON t.k = d.k", "t u"),
+        ("WITH a AS (SELECT * FROM u), b AS (SELECT * FROM t JOIN a) SELECT * FROM b JOIN v", "t u v"),
+        ("WITH a AS (SELECT * FROM u), b AS (SELECT * FROM a) SELECT * FROM t JOIN b JOIN b AS c", "t u"),
+        ("SELECT t.n / (SELECT max(n) FROM u) FROM t", "t u"),
+        ("SELECT * FROM (SELECT (SELECT max(n) FROM u) AS n FROM t)", "t u"),
+        ("SELECT (SELECT max(n) FROM u) AS n FROM t UNION ALL SELECT n FROM v", "t v u"),
+        ("(SELECT n FROM u) UNION SELECT n FROM t", "u t"),
+        ("SELECT * FROM (t JOIN u ON t.k = u.k) JOIN v ON v.k = u.k", "t u v"),
+        ("SELECT * FROM (VALUES (1)) AS c(k) JOIN t ON t.k = c.k", "t"),
+        ("SELECT * FROM range(3) AS r JOIN t ON t.k = r.id, LATERAL (SELECT max(n) FROM u) AS z", "t u"),
+        ("WITH RECURSIVE r(n) AS (SELECT n FROM u UNION ALL SELECT n + 1 FROM r) SELECT * FROM r JOIN t", "u t"),
+        ("WITH t AS (SELECT * FROM t) SELECT * FROM u JOIN t", "u t"),
+        ("WITH a AS (SELECT * FROM u) SELECT * FROM s.t", "s.t u"),
+        ("SELECT (SELECT max(n) FROM u) AS n", "u"),
+    ],
+)  # fmt: skip
+def test_the_table_with_which_FROM_begins_is_first(text: str, tables: str) -> None:
+    query = Query.parse(text)
+    assert query.tables_by_from == tables.split()
+    assert {*query.tables} == {*query.tables_by_from}
