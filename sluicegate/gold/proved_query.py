@@ -89,7 +89,10 @@ class ProvedQuery(BatchQuery):
                 StrategyKind.FULL_RECOMPUTE, "Spark says that it may return another result in each run"
             )
         if strategy.kind == StrategyKind.AFFECTED_KEYS:
-            return self._keyed(strategy)
+            keyed = self._keyed(strategy)
+            if keyed.kind == StrategyKind.AFFECTED_KEYS or strategy.grouped is None:
+                return keyed
+            strategy = replace(strategy, kind=StrategyKind.FULL_RECOMPUTE)  # by its parts, with exact sums
         if strategy.grouped is None:
             return strategy
         if analysis.makes_rows:

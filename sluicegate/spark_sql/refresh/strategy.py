@@ -48,7 +48,7 @@ class RefreshStrategy:
         kind: how the table is kept up to date.
         why: the reason, as a part of a sentence.
         cheaper: a change of the query that would make it cheaper; empty if none is known.
-        grouped: the query taken apart; None if it cannot be.
+        grouped: the query taken apart; None if it cannot be. Of *keys*, it is for a query that turns out to have none.
         expected: whether it is derived from the text alone, not yet confirmed by Spark.
         of_the_run: what makes the result depend on when, or by whom, it is run; empty if nothing does.
         keys: of *keys*, the columns of the table by which its rows are found.
@@ -179,7 +179,7 @@ class _Reading:
         if not grouped.located:
             reason = f"it groups by {', '.join(_not_selected(grouped))}, which is not in its SELECT list"
             return RefreshStrategy(
-                StrategyKind.FULL_RECOMPUTE, reason, "put it there, so that the rows of a group can be found", grouped
+                StrategyKind.AFFECTED_KEYS, reason, "put it there, so that the rows of a group can be found", grouped
             )
         reason = f"{needs} of a group{self._of_joins()}"
         return RefreshStrategy(
