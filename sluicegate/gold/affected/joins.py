@@ -46,6 +46,15 @@ class Joined(Operator):
         refs: Columns = frozenset().union(*(condition.refs for condition in self._usable))
         self._refs = [refs & frozenset(side.attributes) for side in self.children]
 
+    def is_met(self, column: int) -> bool:
+        """Return whether a column is of a side without tables, which meets rows of the other side by a condition."""
+        side = int(column in self.right.attributes)
+        other = self.children[1 - side]
+        if self.children[side].tables or not other.tables:
+            return self.children[side].is_met(column)
+        own_columns, others = frozenset(self.children[side].attributes), frozenset(other.attributes)
+        return any(condition.refs & own_columns and condition.refs & others for condition in self._usable)
+
     def touched(self, inputs: Inputs, key: Columns) -> Any | None:
         """Return the keys of pairs that a change adds or removes, and of unmatched rows."""
         of_sides = self._sides(key)

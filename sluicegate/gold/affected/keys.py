@@ -168,8 +168,8 @@ def _of(columns: Columns, numbers: Sequence[int]) -> list[int]:
 
 
 def _is_usable(root: Operator, number: int) -> bool:
-    """Return whether rows can be found by a column, which comes from columns of tables."""
-    return is_compared(root.attributes[number]) and bool(root.origins(number))
+    """Return whether rows can be found by a column, which comes from columns of tables, or is chosen by them."""
+    return is_compared(root.attributes[number]) and bool(root.origins(number) or root.is_met(number))
 
 
 def _among(tables: frozenset[str], changed: Mapping[str, Any]) -> str:

@@ -93,6 +93,10 @@ class Operator:
         """Return the tables that a column comes from."""
         return frozenset().union(*(child.origins(column) for child in self.children if column in child.attributes))
 
+    def is_met(self, column: int) -> bool:
+        """Return whether a column has constants that a join chooses by the rows of a table."""
+        return any(child.is_met(column) for child in self.children if column in child.attributes)
+
     @property
     def is_of_groups(self) -> bool:
         """Whether the rows are groups, or come from several queries."""
@@ -197,6 +201,10 @@ class Projected(Operator):
     def origins(self, column: int) -> frozenset[str]:
         """Return the tables of the columns in a value."""
         return frozenset().union(*(self.child.origins(ref) for ref in self.items[column].refs))
+
+    def is_met(self, column: int) -> bool:
+        """Return whether a value is of such constants."""
+        return any(self.child.is_met(ref) for ref in self.items[column].refs)
 
     def touched(self, inputs: Inputs, key: Columns) -> Any | None:
         """Return the values of the affected rows."""
@@ -305,6 +313,10 @@ class Branches(Operator):
         """Return the tables of a column in each branch."""
         pairs = zip(self.children, self.places, strict=True)
         return frozenset().union(*(child.origins(places[column]) for child, places in pairs))
+
+    def is_met(self, column: int) -> bool:
+        """Return whether a column has such constants in a branch."""
+        return any(child.is_met(places[column]) for child, places in zip(self.children, self.places, strict=True))
 
     def touched(self, inputs: Inputs, key: Columns) -> Any | None:
         """Return the keys that are affected in any branch."""

@@ -72,6 +72,32 @@ KEYED = {
     "elements that fail": ("SELECT id, day FROM (SELECT * FROM t WHERE g IN (SELECT g FROM u WHERE g < 'a')) "
                            "LATERAL VIEW explode(array(CAST(g AS INT))) AS day", "id, day"),
 }  # fmt: skip
+# Rows of constants that a join chooses by rows of a table.
+CONSTANTS = {
+    "spine": ("SELECT s.k, count(t.id) AS c FROM (SELECT explode(sequence(0, 4)) AS k) AS s LEFT JOIN t ON t.k = s.k "
+              "GROUP BY s.k", "k"),
+    "spine on the right": ("SELECT s.k, sum(t.n) AS n FROM t RIGHT JOIN (SELECT explode(sequence(0, 4)) AS k) AS s "
+                           "ON t.k = s.k GROUP BY s.k", "k"),
+    "spine and a column": ("SELECT s.k, t.g, count(t.id) AS c FROM (SELECT explode(sequence(0, 4)) AS k) AS s "
+                           "LEFT JOIN t ON t.k = s.k GROUP BY s.k, t.g", "k, g"),
+    "spine of two tables": ("SELECT s.k, count(t.id) AS c, count(u.name) AS d FROM (SELECT explode(sequence(0, 4)) "
+                            "AS k) AS s LEFT JOIN t ON t.k = s.k LEFT JOIN u ON u.k = s.k GROUP BY s.k", "k"),
+    "values": ("SELECT c.label, count(*) AS c FROM t JOIN (VALUES ('a', 'Alpha'), ('b', 'Beta'), ('c', 'Beta')) "
+               "AS c(g, label) ON t.g = c.g GROUP BY c.label", "label"),
+    "values alone": ("SELECT c.label FROM t JOIN (VALUES ('a', 'Alpha'), ('b', 'Beta')) AS c(g, label) ON t.g = c.g",
+                     "label"),
+    "values in rows": ("SELECT t.id, c.label FROM t LEFT JOIN (VALUES ('a', 'Alpha')) AS c(g, label) ON t.g = c.g",
+                       "id"),
+    "ranges": ("SELECT c.label, sum(t.n) AS n FROM (VALUES (0, 2, 'low'), (2, 9, 'high')) AS c(a, b, label) LEFT JOIN "
+               "t ON t.k >= c.a AND t.k < c.b GROUP BY c.label", "label"),
+    "both": ("SELECT c.label, s.k, count(*) AS c FROM t JOIN (VALUES ('a', 'A'), ('b', 'B')) AS c(g, label) ON t.g = "
+             "c.g JOIN (SELECT explode(array(1, 2, 3)) AS k) AS s ON t.k >= s.k GROUP BY c.label, s.k", "label, k"),
+    "united": ("SELECT label, count(*) AS c FROM (SELECT c.label FROM t JOIN (VALUES ('a', 'A')) AS c(g, label) ON "
+               "t.g = c.g UNION ALL SELECT name FROM u) GROUP BY label", "label"),
+    "semi": ("SELECT c.g FROM (VALUES ('a'), ('b'), ('c')) AS c(g) WHERE c.g IN (SELECT g FROM t)", "g"),
+    "anti": ("SELECT c.g FROM (VALUES ('a'), ('b'), ('c')) AS c(g) WHERE NOT EXISTS (SELECT 1 FROM t WHERE t.g = c.g)",
+             "g"),
+}  # fmt: skip
 # Queries with a part of which a change touches all, beside a table that is followed.
 BESIDE = {
     "compared with one row": "WITH p AS (SELECT max(k) AS c FROM u) SELECT t.id FROM t CROSS JOIN p WHERE t.n > p.c",
@@ -116,6 +142,9 @@ WHOLE = {
     "global window": ("SELECT id, row_number() OVER (ORDER BY n, id) AS r FROM t", "a window of all rows"),
     "scalar": ("SELECT id FROM t WHERE n > (SELECT avg(n) FROM t)", "a subquery over all rows"),
     "map": ("SELECT m FROM t", "no column of its SELECT list"),
+    "constants": ("SELECT 'a' AS a, count(*) AS c FROM t GROUP BY 'a'", "no column of its SELECT list"),
+    "constants of no condition": ("SELECT c.g, count(*) AS c FROM t CROSS JOIN (VALUES ('a'), ('b')) AS c(g) "
+                                  "GROUP BY c.g", "no column of its SELECT list"),
     "no key": ("SELECT max(n) AS n FROM t GROUP BY g", "no column of its SELECT list"),
     "session": ("SELECT w.start AS s, count(*) AS c FROM (SELECT session_window(timestamp_seconds(n), '1 minute') AS w "
                 "FROM t) GROUP BY w", "no column of its SELECT list"),
@@ -183,6 +212,16 @@ def test_changes_touch_enough(spark: SparkSession, one_in: int) -> None:
     texts = dict([(name, text) for name, (text, _) in KEYED.items()][::one_in])
     steps = [["u"], []] if one_in > 1 else [["t"], ["u"], ["t", "u"], []]
     counted, wrong = _hold(KeyedWorld(spark, TABLES, Random(2)), texts, steps)
+    assert not wrong, "\n".join(wrong)
+    assert counted == {"keys": len(texts) * len(steps)}
+
+
+def test_changes_touch_enough_of_constants(spark: SparkSession) -> None:
+    world = KeyedWorld(spark, TABLES, Random(3))
+    texts = {name: text for name, (text, _) in CONSTANTS.items()}
+    assert strategies(world, texts) == {name: keys for name, (_, keys) in CONSTANTS.items()}
+    steps = [["t"], ["t", "u"], ["t"], []]
+    counted, wrong = _hold(world, texts, steps)
     assert not wrong, "\n".join(wrong)
     assert counted == {"keys": len(texts) * len(steps)}
 

@@ -230,14 +230,49 @@ def test_the_cost_of_keys_is_that_of_all_rows_which_they_have(
     assert {*costs[0]["estimates"]} == {"keys", "whole"}
 
 
-WITH_FIRST = kept("WITH a AS (SELECT g, name FROM u) SELECT t.id, a.name, t.n FROM t LEFT JOIN a ON t.g = a.g")
+SPINE = "(SELECT explode(sequence(DATE'2024-04-30', DATE'2024-05-04', INTERVAL 1 DAY)) AS day)"
+EVERYDAY = {
+    "with_first": kept("WITH a AS (SELECT g, name FROM u) SELECT t.id, a.name, t.n FROM t LEFT JOIN a ON t.g = a.g"),
+    "compared": kept("WITH top AS (SELECT max(weight) AS w FROM u) SELECT t.id FROM t CROSS JOIN top WHERE t.k >= w"),
+    "shared": kept("SELECT t.id, t.k / (SELECT max(weight) FROM u) AS share FROM t"),
+    "windows": kept("SELECT window(t, '6 hours').start AS w, g, count(*) AS c, sum(p) AS p FROM t "
+                    "GROUP BY window(t, '6 hours'), g"),
+    "spine": kept(f"SELECT s.day, count(t.id) AS c, sum(t.n) AS n FROM {SPINE} AS s "
+                  "LEFT JOIN t ON CAST(t.t AS DATE) = s.day GROUP BY s.day"),
+    "labels": kept("SELECT c.label, count(*) AS c FROM t JOIN (VALUES ('a', 'Alpha'), ('b', 'Beta')) AS c(g, label) "
+                   "ON t.g = c.g GROUP BY c.label"),
+}  # fmt: skip
+ALL_BY_U = {"compared", "shared"}
+
+
+def test_everyday_queries_follow_their_facts(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows come, change, go and move to other keys and to NULL, in one table, the other and both."""
+    world = GoldWorld(tmp_path, EVERYDAY, spark)
+    world.add([sample(i) for i in range(30)])
+    world.name([("a", "Ann", 1.0), ("b", "Bob", 2.0)])
+    world.run()
+    facts = ["UPDATE {t} SET n = 7 WHERE id = 4", "UPDATE {t} SET g = 'b', t = t + INTERVAL 1 DAY WHERE id IN (3, 6)",
+             "UPDATE {t} SET g = NULL, t = NULL, k = NULL WHERE id = 9", "DELETE FROM {t} WHERE id = 10"]  # fmt: skip
+    names = ["UPDATE {u} SET name = 'Anna', weight = 3.0 WHERE g = 'a'", "DELETE FROM {u} WHERE g = 'b'"]
+    for statements in (facts, names, [facts[0].replace("7", "8"), "INSERT INTO {u} VALUES ('c', 'Cy', 0.5)"]):
+        for statement in statements:
+            world.sql(statement)
+        world.add([sample(50 + len(statements))])
+        world.run()
+        by_keys = EVERYDAY.keys()
+        if statements is not facts:
+            by_keys = EVERYDAY.keys() - ALL_BY_U
+        for name in EVERYDAY:
+            assert world.rows(name) == world.expected(name), (statements, name)
+        assert {name for name in EVERYDAY if _technique(world, name)[:2] == ("keys", "keys")} == by_keys
+    assert not [one for one in prove(spark, world.pipeline, world.at) if one.kind == "wrong"]
 
 
 def test_a_table_that_followed_the_first_name_of_its_text_is_filled_from_all_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Version 0.1.0 followed u: the offset in the table's log is a version of u."""
-    world = GoldWorld(tmp_path, {"with_first": WITH_FIRST}, spark)
+    world = GoldWorld(tmp_path, {"with_first": EVERYDAY["with_first"]}, spark)
     world.add([sample(i) for i in range(9)])
     world.name([("a", "Ann", 1.0)])
     with monkeypatch.context() as former:
