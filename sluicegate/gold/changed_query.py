@@ -137,8 +137,12 @@ class ChangedQuery(ProvedQuery):
     def _touched(self) -> TouchedKeys:
         """Keys that the batch affects."""
         last = self.batch.opened[self.batch.flow.target].last_commit_of_ours
-        if last is None or last.info.gold.columns != self.columns_fingerprint:
-            return TouchedKeys("the columns of a table that it reads changed, or may have changed")
+        columns = None
+        if last is not None:
+            columns = last.info.gold.columns
+        # Version 0.1.0 recorded all columns of the tables, in place of those that are read.
+        if columns not in (self.columns_fingerprint, self.fingerprint_of_all_columns):
+            return TouchedKeys("the columns that it reads changed, or may have changed")
         return self.touched_keys
 
     @cached_property

@@ -26,7 +26,10 @@ from sluicegate.spark_sql.tokens import Span
 from sluicegate.spark_sql.types import columns_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructField
 
     from sluicegate.spark_sql.refresh.group_by import Grouped
 
@@ -116,7 +119,7 @@ class ProvedQuery(BatchQuery):
         blockers = sorted({f"{table}: {blocker.why}" for blocker in keys.blockers for table in blocker.tables})
         if blockers:
             reason_of_keys += f"; all of them are affected by a change of {'; '.join(blockers)}"
-        return RefreshStrategy(StrategyKind.AFFECTED_KEYS, reason_of_keys, keys=tuple(keys.names))
+        return RefreshStrategy(StrategyKind.AFFECTED_KEYS, reason_of_keys, keys=tuple(keys.names), reads=keys.reads)
 
     @cached_property
     def _keys_of_the_plan(self) -> Keys:
@@ -177,10 +180,23 @@ class ProvedQuery(BatchQuery):
 
     @cached_property
     def columns_fingerprint(self) -> str:
-        """Fingerprint of the columns of the tables that the query reads, and of its own."""
-        schemas = {**{name: frame.schema for name, frame in self._read.items()}, "": self.everything.schema}
-        types = [f"{name} {field.name} {field.dataType.json()}" for name, fields in schemas.items() for field in fields]
-        return hashlib.sha256("\0".join(types).encode()).hexdigest()
+        """Fingerprint of the columns that the query's result depends on, if keys identify its rows, and of its own."""
+        if self.refresh_strategy.kind != "keys":
+            return self.fingerprint_of_all_columns
+        return _fingerprint(
+            {name: [field for field in fields if not name or (name, field.name) in self.refresh_strategy.reads]
+             for name, fields in self._schemas.items()}
+        )  # fmt: skip
+
+    @property
+    def fingerprint_of_all_columns(self) -> str:
+        """Fingerprint of all columns of the tables that the query reads, and of its own."""
+        return _fingerprint(self._schemas)
+
+    @cached_property
+    def _schemas(self) -> Mapping[str, Iterable[StructField]]:
+        """Columns of the tables that the query reads, and under an empty name its own."""
+        return {**{name: frame.schema for name, frame in self._read.items()}, "": self.everything.schema}
 
     def _demand_same(self, grouped: Grouped) -> None:
         """Check that rows from aggregate state have the column types of the user's query."""
@@ -277,3 +293,9 @@ class ProvedQuery(BatchQuery):
         if rounded:
             return replace(sums, grouped=replace(grouped, calls=rounded))
         return None
+
+
+def _fingerprint(columns: Mapping[str, Iterable[StructField]]) -> str:
+    """Return a hash of the names and types of columns by table, in their order."""
+    types = [f"{name} {field.name} {field.dataType.json()}" for name, fields in columns.items() for field in fields]
+    return hashlib.sha256("\0".join(types).encode()).hexdigest()

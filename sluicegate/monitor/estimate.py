@@ -172,7 +172,8 @@ def touched(table: GoldTable, flow: Flow, flow_progress: Progress) -> Touched:
         or source is None
     ):
         return Touched(rows, *_all(flow, flow_progress))
-    if strategy.kind == "keys" or strategy.grouped is None:  # only Spark's plan of the query tells the touched rows
+    if strategy.kind == StrategyKind.AFFECTED_KEYS or strategy.grouped is None:
+        # Only Spark's plan of the query tells the touched rows.
         read_rows = sum(map(lake_tables.rows, _read(flow, flow_progress)))
         small = read_rows <= thresholds.SMALL and table.refresh != "incremental"
         return Touched(

@@ -71,6 +71,14 @@ class Catalyst:
                 return plan
         return plan
 
+    def pruned(self, plan: Any) -> Any:
+        """Return the plan over the columns that its result depends on; Spark's rule keeps more where it is unsure."""
+        rule = self._object(f"{_CATALYST}.optimizer.ColumnPruning")
+        pruned = rule.apply(plan)
+        while not pruned.fastEquals(plan):
+            plan, pruned = pruned, rule.apply(pruned)
+        return pruned
+
     def columns(self, plan: Any) -> list[Any]:
         return list(each(plan.output()))
 

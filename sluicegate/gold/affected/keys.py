@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from sluicegate.gold.affected.expressions import is_compared, is_loose
 from sluicegate.gold.affected.operators import Blocker, Columns, Inputs, Operator, TouchesAll
 from sluicegate.gold.affected.peers import peers
-from sluicegate.gold.affected.reading import UnreadablePlan, read, stand_in
+from sluicegate.gold.affected.reading import UnreadablePlan, columns_read, read, stand_in
 from sluicegate.spark.catalyst import Catalyst
 from sluicegate.spark.session import configured
 
@@ -37,6 +37,7 @@ class Keys:
         columns: numbers of the columns of the key.
         names: names of these columns in the table.
         followed: table whose rows they identify, unless the rows are groups.
+        reads: each table and column that the query's result depends on.
     """
 
     catalyst: Catalyst
@@ -44,6 +45,7 @@ class Keys:
     columns: Sequence[int]
     names: Sequence[str]
     followed: str
+    reads: frozenset[tuple[str, str]]
 
     @classmethod
     def of(cls, session: SparkSession, query: Query, schemas: Mapping[str, StructType]) -> Keys:
@@ -68,16 +70,24 @@ class Keys:
             root = read(plan, [*schemas])
         except UnreadablePlan as leaf:
             raise TouchesAll(f"it reads a {leaf}", "") from None
+        reads = columns_read(catalyst, plan, [*schemas])
         refusals = []
         for source in [table for table in schemas if table in root.tables] or [*schemas]:
             try:
-                return cls._of_table(catalyst, root, source, frames)
+                return cls._of_table(catalyst, root, source, frames, reads)
             except TouchesAll as refusal:
                 refusals.append(refusal)
         raise refusals[0]
 
     @classmethod
-    def _of_table(cls, catalyst: Catalyst, root: Operator, source: str, frames: Mapping[str, DataFrame]) -> Keys:
+    def _of_table(
+        cls,
+        catalyst: Catalyst,
+        root: Operator,
+        source: str,
+        frames: Mapping[str, DataFrame],
+        reads: frozenset[tuple[str, str]],
+    ) -> Keys:
         """Choose the key by which changes of a table are followed.
 
         Raises:
@@ -94,7 +104,8 @@ class Keys:
         if not columns:
             reason = "no column of its SELECT list identifies the rows that a change affects"
             raise TouchesAll(reason, "select the columns that identify, join, group or partition its rows")
-        keys = cls(catalyst, root, columns, [str(root.attributes[number].name()) for number in columns], source)
+        names = [str(root.attributes[number].name()) for number in columns]
+        keys = cls(catalyst, root, columns, names, source, reads)
         keys._demand_taken(source, frames)
         return keys
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from sluicegate.spark.catalyst import Catalyst
+
 # The first number of those by which tables are known in a plan: an empty range of numbers from there to there.
 _FIRST = 7_340_000_000_000
 
@@ -98,6 +100,22 @@ def read(plan: Any, tables: Sequence[str]) -> Operator:
     operator = _operator(plan, children) or _opaque(plan, children)
     operator.own_blockers = [*operator.own_blockers, *_subqueries(plan, tables)]
     return operator
+
+
+def columns_read(catalyst: Catalyst, plan: Any, tables: Sequence[str]) -> frozenset[tuple[str, str]]:
+    """Return each table and column that a plan's result depends on, over ``stand_in`` of each table."""
+    return _columns_of_tables(catalyst, catalyst.pruned(plan), tables)
+
+
+def _columns_of_tables(catalyst: Catalyst, plan: Any, tables: Sequence[str]) -> frozenset[tuple[str, str]]:
+    table = None
+    if name_of(plan) == "Project":
+        table = _table(plan, tables)
+    if table is not None:
+        return frozenset((table, str(attribute.name())) for attribute in each(plan.output()))
+    of_children = [_columns_of_tables(catalyst, child, tables) for child in each(plan.children())]
+    own_subqueries = [subquery for part in each(plan.expressions()) for subquery in subqueries(part)]
+    return frozenset().union(*of_children, *(columns_read(catalyst, subquery, tables) for subquery in own_subqueries))
 
 
 def _operator(plan: Any, children: list[Operator]) -> Operator | None:

@@ -52,6 +52,7 @@ class RefreshStrategy:
         expected: whether it is derived from the text alone, not yet confirmed by Spark.
         of_the_run: what makes the result depend on when, or by whom, it is run; empty if nothing does.
         keys: of *keys*, the columns of the table by which its rows are found.
+        reads: of *keys*, each table and column that the result depends on.
     """
 
     kind: StrategyKind
@@ -61,6 +62,7 @@ class RefreshStrategy:
     expected: bool = False
     of_the_run: str = ""
     keys: tuple[str, ...] = ()
+    reads: frozenset[tuple[str, str]] = frozenset()
 
 
 def refresh_strategy(text: str, schemas: Mapping[str, Sequence[str]] | None = None) -> RefreshStrategy:

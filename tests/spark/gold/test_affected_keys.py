@@ -234,6 +234,28 @@ def test_a_table_is_followed_beside_one_of_which_a_change_touches_all(spark: Spa
     assert counted == {"keys": 2 * len(BESIDE), "all": len(BESIDE)}
 
 
+READS = {
+    "SELECT g, count(*) AS c FROM (SELECT *, row_number() OVER (PARTITION BY g ORDER BY id) AS r FROM t) "
+    "WHERE r = 1 GROUP BY g": {("t", "g"), ("t", "id")},
+    "WITH a AS (SELECT * FROM u) SELECT t.id, a.name FROM t LEFT JOIN a ON a.g = t.g": {
+        ("t", "id"), ("t", "g"), ("u", "g"), ("u", "name")},
+    "SELECT id FROM t NATURAL JOIN (SELECT g, k FROM u)": {("t", "id"), ("t", "g"), ("t", "k"), ("u", "g"), ("u", "k")},
+    "SELECT g FROM (SELECT g, k FROM t UNION ALL SELECT name, k FROM u)": {("t", "g"), ("u", "name")},
+    "SELECT g FROM (SELECT g, k FROM t UNION SELECT name, k FROM u)": {
+        ("t", "g"), ("t", "k"), ("u", "name"), ("u", "k")},
+    "SELECT id FROM t WHERE g NOT IN (SELECT g FROM u WHERE k > 1)": {
+        ("t", "id"), ("t", "g"), ("u", "g"), ("u", "k")},
+    "SELECT id, n - (SELECT max(k) FROM u) AS d FROM t": {("t", "id"), ("t", "n"), ("u", "k")},
+    "SELECT * FROM t": {("t", column.name) for column in FACTS.columns},
+    "SELECT id, day FROM t LATERAL VIEW explode(days) AS day": {("t", "id"), ("t", "days")},
+}  # fmt: skip
+
+
+def test_columns_are_read_that_the_result_depends_on(spark: SparkSession) -> None:
+    world = KeyedWorld(spark, TABLES, Random(1))
+    assert {text: {*world.keys(text).reads} for text in READS} == READS
+
+
 def test_a_pair_of_which_both_sides_go_is_touched(spark: SparkSession) -> None:
     text = KEYED["of both sides"][0]
     world = KeyedWorld(spark, TABLES, Random(5))

@@ -13,6 +13,7 @@ from sluicegate.cli.inspecting.plan import _strategy_text
 from sluicegate.errors import QueryError, TableRuleFailed
 from sluicegate.flow import flows as flow_flows
 from sluicegate.flow import thresholds
+from sluicegate.gold.proved_query import ProvedQuery
 from sluicegate.gold.verify_gold import prove
 from sluicegate.lake import layout
 from sluicegate.spark_sql.query import Query
@@ -289,3 +290,48 @@ def test_a_table_that_followed_the_first_name_of_its_text_is_filled_from_all_onc
     world.run()
     assert world.rows("with_first") == world.expected("with_first")
     assert _technique(world, "with_first") == ("keys", "keys", {"delete": 1})
+
+
+def test_a_new_column_that_a_query_does_not_read_is_no_reason_to_recompute_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    queries = {
+        "newest": kept("SELECT g, id FROM (SELECT *, row_number() OVER (PARTITION BY g ORDER BY id DESC) AS r FROM t) "
+                       "WHERE r = 1"),
+        "star": kept("SELECT t.*, u.name FROM t LEFT JOIN u ON t.g = u.g"),
+        "alias": kept("SELECT id, n + 1 AS later, later * 2 AS doubled FROM t"),
+        "natural": kept("SELECT id, name FROM t NATURAL LEFT JOIN u"),
+    }  # fmt: skip
+    world = GoldWorld(tmp_path, queries, spark)
+    world.add([sample(i) for i in range(9)])
+    world.name([("a", "Ann", 1.0), ("b", "Bob", 2.0)])
+    world.run()
+
+    def techniques() -> dict[str, str]:
+        world.run()
+        for name in queries:
+            assert world.rows(name) == world.expected(name), name
+        return {name: _technique(world, name)[1] for name in queries}
+
+    world.sql("ALTER TABLE {t} ADD COLUMNS (weight DOUBLE)")  # which u has, too
+    world.sql("UPDATE {t} SET weight = 2.0 WHERE id > 6")
+    assert techniques() == {"newest": "keys", "star": "whole", "alias": "keys", "natural": "whole"}
+    world.sql("ALTER TABLE {t} ADD COLUMNS (later BIGINT)")  # of which "doubled" is made now
+    world.sql("UPDATE {t} SET later = 4 WHERE id > 6")
+    assert techniques() == {"newest": "keys", "star": "whole", "alias": "whole", "natural": "keys"}
+    world.sql("UPDATE {t} SET later = 5 WHERE id = 7")
+    assert {*techniques().values()} == {"keys"}
+
+
+def test_columns_that_version_0_1_0_recorded_are_known(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It recorded all columns of the tables."""
+    world = GoldWorld(tmp_path, {"few": kept("SELECT id, g FROM t")}, spark)
+    world.add([sample(i) for i in range(9)])
+    with monkeypatch.context() as former:
+        former.setattr(ProvedQuery, "columns_fingerprint", property(lambda query: query.fingerprint_of_all_columns))
+        world.run()
+    world.sql("DELETE FROM {t} WHERE id = 6")
+    world.run()
+    assert _technique(world, "few") == ("keys", "keys", {"delete": 1})
