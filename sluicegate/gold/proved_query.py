@@ -116,6 +116,8 @@ class ProvedQuery(BatchQuery):
         except TouchesAll as touches_all:
             return RefreshStrategy(StrategyKind.FULL_RECOMPUTE, *touches_all.args)
         reason_of_keys = f"{strategy.why}; its rows are found by {', '.join(keys.names)}"
+        if len(self.table.reads) > 1:
+            reason_of_keys += f", following {keys.followed}"
         blockers = sorted({f"{table}: {blocker.why}" for blocker in keys.blockers for table in blocker.tables})
         if blockers:
             reason_of_keys += f"; all of them are affected by a change of {'; '.join(blockers)}"

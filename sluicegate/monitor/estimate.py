@@ -24,7 +24,7 @@ from sluicegate.landing import former_dialect
 from sluicegate.monitor import removed_flows
 from sluicegate.monitor.outdated import Outdated, outdated
 from sluicegate.monitor.plan import Pending, pending, without_lake
-from sluicegate.spark_sql.refresh.strategy_kind import StrategyKind
+from sluicegate.spark_sql.refresh.strategy_kind import BY_ROW_DELTAS, StrategyKind
 from sluicegate.spark_sql.tokens import QuerySyntax, parsed
 from sluicegate.storage.store_errors import translated
 
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 # Changes of at most so many bytes are read to count the groups that they touch; it takes a second or so.
 BYTES_COUNTED = 32_000_000
+
+# How many times the present rows the tables have for which ``plan`` says what a run would do.
+LARGER = 10
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,7 @@ class Plan(Pending):
         remarks: what to tell besides of tables that a run would read in another way than before.
         landing: what to tell of landed files that are taken away.
         deleted: rows that a run deletes, by table and by the name of the flow that made them and is no more.
+        larger: techniques of gold tables for ``LARGER`` times their rows, by name.
     """
 
     touched: Mapping[str, Touched] = field(default_factory=dict)
@@ -105,6 +109,7 @@ class Plan(Pending):
     remarks: Sequence[str] = ()
     landing: Sequence[str] = ()
     deleted: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    larger: Mapping[str, TechniqueChoice] = field(default_factory=dict)
 
     @property
     def problems(self) -> dict[str, SluicegateError]:
@@ -133,7 +138,17 @@ def plan(pipeline: Pipeline, settings: Settings, *, partly: bool = False) -> Pla
             remarks = former_dialect.remarks(pipeline, lake, opened)
             silver = [work for work in waiting.tables if work.layer == "silver"]
             deleted = {work.table: removed_flows.rows(work.flow, work.progress, opened) for work in silver}
-            return Plan(waiting.tables, foresee(pipeline, waiting), former, remarks, _of_landing(pipeline), deleted)
+            choices = {work.table: larger(pipeline.gold[work.table], work.flow)
+                       for work in waiting.tables if work.layer == "gold"}  # fmt: skip
+            return Plan(
+                waiting.tables,
+                foresee(pipeline, waiting),
+                former,
+                remarks,
+                _of_landing(pipeline),
+                deleted,
+                {name: choice for name, choice in choices.items() if choice is not None},
+            )
     except (StoreRefused, StoreUnreachable) as error:
         if not partly:
             raise
@@ -188,6 +203,29 @@ def touched(table: GoldTable, flow: Flow, flow_progress: Progress) -> Touched:
     if reason:
         return Touched(rows, *_all(flow, flow_progress), reason, groups, exact, choice)
     return Touched(rows, news.changed, (), "", groups, exact, choice)
+
+
+def larger(table: GoldTable, flow: Flow) -> TechniqueChoice | None:
+    """Technique for the last run's changes in ``LARGER`` times the rows; None if no run followed changes."""
+    strategy, target = flow.refresh_strategy, lake_tables.delta_table(flow.target)
+    if strategy is None or strategy.kind not in BY_ROW_DELTAS:
+        return None
+    cost = RefreshCost.of(target, strategy.kind)
+    last = next((run for run in cost.runs if run.work.changed < run.work.all), None)
+    if last is None:
+        return None
+    touched_rows = last.work.touched
+    if last.technique == Technique.FULL_RECOMPUTE:  # of which only the number of changed rows is known
+        touched_rows = min(touched_rows, last.work.changed)
+    work = Work(last.work.changed, LARGER * last.work.all, LARGER * last.work.held, touched_rows)
+    permitted = refresh_cost.permitted(
+        strategy,
+        auto=table.refresh != "incremental",
+        small=work.all <= thresholds.SMALL,
+        few=work.changed <= thresholds.FEW,
+        state=True,
+    )
+    return cost.choose(permitted, work)
 
 
 def _all(flow: Flow, flow_progress: Progress) -> tuple[int, tuple[str, ...]]:

@@ -141,6 +141,8 @@ def _planned(
             would = f"set {work.described}"
         else:
             would = f"{would}; set {work.described}"
+    if larger := waiting.larger.get(work.table):
+        manner += f"; with ten times the rows: {larger}"
     rules = _rules(definition, work.table)
     if rules:
         manner += f"; rules: {', '.join(rules)}"
@@ -229,6 +231,8 @@ def _described(definition: Pipeline, layer: str, name: str, strategy: RefreshStr
     if strategy is not None:
         gold = definition.gold[name]
         text = _strategy_text(strategy)
+        if len(gold.reads) > 1 and (strategy.expected or strategy.kind in ("partial", "groups")):
+            text += f"; follows {gold.reads[0]}"  # of affected keys, Spark's plan tells
         if gold.ordering.lost:
             text += f"; not stored: its ORDER BY {gold.ordering.lost}, which is not one of its columns"
         return ", ".join(gold.reads), text

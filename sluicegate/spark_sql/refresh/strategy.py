@@ -175,18 +175,14 @@ class _Reading:
         else:
             needs = f"{names} need all rows"
         if grouped.one_row:
-            return RefreshStrategy(
-                StrategyKind.FULL_RECOMPUTE, f"it has no GROUP BY, and {needs}", f"without {names}", grouped
-            )
+            return RefreshStrategy(StrategyKind.FULL_RECOMPUTE, f"it has no GROUP BY, and {needs}", grouped=grouped)
         if not grouped.located:
             reason = f"it groups by {', '.join(_not_selected(grouped))}, which is not in its SELECT list"
             return RefreshStrategy(
                 StrategyKind.AFFECTED_KEYS, reason, "put it there, so that the rows of a group can be found", grouped
             )
         reason = f"{needs} of a group{self._of_joins()}"
-        return RefreshStrategy(
-            StrategyKind.AFFECTED_GROUPS, reason, f"without {names} a run would not have to read the source", grouped
-        )
+        return RefreshStrategy(StrategyKind.AFFECTED_GROUPS, reason, grouped=grouped)
 
     def _over_groups(self, grouped: Grouped, groups: Sequence[tuple[int, int]]) -> Grouped:
         """The parts with outputs and HAVING over the values of groups and calls.

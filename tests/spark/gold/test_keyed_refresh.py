@@ -171,7 +171,8 @@ def test_small_tables_are_read_whole_and_plans_say_how_rows_are_found(
     assert "the first run checks it with Spark" in planned("joined")
     world.run()
     assert planned("joined") == (
-        "the affected rows are recomputed: it has no GROUP BY and no aggregate function; its rows are found by id, n"
+        "the affected rows are recomputed: it has no GROUP BY and no aggregate function; "
+        "its rows are found by id, n, following t"
     )
     assert planned("limited").endswith("depends on all of them; cheaper: remove the LIMIT")
     world.add([sample(9)])

@@ -17,7 +17,7 @@ from sluicegate.cli.inspecting import history
 from sluicegate.definition import load
 from sluicegate.errors import UserError
 from sluicegate.flow import flows, refresh_cost, thresholds
-from sluicegate.flow.refresh_cost import Rates, Work
+from sluicegate.flow.refresh_cost import Rates, Technique, TechniqueChoice, Work
 from sluicegate.lake import layout, offsets
 from sluicegate.lake import log as lake_log
 from sluicegate.lake.commits import commit_stats
@@ -57,13 +57,13 @@ class World:
         columns = dict(zip("gkx", map(list, zip(*rows, strict=True)), strict=True))
         write_deltalake(self.silver, pa.table(columns), mode="append", configuration=FEED)
 
-    def run(self, groups: int, since: int = -1) -> None:
+    def run(self, groups: int, since: int = -1, **facts: Any) -> None:
         """Commits to the gold table as a run up to now would, with so many rows."""
         source = DeltaTable(self.silver)
         [flow] = flows.flows(self.pipeline, self.at, "gold").values()
         ours = {
             "layer": "gold", "table": "g", "fingerprint": flow.fingerprint, "inputs": {},
-            "mode": "whole" if since < 0 else "incremental", "since": since, "until": source.version(),
+            "mode": "whole" if since < 0 else "incremental", "since": since, "until": source.version(), **facts,
         }  # fmt: skip
         about = CommitProperties(
             custom_metadata={"userMetadata": json.dumps({lake_log.METADATA: ours})},
@@ -151,6 +151,44 @@ def test_why_all_of_the_source_is_read(world: World, monkeypatch: pytest.MonkeyP
     assert (found.all_of, found.rows, found.groups) == (("t",), 22, None)
     monkeypatch.setattr(refresh_cost, "RATES", ALL)
     assert why(KEPT) == "which is faster"
+
+
+def test_what_a_run_would_do_with_ten_times_the_rows(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many rows change as in the last run that followed changes; the tables have LARGER times the rows."""
+
+    def larger() -> TechniqueChoice | None:
+        [flow] = flows.flows(world.pipeline, world.at, "gold").values()
+        return estimate.larger(world.pipeline.gold["g"], flow)
+
+    def cost(technique: Technique, work: Work) -> dict[str, Any]:
+        return TechniqueChoice(technique, {technique: 0.5}, work).in_commit()
+
+    world.define(KEPT)
+    assert larger() is None
+    world.run(4, **cost("restart", Work(changed=40, all=40, held=0, touched=0)))
+    assert larger() is None  # a first load tells nothing of changes
+    world.run(4, 0, **cost("whole", Work(changed=2, all=40, held=4, touched=4)))
+    choice = larger()
+    assert choice is not None
+    assert (choice.technique, choice.work) == ("whole", Work(changed=2, all=400, held=40, touched=2))
+    monkeypatch.setattr(refresh_cost, "RATES", CHANGES)
+    for small, technique in ((400, "whole"), (399, "partial")):
+        monkeypatch.setattr(thresholds, "SMALL", small)
+        choice = larger()
+        assert choice is not None
+        assert choice.technique == technique
+    [fact] = [fact for fact in plan_facts(world) if fact["layer"] == "gold"]
+    assert fact["how"].endswith(f"; with ten times the rows: {choice}")
+
+
+def plan_facts(world: World) -> list[dict[str, Any]]:
+    """What `plan` says of each table, as JSON."""
+    where = world.where
+    places = [f"--lake={where.lake}", f"--landing={where.landing}", f"--pipelines={where.pipelines}"]
+    done = CliRunner().invoke(app.app, ["plan", "w", "--json", *places])
+    assert done.exit_code == 0, done.output
+    tables: list[dict[str, Any]] = json.loads(done.output)["tables"]
+    return tables
 
 
 def test_groups_are_made_of_all_of_their_rows(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,6 +152,7 @@ CROSSED: dict[str, str] = {
     "gold.group_state.MOST_FILES": "tests/spark/gold/test_group_state.py::test_state_of_MOST_FILES_is_written_anew",
     "frames.data_skipping.MANY_ROWS": "tests/spark/silver/test_process.py::"
     "test_a_table_is_the_same_whether_its_keys_are_looked_for_nearby_or_everywhere",
+    "monitor.estimate.LARGER": "tests/unit/monitor/test_estimate.py::test_what_a_run_would_do_with_ten_times_the_rows",
     "monitor.estimate.BYTES_COUNTED": "tests/unit/monitor/test_estimate.py::"
     "test_groups_are_counted_of_no_more_than_BYTES_COUNTED",
     "frames.record_ids.SENT": "tests/spark/silver/test_process.py::"
