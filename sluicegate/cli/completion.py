@@ -17,7 +17,7 @@ def completion(
     """Print the shell script that completes commands, options and pipeline names.
 
     Put `eval "$(sluicegate completion bash)"` into ~/.bashrc, the same with zsh into ~/.zshrc after compinit; for fish
-    write the output into ~/.config/fish/completions/sluicegate.fish.
+    write the output to ~/.config/fish/completions/sluicegate.fish.
 
     Example: sluicegate completion bash
     """

@@ -37,13 +37,13 @@ EXPLANATIONS = {
         ),
         (
             "Correct each listed line; `sluicegate plan PIPELINE` checks again without starting Spark.",
-            "Let an editor complete and check the file by `docs/pipeline.schema.json`.",
+            "Let your editor complete and validate the file with `docs/pipeline.schema.json`.",
         ),
         "reference/pipeline-yaml.md",
     ),
     "SG202": Explanation(
         "The pipeline, layer or table that was named is not defined.",
-        ("A typing error.", "The command reads another folder of definitions than you expect."),
+        ("A typo.", "The command reads another folder of definitions than you expect."),
         (
             "Check the name; the message lists the names that exist.",
             "Set the folder of definitions with `--pipelines` or `SLUICEGATE_PIPELINES`.",
@@ -54,7 +54,7 @@ EXPLANATIONS = {
         "A landing folder, a file named in a command, or a source Delta table does not exist or cannot be listed.",
         (
             "Nothing has landed yet, and nobody has created the folder.",
-            "`--landing` points elsewhere, or `path` in the definition has a typing error.",
+            "`--landing` points elsewhere, or `path` in the definition has a typo.",
             "Missing permissions or credentials.",
         ),
         ("Create the folder, or correct `path` or `--landing`.", "Check permissions, credentials and the address."),
@@ -87,13 +87,13 @@ EXPLANATIONS = {
         "howto/existing-airflow.md",
     ),
     "SG206": Explanation(
-        "A query, a condition or a rule was refused, by Spark in a pipeline or by `sluicegate sql`.",
+        "Spark or `sluicegate sql` rejected a query, a condition or a rule.",
         (
             "A table, column or function does not exist.",
-            "A value that Spark cannot convert implicitly, or that makes a function or operator of the query fail.",
+            "A value that Spark cannot cast implicitly, or that makes a function or operator of the query fail.",
             "A value that makes a function in a rule's condition fail.",
             "A key or a rule `unique` over a map or a variant, whose values Spark does not compare.",
-            "`sluicegate sql` takes one SELECT, and not everything that Spark can do.",
+            "`sluicegate sql` accepts a single SELECT, and not all of Spark's SQL.",
         ),
         (
             "Correct the query at the line that is shown.",
@@ -146,11 +146,11 @@ EXPLANATIONS = {
         "limits.md",
     ),
     "SG210": Explanation(
-        "Columns or types do not fit the table: schema drift that the table is not configured to accept.",
+        "Columns or types do not match the table: schema drift that the table is not configured to accept.",
         (
             "New fields in files, with `schemaEvolutionMode: failOnNewColumns`.",
-            "A declared type that differs from the type the table has.",
-            "A query or transform that returns other columns than before.",
+            "A declared type that differs from the type in the table.",
+            "A query or transform whose output columns changed.",
             "A changed definition of a silver table that stores lookup values as of former runs.",
         ),
         (
@@ -173,7 +173,7 @@ EXPLANATIONS = {
     "SG212": Explanation(
         "`apply_changes` names columns that the records do not have, or records have columns that it adds itself.",
         (
-            "A typing error in `keys`, `sequence_by` or a column list.",
+            "A typo in `keys`, `sequence_by` or a column list.",
             "A source column called `__START_AT` or `__END_AT`.",
         ),
         ("Correct the name, or exclude the column with `except_column_list`.",),
@@ -182,19 +182,22 @@ EXPLANATIONS = {
     "SG213": Explanation(
         "No usable secret key for pseudonyms of personal data.",
         ("`SLUICEGATE_PII_KEY` is not set where the job runs, or is shorter than 16 bytes.",),
-        ("Set `SLUICEGATE_PII_KEY`; `openssl rand -hex 32` makes a key. Keep it: another key gives other pseudonyms.",),
+        (
+            "Set `SLUICEGATE_PII_KEY`; `openssl rand -hex 32` generates a key. Keep it: a different key produces"
+            " different pseudonyms.",
+        ),
         "howto/de-identified-access.md",
     ),
     "SG214": Explanation(
-        "An object store refused the request.",
-        ("Missing, wrong or expired credentials.", "No such bucket, or no permission for it."),
-        ("Check credentials, bucket and region as the job sees them.",),
+        "An object store rejected the request.",
+        ("Missing, wrong or expired credentials.", "The bucket does not exist, or you have no permission for it."),
+        ("Check credentials, bucket and region in the environment of the job.",),
         "howto/object-storage.md",
     ),
     "SG215": Explanation(
         "The catalog already has this name, for a table at another location.",
         ("Two pipelines use one database name.", "The lake was moved, and the old name was left in the catalog."),
-        ("Drop the old name (no file is deleted by that), or give the pipeline another `database`.",),
+        ("Drop the old name (this deletes no files), or give the pipeline another `database`.",),
         "howto/catalog.md",
     ),
     "SG216": Explanation(
@@ -206,63 +209,63 @@ EXPLANATIONS = {
     "SG217": Explanation(
         "The tables in this lake belong to another target, so this run does not write them.",
         ("`--target` is missing or wrong.", "Two targets share one lake."),
-        ("Give the target that owns the tables, or another `--lake`.",),
+        ("Pass the `--target` that owns the tables, or another `--lake`.",),
         "howto/parameters-and-targets.md",
     ),
     "SG218": Explanation(
         "Records of a Kafka topic were lost before they were read, or the topic was replaced. Nothing was written.",
         (
-            "The topic's retention passed, or somebody deleted records, before a run read them.",
+            "Records expired by the topic's retention, or were deleted, before a run read them.",
             "The topic was deleted and recreated, so its offsets start at 0 again.",
             "`bootstrap_servers` names other brokers than before, or they lost records.",
         ),
         (
-            "Run more often, or lengthen the topic's retention.",
+            "Run more often, or increase the topic's retention.",
             "`data_loss: skip` continues after lost records, and records the skipped offsets in the ledger.",
             "Read a recreated topic into a new table, and combine both in silver with flows.",
         ),
         "howto/kafka.md",
     ),
     "SG219": Explanation(
-        "Kafka's brokers refused access, or the options under `kafka.security` do not lead to a connection.",
+        "Kafka's brokers denied access, or no connection is possible with the options under `kafka.security`.",
         (
             "Missing or wrong `SLUICEGATE_KAFKA_…` variables where the job runs.",
             "A user without permission to describe or read the topic.",
-            "A `security.protocol` or `sasl.mechanism` that the brokers do not have, or a missing truststore.",
+            "A `security.protocol` or `sasl.mechanism` that the brokers do not support, or a missing truststore.",
         ),
         (
-            "Check the variables and `kafka.security`, as the job sees them.",
+            "Check `kafka.security`, and the variables in the environment of the job.",
             "Grant the user DESCRIBE and READ on the topics; no consumer group is needed.",
         ),
         "howto/kafka.md",
     ),
     "SG220": Explanation(
-        "A pipeline cannot have this name. Nothing was renamed.",
+        "The new name of a pipeline is invalid or in use. Nothing was renamed.",
         (
-            "Another pipeline, its tables in the lake, or a DAG of its maintenance or verification has the name.",
+            "The name is used by another pipeline, its tables in the lake, or its maintenance or verification DAG.",
             "The name has characters other than lowercase letters, digits and `_`, or does not start with a letter.",
-            "Another rename was stopped, and has to be completed first.",
+            "An interrupted rename must be completed first.",
         ),
-        ("Choose another name, or do what the `help` line says.",),
+        ("Choose another name, or follow the `help` line of the message.",),
         "howto/renaming.md",
     ),
     "SG221": Explanation(
-        "A run was started under a name that the pipeline does not have. Nothing was written.",
+        "A run used a name that does not belong to this pipeline. Nothing was written.",
         (
-            "A definition of the former name is still deployed, or a task of it was queued when it was renamed.",
-            "A rename was stopped before it finished.",
-            "A new pipeline has the name that another one had before.",
+            "The definition with the former name is still deployed, or a task was queued before the rename.",
+            "A rename was interrupted.",
+            "A new pipeline reuses the former name of another one.",
         ),
         (
             "Run the pipeline under its new name, and remove the former definition.",
-            "Run `sluicegate rename OLD NEW` again: it completes a rename that was stopped.",
-            "For a new pipeline of that name delete the file that the message names.",
+            "Run `sluicegate rename OLD NEW` again: it completes an interrupted rename.",
+            "For a new pipeline that reuses the name, delete the file that the message names.",
         ),
         "howto/renaming.md",
     ),
     "SG222": Explanation(
-        "A table has no column of this name.",
-        ("A misspelled name.", "A column that the table gets only with its next run."),
+        "Unknown column of a table.",
+        ("A misspelled name.", "A column that the next run will add."),
         ("Use the name that the message suggests; `sluicegate sql` shows a table's columns.",),
         "howto/lineage.md",
     ),
@@ -271,7 +274,7 @@ EXPLANATIONS = {
         " committed.",
         ("Bad input data.", "A rule or a threshold that is too strict."),
         (
-            "Look at the rows in `{table}_rejected`.",
+            "Inspect the rows in `{table}_rejected`.",
             "Correct the source or the rule, and run again.",
             "To continue without such rows, use `expect_or_quarantine` or `expect_or_drop`.",
         ),
@@ -280,13 +283,13 @@ EXPLANATIONS = {
     "SG301": Explanation(
         "`sluicegate test` found tables that differ from what the cases expect.",
         ("The query or a rule changed.", "The expectation in the case is outdated."),
-        ("Compare the rows that are shown, and correct the query or the case.",),
+        ("Compare the rows in the output, and correct the query or the case.",),
         "howto/testing-pipelines.md",
     ),
     "SG302": Explanation(
         "A verification found records that are lost, duplicated or different.",
         (
-            "Somebody wrote to the tables by other means.",
+            "Another program wrote to the tables.",
             "A table was restored to an older version, or files were deleted.",
         ),
         ("Run the commands that the message names: they repair what can be repaired.",),
@@ -296,26 +299,26 @@ EXPLANATIONS = {
         "The table as a whole would violate a rule: a row count, uniqueness, a foreign key or an SQL check. The batch"
         " was not committed.",
         ("Incomplete or duplicate input.", "A referenced row that has not arrived yet."),
-        ("Look at the rows in `{table}_rejected`, correct the source or the rule, and run again.",),
+        ("Inspect the rows in `{table}_rejected`, correct the source or the rule, and run again.",),
         "howto/quality-rules.md",
     ),
     "SG304": Explanation(
-        "No new file has arrived within the time span that a bronze table expects (`expect_files_within`). Nothing is"
-        " wrong with the tables.",
-        ("Whoever delivers the files is late.", "Files are delivered to another folder."),
-        ("Ask whoever delivers the files, or look for the files.", "Expect files within another duration."),
+        "No new file arrived within the duration that a bronze table expects (`expect_files_within`). The tables are"
+        " intact.",
+        ("The files are delivered late.", "The files are delivered to another folder."),
+        ("Ask the supplier of the files.", "Change the duration of `expect_files_within`."),
         "howto/starting-runs.md",
     ),
     "SG305": Explanation(
         "Freshness, volume, backlog or the rate of a rule is beyond a limit `fail` under `alerts` of the definition.",
         (
-            "Whoever delivers the files is late, or delivers too little.",
-            "Runs do not keep up, fail, or do not start at all.",
+            "The files are delivered late, or have too few rows.",
+            "Runs are too slow, fail, or do not start.",
             "The data has changed: more rows break a rule.",
         ),
         (
             "`sluicegate alerts PIPELINE` shows all limits and current values; `sluicegate history` the last runs.",
-            "Adjust the limit, if the current values are right.",
+            "Adjust the limit if the current values are acceptable.",
         ),
         "howto/alerts.md",
     ),

@@ -26,12 +26,12 @@ OF_RUNS = {
     "SG400": Explanation(
         "Reconciliation failed: the number of records read differs from the number written, quarantined, dropped and"
         " deduplicated. Nothing was written.",
-        ("Spark did not return the rows that the log of the source records.", "An error in Sluicegate."),
+        ("Spark returned other rows than the log of the source records.", "An error in Sluicegate."),
         ("Run again. If it happens again, please report it with the message.",),
         "howto/verifying.md",
     ),
     "SG401": Explanation(
-        "Another run is writing this pipeline, or took the lock of this run.",
+        "Another run is writing this pipeline, or took over the lock of this run.",
         (
             "A scheduled run and a manual run at the same time.",
             "On S3, a machine that was suspended for longer than its lease.",
@@ -49,35 +49,35 @@ OF_RUNS = {
         "sizing.md",
     ),
     "SG403": Explanation(
-        "An object store did not answer, or failed until retries were exhausted.",
+        "An object store did not respond, or failed until all retries were used up.",
         ("A wrong endpoint or region.", "The network or the store is down."),
         ("Check the endpoint, then run again: a run continues after the last commit.",),
         "howto/object-storage.md",
     ),
     "SG404": Explanation(
-        "A Spark Connect server did not answer, or refused the token.",
-        ("The server is not running, or was restarted.", "The token in the file is not the server's."),
+        "A Spark Connect server did not respond, or rejected the token.",
+        ("The server is not running, or was restarted.", "The token in the file is not that of the server."),
         (
             "Start one with `sluicegate serve`, or run without `--remote`.",
-            "Give the server's token in `SLUICEGATE_CONNECT_TOKEN_FILE`.",
+            "Set `SLUICEGATE_CONNECT_TOKEN_FILE` to a file with the server's token.",
         ),
         "howto/spark-connect.md",
     ),
     "SG405": Explanation(
-        "Kafka's brokers did not answer in time.",
+        "Kafka's brokers did not respond in time.",
         (
             "A wrong address in `bootstrap_servers`, or a broker that advertises a name this machine cannot resolve.",
-            "TLS expected on one side only: see `security.protocol`.",
+            "Only one side uses TLS: see `security.protocol`.",
             "The network or the brokers are down.",
         ),
         ("Check the address, then run again: a run continues after the last commit.",),
         "howto/kafka.md",
     ),
     "SG406": Explanation(
-        "A log entry or a data file of a table is not what was written: it has 0 bytes, is cut off, or is gone.",
+        "A log entry or a data file of a table is damaged: it is empty, truncated or missing.",
         (
-            "A power cut, or a crash of the machine, some seconds after the file was written.",
-            "A full or failing disk, or a copy of the lake that was interrupted.",
+            "A power cut, or a crash of the machine, within seconds of writing the file.",
+            "A full or failing disk, or an interrupted copy of the lake.",
         ),
         (
             "Run the pipeline: where the newest commits of a table are damaged, a run sets them aside and repeats"

@@ -172,7 +172,7 @@ def ask(question: str, command: str, *, on_stderr: bool) -> None:
         UserError: there is no terminal.
     """
     if not sys.stdin.isatty():
-        raise UserError(f"{command} asks first, and there is no terminal", hint="add --yes")
+        raise UserError(f"{command} asks for confirmation, which requires a terminal", hint="add --yes")
     if not typer.confirm(question, err=on_stderr):
         raise typer.Exit(2)
 

@@ -51,7 +51,9 @@ def test_cases_of_a_pipeline(tmp_path: Path) -> None:
     assert any(re.fullmatch(r"FAILED wrong.yaml: wrong on purpose \d+\.\d s", line) for line in lines)
     assert f"{tests / 'wrong.yaml'}:9" in lines
     assert "~ differs 1 Eve ≠ Ada" in lines
-    assert re.match(r"2 passed, 1 failed in \d+\.\d s; \d+\.\d s to start and stop Spark, \d+\.\d s a case", lines[-1])
+    assert re.match(
+        r"2 passed, 1 failed in \d+\.\d s; \d+\.\d s to start and stop Spark, \d+\.\d s per case", lines[-1]
+    )
     assert not (tmp_path / "lake").exists()
     assert not (tmp_path / "landing").exists()
     assert not list((tmp_path / "tmp").glob("sluicegate-test-*"))

@@ -31,7 +31,7 @@ def contract(
 ) -> None:
     """Export a pipeline's data contract (ODCS 3.1), or generate a definition from one.
 
-    An import lists what it did not import, and then exits with 3.
+    An import exits with code 3 if it lists anything as not imported.
 
     Example: sluicegate contract export heart_rate --version 1.2.0
     """
@@ -40,7 +40,7 @@ def contract(
     elif action == "import":
         _import(Path(subject), settings, name, as_json)
     else:
-        raise UserError(f"{action} is not an action on contracts", hint="use export or import")
+        raise UserError(f"invalid action {action}", hint="use export or import")
 
 
 def _export(pipeline: str, settings: Settings, version: str, only: list[str], as_json: bool) -> None:
@@ -51,8 +51,8 @@ def _export(pipeline: str, settings: Settings, version: str, only: list[str], as
     document = of(api.load(pipeline, settings), version, only)
     for schema in document["schema"]:
         if "properties" not in schema:
-            sentence = f"the types of the columns of {schema['name']} are not known before its first run"
-            warn(f"warning: {sentence}, so the contract has none of them")
+            sentence = f"the column types of {schema['name']} are unknown until its first run"
+            warn(f"warning: {sentence}, so the contract omits its columns")
     if as_json:
         show_json(document)
     else:
@@ -68,7 +68,7 @@ def _import(file: Path, settings: Settings, name: str | None, as_json: bool) -> 
     else:
         say(f"wrote {imported.folder}, with {', '.join(imported.tables)}")
         for remark in imported.remarks:
-            say(f"  left: {remark}")
+            say(f"  not imported: {remark}")
         say("next:", f"  {program()} plan {imported.name}")
     if imported.remarks:
         raise typer.Exit(PARTIAL)

@@ -35,15 +35,15 @@ def import_(
         ),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 3 if anything of the source was not imported, even a property.")
+        bool, typer.Option("--strict", help="Exit with 3 if any part of the source was not imported, even a property.")
     ] = False,
     *,
     settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
-    """Create a definition from a source of Delta Live Tables, SQL or Python, and list what was not imported.
+    """Create a definition from Delta Live Tables source, SQL or Python, and list what was not imported.
 
-    The exit code is 2 if the definition has mistakes, and 3 if a table or a rule of the source was not imported.
+    The exit code is 2 if the definition is invalid, and 3 if a table or a rule of the source was not imported.
 
     Example: sluicegate import flights.sql --name flights
     """

@@ -49,7 +49,7 @@ def new(
 def _show(created: NewPipeline) -> None:
     for table in created.tables:
         files = f"{len(table.files):,} {table.samples[0].format} file{'' if len(table.files) == 1 else 's'}"
-        say(f"{table.name}: {files}, {table.rows:,} {'row' if table.rows == 1 else 'rows'} looked at")
+        say(f"{table.name}: {files}, {table.rows:,} {'row' if table.rows == 1 else 'rows'} read")
         rows = [
             [column.field, column.name, column.inferred_type.kind.lower(), column.inferred_type.remark]
             for column in table.columns
@@ -61,7 +61,7 @@ def _show(created: NewPipeline) -> None:
         if table.unusable_fields:
             count = len(table.unusable_fields)
             say(f"  omitted: {count:,} fields with duplicate names or names that SQL cannot express")
-    say("", f"wrote {created.folder}: review it, and correct what is wrong")
+    say("", f"wrote {created.folder}: review and correct it")
     if created.landed:
         say(f"landed {len(created.landed):,} {'file' if len(created.landed) == 1 else 'files'}")
     say("next:")
@@ -74,7 +74,7 @@ def _show_guesses(table: NewTable) -> None:
 
     guess = table.guess
     guesses = {
-        "keys": ", ".join(guess.keys) or "none: each record is a row",
+        "keys": ", ".join(guess.keys) or "none: one row for each record",
         "sequence_by": guess.sequence_by,
         "event_time": guess.event_time,
         "pii": ", ".join(guess.pii),

@@ -42,8 +42,8 @@ def run_cases(
 ) -> None:
     """Run the cases in the pipeline's folder tests/: given rows pass all layers, and tables must match.
 
-    Each has its own lake and landing in a temporary folder; one Spark on this machine runs them all. Exit code 3
-    if tables are not as expected, 2 if a case has a mistake.
+    Each case has its own lake and landing in a temporary folder; one local Spark runs them all. Exit code 3
+    if a table is not as expected, 2 if a case is invalid.
 
     Example: sluicegate test heart_rate -k late
     """
@@ -139,7 +139,7 @@ class _Results:
             facts: dict[str, Any] = {"pipeline": pipeline, **counts, "seconds": whole}
             show_json({**facts, "cases": [result.as_dict() for result in self.results]})
             return
-        words = {"passed": "passed", "failed": "failed", "mistakes": "with a mistake"}
+        words = {"passed": "passed", "failed": "failed", "mistakes": "invalid"}
         sentence = ", ".join(f"{count} {words[kind]}" for kind, count in counts.items() if count)
-        each = f"; {whole - cases:.1f} s to start and stop Spark, {cases / max(len(self.results), 1):.1f} s a case"
+        each = f"; {whole - cases:.1f} s to start and stop Spark, {cases / max(len(self.results), 1):.1f} s per case"
         say("", f"{sentence} in {whole:.1f} s{each}")

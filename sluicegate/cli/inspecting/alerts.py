@@ -12,7 +12,7 @@ from sluicegate.settings import Settings
 
 @with_settings("lake", "landing", "pipelines", "target")
 def alerts(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption = False) -> None:
-    """Check the limits under `alerts` now: freshness, volume, backlog, rates of rules.
+    """Check the limits under `alerts`: freshness, volume, backlog, rates of rules.
 
     The exit code is 3 if something exceeds a limit `fail`. Nothing is written, and Spark is not started.
 

@@ -90,7 +90,7 @@ def _sum_of_ranges(entries: Sequence[dict[str, Any]]) -> str:
     gaps = sum(entry["size"] - entry["rows"] for entry in entries if entry["state"] == FileStatus.INGESTED)
     text = f"{len(entries):,} ranges of offsets"
     if gaps:
-        text += f"; {gaps:,} offsets without a record (compacted, or ends of transactions)"
+        text += f"; {gaps:,} offsets without a record (compacted, or transaction markers)"
     return text
 
 

@@ -29,7 +29,7 @@ def history(
 ) -> None:
     """Show the event log: the rows of each commit, and for gold also its groups, bytes and cost.
 
-    For tables with several rows for each record, also the total, and the number of records without a row.
+    For tables with several rows for each record, also their total, and the number of records without a row.
 
     A gold batch uses the technique with the lowest estimated cost; `--json` also has the estimates of the
     others.

@@ -44,4 +44,4 @@ def show_impact(definition: Pipeline, column: str, *, as_json: bool) -> None:
     if impact.named_by:
         say("", "named in the definition by:", *(f"  {column_use}" for column_use in impact.named_by))
     for table, reason in impact.unsure.items():
-        say("", f"{table}: {reason}, so all that it reads may be in it")
+        say("", f"{table}: {reason}, so any column that it reads may affect it")

@@ -40,7 +40,7 @@ def plan(
 ) -> None:
     """Check the definition, and show what each table reads and what a run would do. Nothing is written.
 
-    Where landing or the lake cannot be reached it says so, tells the rest, and ends with 0: the definition is valid.
+    If landing or the lake cannot be reached, a warning says so, the rest is shown, and the exit code is 0.
 
     Example: sluicegate plan heart_rate
     """
@@ -92,7 +92,7 @@ def _show(definition: Pipeline, waiting: Plan, facts: Sequence[Mapping[str, Any]
     for remark in waiting.landing:
         say(f"landing: {remark}")
     for problem in dict.fromkeys(error.for_people() for error in waiting.problems.values()):
-        warn(*f"warning: the plan is not complete: {problem}".split("\n"))
+        warn(*f"warning: the plan is incomplete: {problem}".split("\n"))
 
 
 def _show_header(definition: Pipeline) -> None:
@@ -132,7 +132,7 @@ def _planned(
 ) -> dict[str, Any]:
     would = _would(definition, waiting, work, news)
     if would == "do nothing" and work.table in unknown:
-        would = f"not known: it follows {unknown[work.table]}"
+        would = f"unknown: it depends on {unknown[work.table]}"
     deleted = waiting.deleted.get(work.table, {})
     would += "".join(f"; delete the {count:,} rows of the flow {flow}" for flow, count in deleted.items())
     reads, manner = _described(definition, work.layer, work.table, work.flow.refresh_strategy)
@@ -168,23 +168,23 @@ def _would(definition: Pipeline, waiting: Plan, work: TableWork, news: set[str])
 
     progress = work.progress
     if work.problem is not None:
-        return f"not known: {work.problem.message}"
+        return f"unknown: {work.problem.message}"
     if work.files:
         return f"read {files(work.files)}"
     if work.skips:
-        return f"skip {files(work.skips)} that were there before"
+        return f"skip {files(work.skips)} that existed before its first run"
     if work.unknown and progress.kind != ProgressKind.INCREMENTAL:
-        return "query the brokers, and read new records"
+        return "query the brokers and read new records"
     if progress.kind == ProgressKind.INCREMENTAL:
         return "; ".join(filter(None, [_versions(progress), progress.why]))
     if progress.command:
-        return f"refuse: {progress.why}; `{progress.command}` rebuilds it"
+        return f"fail: {progress.why}; `{progress.command}` rebuilds the table"
     if progress.kind == ProgressKind.FULL_REFRESH:
         return f"full refresh: {progress.why}" if progress.why else "create it"
     if _follows(waiting, work):
-        return "process what the layer before writes"
+        return "process the output of the previous layer"
     if work.table in news:
-        return f"process what {', '.join(read for read in definition.reads(work.table) if read in news)} writes"
+        return f"process the output of {', '.join(read for read in definition.reads(work.table) if read in news)}"
     return _waits(work)
 
 
@@ -193,7 +193,7 @@ def _versions(progress: Progress) -> str:
     if progress.streams:
         return _of_flows(progress)
     if progress.since < progress.until:
-        return f"take versions {progress.since + 1} to {progress.until}"
+        return f"process versions {progress.since + 1} to {progress.until}"
     return ""
 
 
@@ -234,7 +234,7 @@ def _described(definition: Pipeline, layer: str, name: str, strategy: RefreshStr
         if len(gold.reads) > 1 and (strategy.expected or strategy.kind in ("partial", "groups")):
             text += f"; follows {gold.reads[0]}"  # of affected keys, Spark's plan tells
         if gold.ordering.lost:
-            text += f"; not stored: its ORDER BY {gold.ordering.lost}, which is not one of its columns"
+            text += f"; its ORDER BY {gold.ordering.lost} is ignored, because that is not one of its columns"
         return ", ".join(gold.reads), text
     original = definition.deidentified_tables.get(name)
     if original:
@@ -255,11 +255,11 @@ def _described(definition: Pipeline, layer: str, name: str, strategy: RefreshStr
 
 def _bronze_text(table: BronzeTable) -> str:
     if table.kafka is not None:
-        records = f"its {table.kafka.value} records once, {table.kafka.maxRecordsPerBatch:,} a chunk"
-        return f"kafka, {records}, from {table.kafka.starting_offsets} on"
+        records = f"new {table.kafka.value} records once, {table.kafka.maxRecordsPerBatch:,} per batch"
+        return f"kafka, {records}, from the {table.kafka.starting_offsets} offsets"
     if not table.of_files:
-        return "delta, its new rows; a full refresh when other rows or columns of it changed"
-    return f"{table.format}, new files once, {table.maxFilesPerTrigger:,} a chunk"
+        return "delta, new rows; full refresh when existing rows or columns changed"
+    return f"{table.format}, new files once, {table.maxFilesPerTrigger:,} per batch"
 
 
 def _changes_texts(table: SilverTable) -> Iterator[str]:
@@ -300,9 +300,9 @@ def _record_texts(table: SilverTable) -> Iterator[str]:
 def _rescued(table: SilverTable) -> list[str]:
     """Describe how rescued values are handled, if the definition changes the default."""
     if table.rescued == "keep":
-        return ["a value that bronze rescued is NULL in a good row"]
+        return ["values that bronze rescued become NULL"]
     if table.rescued == "fail":
-        return ["a value that bronze rescued fails the run"]
+        return ["values that bronze rescued fail the run"]
     return []
 
 
@@ -313,18 +313,18 @@ def _of_deletes(table: SilverTable) -> list[str]:
         return []
     rules = [name for name, rule in table.expectations.items() if not changes.binds_deletes(rule.columns)]
     if rules:
-        return [f"deletes are not checked by {', '.join(rules)}, which use more than keys and sequence"]
+        return [f"deletes are not checked by {', '.join(rules)}, which read more than keys and sequence"]
     return []
 
 
 def _of_flows(state: Progress) -> str:
     """What each of several flows takes in."""
     texts = [
-        f"{name}: all of it" if stream.whole else f"{name}: versions {stream.since + 1} to {stream.until}"
+        f"{name}: all rows" if stream.whole else f"{name}: versions {stream.since + 1} to {stream.until}"
         for name, stream in state.streams.items() if stream.work
     ]  # fmt: skip
     if texts:
-        return f"take {', '.join(texts)}"
+        return f"process {', '.join(texts)}"
     return ""
 
 
@@ -334,12 +334,12 @@ def _strategy_text(strategy: RefreshStrategy) -> str:
         StrategyKind.INCREMENTAL: "incremental",
         StrategyKind.AFFECTED_GROUPS: "the affected groups are recomputed from all of their rows",
         StrategyKind.AFFECTED_KEYS: "the affected rows are recomputed",
-        StrategyKind.FULL_RECOMPUTE: "fully recomputed whenever a table that it reads changes, in one commit",
+        StrategyKind.FULL_RECOMPUTE: "fully recomputed in one commit whenever a table that it reads changes",
         StrategyKind.STREAM: "a streaming aggregation with a checkpoint",
     }[strategy.kind]
     proviso = ""
     if strategy.expected:
-        proviso = "judged by its text: the first run checks it with Spark"
+        proviso = "predicted from its SQL: the first run checks it with Spark"
     return "; ".join(
         filter(None, [f"{kind}: {strategy.why}", proviso, strategy.cheaper and f"cheaper: {strategy.cheaper}"])
     )
@@ -356,11 +356,11 @@ def _joined(table: SilverTable) -> list[str]:
             keys = " and ".join(
                 dict.fromkeys(", ".join(join_key.columns) for join_keys in join_keys_of_flows for join_key in join_keys)
             )
-            texts.append(f"joins {name}: a changed row there re-evaluates its records, by {keys}")
+            texts.append(f"joins {name}: a changed row re-evaluates the records that join to it, by {keys}")
         else:
             python = any(maker.is_python for maker in table.makers.values())
-            reason = "it has no equality with a column of the stream"
+            reason = "no join key with a column of the stream"
             if python:
-                reason = "unknown for Python code"
-            texts.append(f"joins {name}: when it changes, all records are re-evaluated ({reason} it affects)")
+                reason = "Python code has no known join key"
+            texts.append(f"joins {name}: when it changes, all records are re-evaluated ({reason})")
     return texts

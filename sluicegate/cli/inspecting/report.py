@@ -20,7 +20,7 @@ def report(
     run: Annotated[str | None, typer.Argument(help="Id of a run, as shown by history; the newest by default.")] = None,
     out: Annotated[str | None, typer.Option("--out", help="The file; PIPELINE-report.html by default.")] = None,
     rows: Annotated[
-        bool, typer.Option("--rows", help="Include sample rows of each table, with personal data hidden.")
+        bool, typer.Option("--rows", help="Include sample rows of each table, with personal data masked.")
     ] = False,
     *,
     settings: Settings,

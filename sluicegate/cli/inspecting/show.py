@@ -42,7 +42,7 @@ def show(
         str | None, typer.Option("--rule", help="With --quarantine: only records that broke this rule.")
     ] = None,
     rows: Annotated[
-        bool, typer.Option("--rows", help="With a table: show sample rows, with personal data hidden.")
+        bool, typer.Option("--rows", help="With a table: show sample rows, with personal data masked.")
     ] = False,
     search: Annotated[
         str | None, typer.Option("--search", metavar="TEXT", help="Tables and columns, by name and comment.")
@@ -51,9 +51,9 @@ def show(
     settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what the Lakehouse page shows: all pipelines, or the graph of one, or one of its tables. No JVM.
+    """Show the Lakehouse page in the terminal: all pipelines, the graph of one, or one of its tables. No JVM.
 
-    Without PIPELINE, all are shown, failing ones first. `files` has the files of a bronze table.
+    Without PIPELINE, all are shown, failing ones first. `sluicegate files` lists the files of a bronze table.
 
     Example: sluicegate show heart_rate recordings_enriched --quarantine
     """

@@ -49,7 +49,7 @@ def discard(
         if dry_run or not (chosen.records or chosen.discards):
             return False
         if not yes:
-            ask("undo these discards?" if undo else "discard them?", "a discard", on_stderr=as_json)
+            ask("undo these discards?" if undo else "discard these records?", "a discard", on_stderr=as_json)
         return True
 
     definition = api.load(pipeline, settings)

@@ -33,7 +33,7 @@ def reload(
     settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
-    """Read chosen files again; their rows replace the former rows of these files, in one commit for each ledger batch.
+    """Re-read chosen files; their rows replace the former rows of these files, in one commit for each ledger batch.
 
     Example: sluicegate reload heart_rate recordings_bronze --pattern '2024-05-*.json'
     """
@@ -75,7 +75,7 @@ def reset(
         for line in preview.sentences(drop_missing):
             printer(as_json)(line)
         if not yes and not sys.stdin.isatty():
-            raise UserError("a reset asks for confirmation, which needs a terminal", hint="add --yes")
+            raise UserError("a reset asks for confirmation, which requires a terminal", hint="add --yes")
         return yes or typer.confirm(f"rebuild {table}?", err=as_json)
 
     definition = api.load(pipeline, settings)
@@ -103,7 +103,7 @@ def replay(
     settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
-    """Evaluate quarantined records again, by today's rules, transform and lookups; gold follows.
+    """Re-evaluate quarantined records by today's rules, transform and lookups, and update gold.
 
     Example: sluicegate replay heart_rate recordings_enriched --rule valid_heartrate
     """

@@ -36,6 +36,6 @@ def rename(
         show_json({"former": pipeline, "name": name, **asdict(renamed)})
         return
     moved = [noun for noun, yes in (("tables", renamed.lake), ("definition", renamed.definition)) if yes]
-    say(f"{pipeline} is {name} now: renamed {' and '.join(moved) or 'nothing that was left'}")
+    say(f"renamed {pipeline} to {name}: {' and '.join(moved) or 'nothing was left to rename'}")
     for remark in renamed.remarks:
         say(f"  {remark}")

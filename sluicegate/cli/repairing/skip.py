@@ -25,18 +25,18 @@ def skip(
     column: Annotated[
         str | None,
         typer.Option(
-            "--column", help="Column of the list that has the paths; path or file_path, or the only one, if not given."
+            "--column", help="Column of the list with the paths; by default path, file_path, or the only column."
         ),
     ] = None,
     from_prefix: Annotated[
         list[str] | None,
-        typer.Option("--from-prefix", help="What paths of the list begin with, as dbfs:/mnt; repeatable."),
+        typer.Option("--from-prefix", help="Prefix of the paths in the list, as dbfs:/mnt; repeatable."),
     ] = None,
     to_prefix: Annotated[
-        list[str] | None, typer.Option("--to-prefix", help="What that folder is called here, as s3://lake; repeatable.")
+        list[str] | None, typer.Option("--to-prefix", help="Prefix to replace it with, as s3://lake; repeatable.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing, and show what would be done.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, without writing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")] = False,
     *,
     settings: Settings,
     as_json: JsonOption = False,
@@ -44,8 +44,8 @@ def skip(
     """Enter files that another pipeline has read into the ledger as skipped, so that no run reads them.
 
     The list is SELECT path FROM cloud_files_state('CHECKPOINT') of an Auto Loader stream that was stopped, or the
-    column in which the old table has kept _metadata.file_path. The next run reads what is not in the list. It asks for
-    confirmation, and starts no Spark.
+    column of the old table with _metadata.file_path. The next run reads files that are not in the list. It asks for
+    confirmation. Spark is not started.
 
     Example: sluicegate skip heart_rate recordings_bronze read-before.csv --from-prefix dbfs:/mnt --to-prefix s3://lake
     """
@@ -57,7 +57,7 @@ def skip(
         if dry_run or not preview.files.num_rows:
             return False
         if not yes:
-            ask("enter them as skipped?", "an entry of skipped files", on_stderr=as_json)
+            ask("enter these files as skipped?", "a skip", on_stderr=as_json)
         return True
 
     entered = api.skip(

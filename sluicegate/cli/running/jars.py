@@ -47,7 +47,7 @@ def jars(
     present = of.found(s3=s3)
     say(f"the {len(required)} pinned jars are in {of.folder()}")
     if foreign := sorted({file.name for file in present} - {jar.file for jar in of.pinned()}):
-        say(f"Spark also loads the other jars in that folder: {', '.join(foreign)}")
+        say(f"Spark also loads the other jars in this folder: {', '.join(foreign)}")
     if archive:
         _make_archive()
     if of.folder() != Path(os.path.abspath(usual)):
@@ -61,4 +61,4 @@ def _make_archive() -> None:
         spark_submit.make_archive()
         say("the class-data archive of the JVM exists: Spark starts faster")
     except JavaMissing as trouble:  # jobs run without it
-        warn(*f"warning: Spark starts some seconds slower: {trouble} {trouble.cause}".split("\n"))
+        warn(*f"warning: Spark starts a few seconds slower: {trouble} {trouble.cause}".split("\n"))

@@ -10,7 +10,7 @@ from sluicegate.settings import Settings
 
 @with_settings("lake", "landing", "pipelines", "master", "target")
 def maintain(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption = False) -> None:
-    """Compact small files of the tables (OPTIMIZE), and delete old files that are no longer needed (VACUUM).
+    """Compact small files of the tables (OPTIMIZE), and delete files that no recent version needs (VACUUM).
 
     Example: sluicegate maintain heart_rate
     """

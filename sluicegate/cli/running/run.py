@@ -51,7 +51,7 @@ def run(
         ),
     ] = None,
     cold: Annotated[
-        bool, typer.Option("--cold", help="Start a Spark for this run alone, and leave none ready for the next one.")
+        bool, typer.Option("--cold", help="Start Spark for this run only, and leave none ready for the next one.")
     ] = False,
     *,
     settings: Settings,

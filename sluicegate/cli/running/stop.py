@@ -11,7 +11,7 @@ from sluicegate.settings import Settings
 def stop(*, settings: Settings, as_json: JsonOption = False) -> None:
     """End the Spark that the last run in this lake left ready for the next one. No JVM.
 
-    It ends by itself after some minutes. A run that is at work in it goes on.
+    It ends by itself after a few minutes. A run that uses it continues.
 
     Example: sluicegate stop
     """
@@ -26,6 +26,6 @@ def stop(*, settings: Settings, as_json: JsonOption = False) -> None:
 
 _EXPLAINED = {
     "stopped": ": Spark has ended, and its memory is free",
-    "busy": ": a run is at work in it, and it was not stopped; Ctrl-C at the run ends both",
+    "busy": ": it is in use by a run and was not stopped; press Ctrl-C in the run to end both",
     "none": ": no Spark is ready for this lake",
 }

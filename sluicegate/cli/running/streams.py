@@ -86,7 +86,7 @@ def streams(
 ) -> None:
     """List the continuous runs of the lake, or stop them after their current batch. No JVM.
 
-    Stopping a run that gives no sign of life removes its entry; its tables are still right.
+    Stopping a run that has died removes its entry; its tables are intact.
 
     Example: sluicegate streams heart_rate --stop-all
     """

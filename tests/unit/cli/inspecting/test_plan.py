@@ -37,7 +37,7 @@ def test_a_streaming_aggregation_that_has_run_is_told_as_one(tmp_path: Path) -> 
     done = CliRunner().invoke(app.app, ["plan", "former", *places])
     assert done.exit_code == 0, done.output
     (told,) = [line for line in done.output.splitlines() if line.startswith("gold") and " hours " in line]
-    assert "a streaming aggregation with a checkpoint: mode complete writes" in told
+    assert "a streaming aggregation with a checkpoint: mode complete" in told
 
 
 SHOP = """\
@@ -132,7 +132,7 @@ def test_a_table_follows_what_those_of_its_layer_will_write(shop: Pipeline, tmp_
     news = plan._with_news(shop, waiting)
     would = {one.table: plan._planned(shop, waiting, one, news, {})["a run would"] for one in work}
     assert (would["a"], would["b"], would["c"]) == (
-        "take versions 1 to 1", "process what a writes", "process what a, b writes"
+        "process versions 1 to 1", "process the output of a", "process the output of a, b"
     )  # fmt: skip
     assert (would["raw"], would["orders"]) == ("do nothing", "do nothing")
 
@@ -181,7 +181,7 @@ def test_flows_of_a_table_are_told_with_what_each_takes_in(tmp_path: Path) -> No
     assert done.exit_code == 0, done.output
     eu, _, t, c = json.loads(done.output)["tables"]
     assert (t["reads"], t["a run would"]) == ("new rows of eu, us", "create it")
-    assert "by the flows a, b; joins eu: a changed row there re-evaluates its records, by n" in t["how"]
+    assert "by the flows a, b; joins eu: a changed row re-evaluates the records that join to it, by n" in t["how"]
     assert c["reads"] == "new rows of eu, us"
     assert c["how"].startswith("latest row for each id by at; by the flows a, b; read by a query: ")
     assert (eu["trigger"], t["trigger"].partition(":")[0]) == ("availableNow", "query")
@@ -190,7 +190,7 @@ def test_flows_of_a_table_are_told_with_what_each_takes_in(tmp_path: Path) -> No
     definition = workspace.definition
     work = [TableWork(flow, now) for flow in flow_flows.flows(definition, workspace.lake, "silver").values()]
     [planned, _] = [plan._planned(definition, Plan(work), one, set(), {}) for one in work]
-    assert planned["a run would"] == "take a: all of it, b: versions 4 to 5; the flow a is new"
+    assert planned["a run would"] == "process a: all rows, b: versions 4 to 5; the flow a is new"
 
 
 def test_a_server_of_spark_connect_reads_by_queries(tmp_path: Path) -> None:

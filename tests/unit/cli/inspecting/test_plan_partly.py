@@ -100,7 +100,7 @@ def test_a_landing_folder_that_is_missing_does_not_end_the_plan(made: Workspace)
     assert done.exit_code == 0, done.output
     assert "the definition is valid" in done.stdout
     assert "does not exist" in done.stderr
-    assert "the plan is not complete" in done.stderr
+    assert "the plan is incomplete" in done.stderr
     facts = json.loads(planned(made, "--json").stdout)
     assert (facts["complete"], [*facts["problems"]]) == (False, ["raw"])
     assert facts["problems"]["raw"]["code"] == LandingMissing.code
@@ -169,12 +169,12 @@ def test_a_full_refresh_that_would_lose_former_values_is_refused_with_the_comman
     }
     command = "sluicegate run heart_rate --full-refresh recordings_enriched"
     why = "its keys change from device_id, time to device_id"
-    assert facts["recordings_enriched"] == f"refuse: {why}; `{command}` rebuilds it"
+    assert facts["recordings_enriched"] == f"fail: {why}; `{command}` rebuilds the table"
     assert f"refuses, since {why}: `{command}`" in shown
 
 
 def test_what_follows_a_table_that_cannot_be_looked_into_is_not_known(made: Workspace) -> None:
     shutil.rmtree(made.folder / "landing" / "raw")
     would = {one["table"]: one["a run would"] for one in json.loads(planned(made, "--json").stdout)["tables"]}
-    assert would["raw"].startswith("not known: ")
+    assert would["raw"].startswith("unknown: ")
     assert "do nothing" not in would.values()
