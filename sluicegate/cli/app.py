@@ -1,4 +1,4 @@
-"""The command line. Each command shows a table to people and, with ``--json``, the same facts to programs."""
+"""The command line. Each command prints tables for people and, with ``--json``, the same facts for programs."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def common(
 
 
 def main() -> None:
-    """Entry point: errors of ours become a sentence and an exit code, everything else stays a trace."""
+    """Run a command. Print a Sluicegate error as one sentence and exit with its code; let any other exception pass."""
     gc.set_threshold(GARBAGE_AFTER)
     if completion.VARIABLE in os.environ:  # a shell asks what may come next
         completion.prepare()

@@ -1,4 +1,4 @@
-"""``sluicegate completion``: what makes a shell complete commands, options and names of pipelines."""
+"""``sluicegate completion``: let a shell complete commands, options and pipeline names."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Explanations of error codes: ``sluicegate help SG208``, and docs/reference/errors.md.
 
-An error's own message names the table, the file and the value. What is here holds for every error of a code: what it
+An error's own message names the table, the file and the value. An explanation applies to every error of a code: what it
 means, what usually causes it, and what to do.
 """
 
@@ -327,7 +327,7 @@ EXPLANATIONS = {
 
 
 def in_text(code: str, name: str, exit_code: int) -> str:
-    """Explanation of a code as lines for a terminal."""
+    """Return the explanation of a code as lines for a terminal."""
     explanation = EXPLANATIONS[code]
     lines = [f"{code} {name}, exit code {exit_code}", "", explanation.means, "", "Usual causes"]
     lines += [f"  - {cause}" for cause in explanation.causes]

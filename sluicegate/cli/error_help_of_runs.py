@@ -1,4 +1,4 @@
-"""Explanations of the error codes from SG400 on: what may befall a run that is right by itself."""
+"""Explanations of the error codes from SG400 on: failures of a run whose definition and data are valid."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Explanation:
-    """Explanation of an error code.
+    """Explanation of an error code for ``sluicegate help`` and the reference.
 
     Attributes:
-        means: one sentence: what has happened.
+        means: what happened, in one sentence.
         causes: what usually causes it.
         remedies: what to do, most likely first.
-        page: the page of the documentation that says more, below ``docs`` (may be empty).
+        page: path below ``docs`` of the page with details; may be empty.
     """
 
     means: str

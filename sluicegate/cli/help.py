@@ -1,4 +1,4 @@
-"""The command that explains error codes and commands, without a network."""
+"""``sluicegate help``: explain error codes and commands offline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands have in common: the options that stand everywhere, and JSON for programs."""
+"""What the commands share: options for paths and Spark, confirmation, and output as tables or JSON."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Place = Literal["lake", "landing", "pipelines", "master", "target"]
 
 
 def _pipelines(begun: str) -> list[str]:
-    """Names of pipelines that begin so, for a shell's completion."""
+    """Return the pipeline names with a prefix, for shell completion."""
     from sluicegate import definition
 
     return [name for name in definition.names(Settings.of().pipelines) if name.startswith(begun)]
@@ -68,8 +68,8 @@ REMOTE = typer.Option(
 def with_settings(*places: Place) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add the path options to a command, and pass it the resolved ``Settings``.
 
-    The options stand in the help where the parameter ``settings`` stands among the command's own, in the order given
-    here. A place without an option is the environment's. Whoever can say the master can name a server instead.
+    The help lists the options in the place of the parameter ``settings``, in the given order. A path without an option
+    comes from the environment. A command with ``--master`` also has ``--remote``.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -92,7 +92,7 @@ def with_settings(*places: Place) -> Callable[[Callable[..., None]], Callable[..
 
 
 def _expanded(parameters: Mapping[str, inspect.Parameter], places: Sequence[Place]) -> list[inspect.Parameter]:
-    """The parameters of a command, with those of the places instead of ``settings``."""
+    """Return the parameters of a command, with the path options in place of ``settings``."""
     options = [
         inspect.Parameter(place, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_annotation(place))
         for place in places
@@ -108,10 +108,10 @@ def _expanded(parameters: Mapping[str, inspect.Parameter], places: Sequence[Plac
 
 
 def _master(master: str | None, remote: str | None) -> str | None:
-    """The master that a command line names.
+    """Return the Spark master or the server address of a command line.
 
     Raises:
-        UserError: it names two, or ``--remote`` is no address of a server.
+        UserError: both are set, or ``--remote`` is not the address of a server.
     """
     if remote is None:
         return master
@@ -152,7 +152,7 @@ def warn_of_owner(definition: Pipeline) -> None:
 
 
 def printer(as_json: bool, *, quiet: bool = False) -> Callable[[str], None]:
-    """What prints the lines of a job as they come: to stderr where stdout is for JSON, or there nowhere (``quiet``)."""
+    """Return the function that prints a job's output: to stderr if stdout is for JSON, or nowhere if ``quiet``, too."""
     if as_json and quiet:
         return silent
     if as_json:
@@ -161,15 +161,15 @@ def printer(as_json: bool, *, quiet: bool = False) -> Callable[[str], None]:
 
 
 def ask(question: str, command: str, *, on_stderr: bool) -> None:
-    """Asks a person at the terminal, and ends with exit code 2 unless the answer is yes.
+    """Ask for confirmation on the terminal; exit with code 2 unless the answer is yes.
 
     Args:
-        question: what a yes agrees to.
-        command: what asks, for the message where there is no terminal.
-        on_stderr: whether stdout is for JSON.
+        question: the question to confirm.
+        command: name of the action, for the error.
+        on_stderr: whether to ask on stderr, because stdout is for JSON.
 
     Raises:
-        UserError: there is no terminal.
+        UserError: stdin is not a terminal.
     """
     if not sys.stdin.isatty():
         raise UserError(f"{command} asks for confirmation, which requires a terminal", hint="add --yes")
@@ -178,7 +178,6 @@ def ask(question: str, command: str, *, on_stderr: bool) -> None:
 
 
 def show_json(facts: Any) -> None:
-    """Print facts for programs."""
     text = json.dumps(
         facts, default=lambda value: value.isoformat() if isinstance(value, datetime) else str(value), indent=2
     )
@@ -203,8 +202,8 @@ def watched(show: Callable[[], None], seconds: float = WATCHED_EVERY) -> None:
     """Repeat a display until Ctrl-C; on a terminal each one replaces the last.
 
     Args:
-        show: prints it.
-        seconds: seconds between two times.
+        show: prints the display once.
+        seconds: pause between two displays.
     """
     with suppress(KeyboardInterrupt):
         while True:

@@ -1,3 +1,3 @@
-"""Commands that make a pipeline and try it: from files, from Delta Live Tables, from contracts, and its cases."""
+"""Commands that create a pipeline from files, Delta Live Tables or data contracts, and that test one."""
 
 from __future__ import annotations

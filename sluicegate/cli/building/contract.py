@@ -1,4 +1,4 @@
-"""``sluicegate contract``: data contracts of ODCS out of a definition, and into one."""
+"""``sluicegate contract``: export a definition as an ODCS data contract, and import one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sluicegate import``: a source of Delta Live Tables becomes a definition, as far as that goes."""
+"""``sluicegate import``: convert Delta Live Tables source to a definition, as far as possible."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def import_(
 
 
 def _given(values: Sequence[str]) -> dict[str, str]:
-    """Values by name of the option ``--set``."""
+    """Return the values of ``--set NAME=VALUE`` by name."""
     pairs = [value.partition("=") for value in values]
     for name, equals, _ in pairs:
         if not (name and equals):
@@ -68,10 +68,10 @@ def _given(values: Sequence[str]) -> dict[str, str]:
 
 
 def _show(imported: Imported, source: str) -> None:
-    """Print what was made, and what was not imported.
+    """Print the tables of the new definition, and what was not imported.
 
     Raises:
-        DefinitionError: the definition has mistakes.
+        DefinitionError: the new definition is invalid.
     """
     say(f"wrote {imported.folder}")
     for layer in ("bronze", "silver", "gold"):
@@ -94,7 +94,7 @@ def _show(imported: Imported, source: str) -> None:
 
 
 def _exit(imported: Imported, strict: bool) -> None:
-    """Ends with the code that says how much of the source is there."""
+    """Exit with the code of the definition's error, or with ``PARTIAL`` if something was not imported."""
     if imported.error:
         raise typer.Exit(imported.error.exit_code)
     if not imported.whole or (strict and imported.remarks):

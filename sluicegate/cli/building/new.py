@@ -1,4 +1,4 @@
-"""``sluicegate new``: a pipeline for files of one's own."""
+"""``sluicegate new``: create a pipeline for the user's own files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sluicegate simulate``: sample files land."""
+"""``sluicegate simulate``: land sample files."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def run_cases(
 
 
 def _local() -> str:
-    """Cases lie in a folder of this machine, so that no cluster can run them."""
+    """Return a local Spark master: the folder of a case exists on this machine only."""
     master = os.environ.get("SLUICEGATE_MASTER", "")
     if master.startswith("local"):
         return master
@@ -99,13 +99,13 @@ def _submit(
 
 
 def _to_stderr(line: str) -> None:
-    """Print a line of the job, which Spark or a function of the user's says."""
+    """Print a line of output of Spark or of the user's functions."""
     warn(line)
 
 
 @dataclass
 class _Results:
-    """Messages of the job so far."""
+    """Results of the cases that the job has reported so far."""
 
     expected: int
     as_json: bool
@@ -114,7 +114,7 @@ class _Results:
     results: list[CaseResult] = field(default_factory=list)
 
     def take(self, message: str) -> None:
-        """Take a message of the job: the result of a case."""
+        """Record and print the result of a case, as reported by the job."""
         from sluicegate.tools.testing.case_run import CaseResult
         from sluicegate.tools.testing.show import console, show
 
@@ -130,7 +130,6 @@ class _Results:
             sys.stdout.flush()
 
     def end(self, pipeline: str) -> None:
-        """Print the summary."""
         states = [result.state for result in self.results]
         counts = {"passed": states.count("ok"), "failed": states.count("failed"), "mistakes": states.count("mistake")}
         whole = time.monotonic() - self.began

@@ -1,4 +1,4 @@
-"""The commands that show what a bronze table knows of its files and columns."""
+"""``sluicegate files`` and ``sluicegate schema``: the ledger and the columns of bronze tables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def files(
     settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the ledger: each landed file, its chunk, its ingestion time and its row count.
+    """Show the ledger: each landed file with its ledger batch (chunk), ingestion time and row count.
 
     For a Delta source: the versions that each run processed. For Kafka: ranges of offsets.
 
@@ -53,7 +53,7 @@ def files(
 
 
 def _show_all(definition: Pipeline, ledgers: Mapping[str, list[dict[str, Any]]], states: Sequence[str]) -> None:
-    """The entries of all tables that have some."""
+    """Print the ledgers of all tables that have entries."""
     for name, entries in ledgers.items():
         if entries:
             say(f"{name}:")
@@ -68,7 +68,7 @@ def _show_all(definition: Pipeline, ledgers: Mapping[str, list[dict[str, Any]]],
 
 
 def _entries(definition: Pipeline, table: str, states: Sequence[str], newest: int | None) -> list[dict[str, Any]]:
-    """Entries of a table's ledger, as they are shown."""
+    """Return the entries of a table's ledger as rows to print."""
     entries = api.files(definition, table, states=states, newest=newest).to_pylist()
     source = definition.bronze[table]
     return entries if source.of_files or source.kafka is not None else [_of_versions(entry) for entry in entries]
@@ -110,7 +110,7 @@ def _sum_of_files(source: BronzeTable, entries: Sequence[dict[str, Any]]) -> str
 
 
 def _of_versions(entry: dict[str, Any]) -> dict[str, Any]:
-    """What there is to say of a run's versions of a Delta table, and of those that wait: they are no files."""
+    """Return the fields that apply to versions of a Delta table: they have no size or modification time."""
     if entry["state"] == FileStatus.WAITING:
         fields = ["chunk", "state"]
     else:

@@ -1,4 +1,4 @@
-"""The command that shows the event log: what each commit of a run did."""
+"""``sluicegate history``: the event log, with what each commit of a run did."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def history(
 
 
 def _trends(events: list[dict[str, Any]]) -> list[str]:
-    """For each table with several commits its rows written, as bars."""
+    """Return a line of bars for each table with several commits: the rows that each commit wrote."""
     counts: dict[str, list[int]] = {}
     for event in events:
         counts.setdefault(event["table"], []).append(event["written"] or 0)

@@ -1,4 +1,4 @@
-"""What depends on a column, as ``sluicegate plan --impact`` shows it."""
+"""``sluicegate plan --impact``: what depends on a column."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def show_impact(definition: Pipeline, column: str, *, as_json: bool) -> None:
     Args:
         definition: the pipeline.
         column: the column, as ``table.column``.
-        as_json: whether for programs.
+        as_json: whether to print JSON.
     """
     impact = api.impact(definition, column)
     if as_json:

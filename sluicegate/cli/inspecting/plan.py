@@ -106,7 +106,7 @@ def _show_header(definition: Pipeline) -> None:
 
 
 def _with_news(definition: Pipeline, waiting: Plan) -> set[str]:
-    """Tables with work of their own or through the tables that they read."""
+    """Return the tables that have work of their own, or that read a table with work."""
     tables: set[str] = set()
     for work in waiting.tables:  # each after those that it reads
         if work.work or not tables.isdisjoint(definition.reads(work.table)):
@@ -115,7 +115,7 @@ def _with_news(definition: Pipeline, waiting: Plan) -> set[str]:
 
 
 def _unknown(definition: Pipeline, waiting: Plan) -> dict[str, str]:
-    """Tables downstream of one whose work is unknown, each with the name of that table."""
+    """Return the tables downstream of one whose work is unknown, each with the name of that table."""
     unreadable = [work.table for work in waiting.tables if work.problem is not None]
     origins: dict[str, str] = {}
     for work in waiting.tables:  # each after those that it reads
@@ -163,7 +163,7 @@ def _planned(
 
 
 def _would(definition: Pipeline, waiting: Plan, work: TableWork, news: set[str]) -> str:
-    """What a run would do with the rows of a table."""
+    """Describe what a run would do with the rows of a table."""
     from sluicegate.console import files
 
     progress = work.progress
@@ -189,7 +189,7 @@ def _would(definition: Pipeline, waiting: Plan, work: TableWork, news: set[str])
 
 
 def _versions(progress: Progress) -> str:
-    """Source versions that a table would process, by flow if it has flows; empty for none."""
+    """Describe the source versions that a table would process, by flow if it has flows; empty for none."""
     if progress.streams:
         return _of_flows(progress)
     if progress.since < progress.until:
@@ -198,7 +198,7 @@ def _versions(progress: Progress) -> str:
 
 
 def _follows(waiting: Plan, work: TableWork) -> bool:
-    """Whether a layer before that of the table has work."""
+    """Return whether a previous layer has work."""
     from sluicegate.definition import LAYERS
 
     first = min((LAYERS.index(layer) for layer in waiting.layers), default=len(LAYERS))
@@ -206,7 +206,7 @@ def _follows(waiting: Plan, work: TableWork) -> bool:
 
 
 def _waits(work: TableWork) -> str:
-    """Reason why a table without new input waits."""
+    """Describe why a table without new input waits."""
     from sluicegate.console import files
 
     if work.settling:
@@ -217,7 +217,7 @@ def _waits(work: TableWork) -> str:
 
 
 def _rules(definition: Pipeline, name: str) -> list[str]:
-    """Names of the rules of a table; a de-identified copy has none of its own."""
+    """Return the names of a table's rules; a de-identified copy has none of its own."""
     if name in definition.deidentified_tables:
         return []
     _, table = definition.table(name)
@@ -225,7 +225,7 @@ def _rules(definition: Pipeline, name: str) -> list[str]:
 
 
 def _described(definition: Pipeline, layer: str, name: str, strategy: RefreshStrategy | None) -> tuple[str, str]:
-    """What a table reads, and how."""
+    """Describe what a table reads, and how."""
     if layer == "bronze":
         return definition.bronze[name].path, _bronze_text(definition.bronze[name])
     if strategy is not None:
@@ -307,7 +307,7 @@ def _rescued(table: SilverTable) -> list[str]:
 
 
 def _of_deletes(table: SilverTable) -> list[str]:
-    """Rules that a delete is not held to, where there are any."""
+    """Describe the rules that are not applied to deletes, if there are any."""
     changes = table.apply_changes
     if changes is None or changes.apply_as_deletes is None:
         return []
@@ -318,7 +318,7 @@ def _of_deletes(table: SilverTable) -> list[str]:
 
 
 def _of_flows(state: Progress) -> str:
-    """What each of several flows takes in."""
+    """Describe what each of several flows would process."""
     texts = [
         f"{name}: all rows" if stream.whole else f"{name}: versions {stream.since + 1} to {stream.until}"
         for name, stream in state.streams.items() if stream.work
@@ -329,7 +329,7 @@ def _of_flows(state: Progress) -> str:
 
 
 def _strategy_text(strategy: RefreshStrategy) -> str:
-    """How a gold table is kept up to date, why, and what would make it cheaper."""
+    """Describe how a gold table is kept up to date, why, and what would make it cheaper."""
     kind = {
         StrategyKind.INCREMENTAL: "incremental",
         StrategyKind.AFFECTED_GROUPS: "the affected groups are recomputed from all of their rows",
@@ -346,7 +346,7 @@ def _strategy_text(strategy: RefreshStrategy) -> str:
 
 
 def _joined(table: SilverTable) -> list[str]:
-    """What a change of each lookup does."""
+    """Describe the effect of a change in each lookup."""
     texts = []
     for name in [read for read in table.joined if table.several or read != table.stream]:
         join_keys_of_flows = [maker.query.join_keys.get(name, []) for maker in table.makers.values() if maker.query]

@@ -1,4 +1,4 @@
-"""``sluicegate show``: what the Lakehouse page shows, for a terminal, and as the JSON that the page has."""
+"""``sluicegate show``: the Lakehouse page for a terminal, and the page's JSON."""
 
 from __future__ import annotations
 
@@ -71,10 +71,10 @@ def show(
 
 
 def _demanded(chosen: Sequence[str], pipeline: str | None, table: str | None, *, rule: str | None, rows: bool) -> str:
-    """Which page is wanted.
+    """Return the page that the options select.
 
     Raises:
-        UserError: two are, or what is given does not go with it.
+        UserError: the options select two pages, or contradict the page.
     """
     if len(chosen) > 1:
         raise UserError(f"{' and '.join(chosen)} exclude each other", hint="use one of them")
@@ -250,7 +250,7 @@ _PRINTED: dict[str, Any] = {"home": _home, "graph": _graph, "table": _table, "qu
 
 
 def _balance(balance: Balance | None) -> Iterable[int | None]:
-    """Both sides of the equation; nothing of a table that a run left as it was."""
+    """Return both sides of the reconciliation; empty for a table that the run did not change."""
     if balance is None:
         return [None] * 5
     return [balance.read, *(getattr(balance, name) for name in _ENDS)]

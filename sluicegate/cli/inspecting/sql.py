@@ -46,9 +46,9 @@ def sql(
 
 
 def _load_packages() -> None:
-    """Import what a query needs, and leave it out of the search for garbage at the end of the process.
+    """Import what a query needs, and exclude it from garbage collection when the process ends.
 
-    That search takes longer than a query. DuckDB, which comes later, has to be searched: it complains of what is left.
+    Collecting them takes longer than a query. DuckDB, imported later, is not exempt: it reports objects left over.
     """
     if "duckdb" in sys.modules:
         return
@@ -80,7 +80,7 @@ def _show_rows(query: str, settings: Settings, limit: int, *, engine_columns: bo
 
 
 def _pasteable(value: Any) -> Any:
-    """A value as the next query can have it: a time with its fractions, a number without separators."""
+    """Return a value as SQL accepts it: a time with its fractions, a number without separators."""
     if isinstance(value, datetime):
         text = value.strftime("%Y-%m-%d %H:%M:%S")
         if value.microsecond:

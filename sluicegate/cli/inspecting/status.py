@@ -104,7 +104,7 @@ def _show_verified(definition: Pipeline, findings: Sequence[Finding], as_json: b
 
 
 def _status(definition: Pipeline, wrong: list[Finding]) -> Status | None:
-    """Status of the tables; None if they cannot be read and a finding already explains why."""
+    """Return the status of the tables; None if they cannot be read and a finding already explains why."""
     try:
         return api.status(definition)
     except SluicegateError:
@@ -140,7 +140,7 @@ def _share(sample: str) -> float:
 
 
 def _verified(definition: Pipeline, share: float, *, since_last: bool, spark: bool) -> list[Finding]:
-    """What a verification finds; ``share`` is the percentage that is compared."""
+    """Verify the tables, and return the findings; ``share`` is the percentage to compare."""
     if spark:  # what the job says is no part of what is shown here, with or without JSON
         return api.verify(definition, percent=share, since_last=since_last, tell=printer(as_json=True))
     findings = api.verify(definition, percent=share, since_last=since_last, spark=False)
@@ -155,7 +155,7 @@ def _in_words(finding: Finding) -> Finding:
 
 
 def _finding_lines(findings: Sequence[Finding]) -> list[str]:
-    """Findings for people; only proved tables are listed as verified."""
+    """Return findings as lines for people; only proved tables are listed as verified."""
     lines = [line for finding in findings for line in finding.lines(program())]
     if any(finding.kind == FindingKind.PROVED for finding in findings):
         return lines

@@ -1,3 +1,3 @@
-"""Commands that correct a pipeline: files read again, records evaluated again or discarded, another name."""
+"""Commands that repair a pipeline: re-read files, replay or discard records, rename."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The commands that read files again."""
+"""``sluicegate reload``, ``reset`` and ``replay``: re-read files, and re-evaluate records."""
 
 from __future__ import annotations
 

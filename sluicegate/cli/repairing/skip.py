@@ -69,7 +69,7 @@ def skip(
 
 
 def _show(preview: SkipPreview, *, as_json: bool, dry_run: bool) -> None:
-    """What is about to be done; stdout is for JSON if that is printed, which says the same of a dry run."""
+    """Print the preview. With JSON on stdout it goes to stderr, and not at all in a dry run, whose JSON contains it."""
     for line in preview.sentences():
         if not as_json:
             say(line)

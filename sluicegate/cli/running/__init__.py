@@ -1,3 +1,3 @@
-"""Commands that run pipelines, and what a run needs: jars, a Spark server, the catalog, maintenance."""
+"""Commands that run pipelines, and that manage jars, the Spark server, the catalog and maintenance."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``sluicegate jars``: what ``make setup`` does for a checkout, for an installed package."""
+"""``sluicegate jars``: download the jars for an installed package, as ``make setup`` does for a checkout."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def _metrics_address(host: str | None, port: int | None) -> tuple[str, int] | No
 
 
 def _request(definition: Pipeline, since: str | None, until: str | None, full_refresh: str) -> Request:
-    """Request of a run that ends; ``full_refresh`` names tables, with commas between them."""
+    """Return the request of a run that ends; ``full_refresh`` has table names separated by commas."""
     from sluicegate.launch.request import Request
 
     if full_refresh:

@@ -1,4 +1,4 @@
-"""The commands of continuous runs."""
+"""``sluicegate streams``, and the loop of ``sluicegate run --continuous``."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def run_continuously(
     as_json: bool,
     metrics: tuple[str, int] | None = None,
 ) -> None:
-    """What ``sluicegate run --continuous`` does: until it is stopped, one line for each batch.
+    """Run continuously until stopped, and print one line for each batch.
 
     Args:
         pipeline: name of the pipeline.
-        settings: where things are.
-        layer: only this one; None for all.
-        every: the interval; None for ``EVERY``.
+        settings: paths and Spark settings.
+        layer: only this layer; None for all.
+        every: polling interval; None for ``EVERY``.
         as_json: whether to print a line of JSON for each batch.
-        metrics: address and port to serve metrics at; None for no metrics.
+        metrics: address and port of the metrics server; None for no metrics.
     """
     from sluicegate.launch import continuous, metrics_server
     from sluicegate.monitor.metrics import Registry
@@ -56,7 +56,7 @@ def run_continuously(
 
 
 def _taker(as_json: bool, registry: Registry) -> Callable[[str], None]:
-    """What counts the batches of a run by their messages, and prints them for programs."""
+    """Return the function that counts the batches of a run by their messages, and prints them as JSON if requested."""
     from sluicegate.monitor.metrics import of_batch
 
     def take(message: str) -> None:
