@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from sluicegate.spark_sql.identifiers import literal
+from sluicegate.spark_sql.tokens import QuerySyntax
+from sluicegate.tools.migrate.column_sql import ColumnSql, of_text
 from sluicegate.tools.migrate.queries import NotTaken
 from sluicegate.tools.scaffold.naming import ident
 
@@ -44,25 +47,33 @@ class ExpressionConverter:
     def __init__(self, functions: Mapping[str, str], constants: Mapping[str, Any], modules: Collection[str]) -> None:
         self.functions, self.constants, self.modules = functions, constants, modules
 
-    def sql(self, node: ast.expr) -> str:
+    def column(self, node: ast.expr) -> ColumnSql:
         """SQL of an expression.
 
         Raises:
             NotTaken: it is not a known one.
         """
         if isinstance(node, ast.Constant):
-            return self._value(node.value, node)
+            return ColumnSql(self._value(node.value, node))
         if isinstance(node, ast.Name) and node.id in self.constants:
-            return self._value(self.constants[node.id], node)
+            return ColumnSql(self._value(self.constants[node.id], node))
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
             return self._binary(node.left, node.ops[0], node.comparators[0])
         if isinstance(node, ast.BinOp):
             return self._binary(node.left, node.op, node.right)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
-            return f"NOT ({self.sql(node.operand)})"
+            return ColumnSql(f"NOT ({self._inner(node.operand)})", bound=False)
         if isinstance(node, ast.Call):
             return self._call(node)
         raise self._no(node)
+
+    def _operand(self, node: ast.expr) -> str:
+        """SQL of an expression beside an operator or a predicate."""
+        return self.column(node).operand
+
+    def _inner(self, node: ast.expr) -> str:
+        """SQL of an expression between parentheses or commas; a name has no effect there."""
+        return self.column(node).text
 
     @staticmethod
     def _no(node: ast.expr) -> NotTaken:
@@ -77,7 +88,7 @@ class ExpressionConverter:
             return literal(value)
         raise self._no(node)
 
-    def _binary(self, left: ast.expr, operator: ast.AST, right: ast.expr) -> str:
+    def _binary(self, left: ast.expr, operator: ast.AST, right: ast.expr) -> ColumnSql:
         sign = _OPERATORS.get(type(operator))
         if sign is None:
             raise self._no(left)
@@ -85,9 +96,9 @@ class ExpressionConverter:
             isinstance(side, ast.Constant) and isinstance(side.value, str) for side in (left, right)
         ):
             raise self._no(left)
-        return f"({self.sql(left)} {sign} {self.sql(right)})"
+        return ColumnSql(f"({self._operand(left)} {sign} {self._operand(right)})")
 
-    def _call(self, node: ast.Call) -> str:
+    def _call(self, node: ast.Call) -> ColumnSql:
         name = self._function(node)
         if node.keywords:
             raise self._no(node)
@@ -108,55 +119,67 @@ class ExpressionConverter:
             return node.func.attr
         return ""
 
-    def _of_function(self, name: str, node: ast.Call) -> str:
+    def _of_function(self, name: str, node: ast.Call) -> ColumnSql:
         text = _first_text(node)
         if name in ("col", "column") and text is not None:
-            return self._column(text)
+            return ColumnSql(self._column(text))
         if name == "lit" and len(node.args) == 1:
-            return self.sql(node.args[0])
+            return self.column(node.args[0])
         if name == "expr" and text is not None:
-            return text
+            return self._of_text(text, node)
         if name == "input_file_name":
-            return "source_file"
+            return ColumnSql("source_file")
         if name not in _SAME and name not in _OTHER:
             raise self._no(node)
         if name == "count" and text == "*":
-            return "count(*)"
+            return ColumnSql("count(*)")
         arguments = ", ".join(self._argument(name, n, argument) for n, argument in enumerate(node.args))
         if "istinct" in name:
             arguments = f"DISTINCT {arguments}"
-        return f"{_OTHER.get(name, name)}({arguments})"
+        return ColumnSql(f"{_OTHER.get(name, name)}({arguments})")
+
+    @staticmethod
+    def _of_text(text: str, node: ast.expr) -> ColumnSql:
+        try:
+            return of_text(text)
+        except QuerySyntax as error:
+            raise NotTaken(error.message, node.lineno) from None
 
     def _argument(self, name: str, place: int, node: ast.expr) -> str:
         is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
         if is_text and place not in _TEXTS.get(name, ()):
             return self._column(str(node.value))  # type: ignore[attr-defined]
-        return self.sql(node)
+        return self._inner(node)
 
     @staticmethod
     def _column(name: str) -> str:
         return _METADATA.get(name) or ".".join(ident(part) for part in name.split("."))
 
-    def _of_method(self, method: ast.Attribute, node: ast.Call) -> str:
-        of = self.sql(method.value)
+    def _of_method(self, method: ast.Attribute, node: ast.Call) -> ColumnSql:
+        column = self.column(method.value)
         value = None
         if len(node.args) == 1 and isinstance(node.args[0], ast.Constant):
             value = node.args[0].value
         match method.attr:
             case "alias" if isinstance(value, str):
-                return f"{of} AS {ident(value)}"
-            case "cast" if isinstance(value, str) and value.replace("_", "").isalnum():
-                return f"CAST({of} AS {value.upper()})"
+                return replace(column, name=ident(value))
+            case "cast" if isinstance(value, str) and value.replace("_", "").isalnum() and not column.name:
+                return ColumnSql(f"CAST({column.text} AS {value.upper()})")
+        return ColumnSql(f"{column.operand} {self._predicate(method.attr, value, node)}", bound=False)
+
+    def _predicate(self, method: str, value: Any, node: ast.Call) -> str:
+        """What follows the operand of a method that is a predicate in SQL; ``value`` is its only constant argument."""
+        match method:
             case "isNull" if not node.args:
-                return f"{of} IS NULL"
+                return "IS NULL"
             case "isNotNull" if not node.args:
-                return f"{of} IS NOT NULL"
+                return "IS NOT NULL"
             case "isin":
-                return f"{of} IN ({', '.join(self.sql(argument) for argument in node.args)})"
+                return f"IN ({', '.join(self._inner(argument) for argument in node.args)})"
             case "like" | "rlike" if isinstance(value, str):
-                return f"{of} {method.attr.upper()} {literal(value)}"
+                return f"{method.upper()} {literal(value)}"
             case "between" if len(node.args) == 2:
-                return f"{of} BETWEEN {self.sql(node.args[0])} AND {self.sql(node.args[1])}"
+                return f"BETWEEN {self._operand(node.args[0])} AND {self._operand(node.args[1])}"
         raise self._no(node)
 
 

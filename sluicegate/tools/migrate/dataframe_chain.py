@@ -14,6 +14,7 @@ from typing import Any
 
 from sluicegate.spark_sql.tokens import QuerySyntax, Tokens
 from sluicegate.tools.migrate.column_expressions import ExpressionConverter
+from sluicegate.tools.migrate.column_sql import ColumnSql, of_text
 from sluicegate.tools.migrate.model import FILES, Files
 from sluicegate.tools.migrate.queries import NotTaken, address, rewritten
 from sluicegate.tools.migrate.settings_of_source import SourceSettings
@@ -153,9 +154,9 @@ class Chain:
         return chain
 
     @staticmethod
-    def expression_of(node: ast.expr, names: NameBindings) -> str:
+    def column_of(node: ast.expr, names: NameBindings) -> ColumnSql:
         """SQL of a column expression."""
-        return ExpressionConverter(names.functions, names.constants, names.modules).sql(node)
+        return ExpressionConverter(names.functions, names.constants, names.modules).column(node)
 
     @property
     def sql(self) -> str | None:
@@ -175,8 +176,14 @@ class Chain:
     def _constant(self, node: ast.expr) -> Any:
         return constant(node, self.names)
 
-    def _sql_of(self, node: ast.expr) -> str:
-        return self.expression_of(node, self.names)
+    def _column_of(self, node: ast.expr) -> ColumnSql:
+        return self.column_of(node, self.names)
+
+    def _column_of_text(self, text: str) -> ColumnSql:
+        try:
+            return of_text(text)
+        except QuerySyntax as error:
+            raise self._no(error.message) from None
 
     # --- where it begins ---------------------------------------------------------------------------------------------
 
@@ -303,36 +310,36 @@ class Chain:
             columns = call.args[0].elts
         else:
             columns = call.args
-        self._items = [self._item(column) for column in columns]
+        self._items = [self._column(column).item for column in columns]
 
     def _do_selectExpr(self, call: ast.Call) -> None:
         self._demand_star("selectExpr")
         texts = [self._constant(argument) for argument in call.args]
         if not texts or not all(isinstance(text, str) for text in texts):
             raise self._no("selectExpr without string literals")
-        self._items = texts
+        self._items = [self._column_of_text(text).item for text in texts]
         self._made = {"*"}
 
     def _demand_star(self, name: str) -> None:
         if self._items != ["*"]:
             raise self._no(f"{name} after derived or dropped columns")
 
-    def _item(self, node: ast.expr) -> str:
+    def _column(self, node: ast.expr) -> ColumnSql:
         if isinstance(value := self._constant(node), str):
             if value == "*":
-                return "*"
-            return ".".join(ident(part) for part in value.split("."))
-        sql = self._sql_of(node)
-        if " AS " in sql.upper():
-            self._made.add("*")  # an alias it makes may have the name of a column that a later filter means
-        return sql
+                return ColumnSql("*")
+            return ColumnSql(".".join(ident(part) for part in value.split(".")))
+        column = self._column_of(node)
+        if column.name:
+            self._made.add("*")  # the name may be that of a column that a later filter means
+        return column
 
     def _do_filter(self, call: ast.Call) -> None:
         value = self._constant(call.args[0])
         if isinstance(value, str):
-            condition = value
+            condition = self._column_of_text(value).text
         else:
-            condition = self._sql_of(call.args[0])
+            condition = self._column_of(call.args[0]).text
         if "*" in self._made or self._made & _words(condition):
             raise self._no("filter on derived columns: filter first, or declare a table for each step")
         self._where.append(f"({condition})")
@@ -341,7 +348,7 @@ class Chain:
         name, node = self._constant(call.args[0]), call.args[1]
         if not isinstance(name, str) or not name.isidentifier() or self._items[0][:1] != "*":
             raise self._no("withColumn without a plain name, or after a select")
-        sql = self._sql_of(node)
+        sql = self._column_of(node).text
         if self._made & {*_words(sql), name.lower()}:
             raise self._no(f"{name} is derived from a column of the same chain: declare a table for each step")
         if name.lower() in _words(sql):
@@ -390,22 +397,23 @@ class Chain:
             columns = call.args[0].elts
         else:
             columns = call.args
-        self._items = [self._item(node) for node in columns]
-        self._group = [re.sub(r"(?i) AS [`\w]+$", "", item) for item in self._items]
+        grouped = [self._column(node) for node in columns]
+        self._items = [column.item for column in grouped]
+        self._group = [column.text for column in grouped]
         self._made = {"*"}
 
     def _do_count(self, call: ast.Call) -> None:
-        self._aggregated("count", ["count(*) AS `count`"])
+        self._aggregated("count", [ColumnSql("count(*)", "`count`")])
 
     def _do_agg(self, call: ast.Call) -> None:
-        self._aggregated("agg", [self._sql_of(node) for node in call.args])
+        self._aggregated("agg", [self._column_of(node) for node in call.args])
 
-    def _aggregated(self, name: str, items: list[str]) -> None:
+    def _aggregated(self, name: str, columns: list[ColumnSql]) -> None:
         if self._group is None:
             raise self._no(f"{name} without groupBy")
-        if any(" AS " not in item for item in items):
+        if not all(column.name for column in columns):
             raise self._no(f"{name} with an unnamed column: add .alias(…)")
-        self._items += items
+        self._items += [column.item for column in columns]
         self._closed = True
 
 

@@ -318,7 +318,7 @@ class _Reader:
                 continue  # same as absent
             value = constant(keyword.value, self.names)
             if name in ("sequence_by", "apply_as_deletes") and not isinstance(value, str):
-                value = Chain.expression_of(keyword.value, self.names)
+                value = Chain.column_of(keyword.value, self.names).text
             if value is None or name not in {*_FIELDS, "target", "source"}:
                 message = f"{name} of the changes of line {call.lineno}"
                 self.source.leave(keyword.value.lineno, message, "not imported")

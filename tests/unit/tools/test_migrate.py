@@ -575,7 +575,7 @@ def raw():
         ('spark.sql("SELECT a FROM STREAM(LIVE.raw)")', "SELECT a FROM STREAM(raw)"),
         (
             'spark.read.table("raw").select((~c("a").isNull() & (F.col("b") >= 2)).alias("x"))',
-            "SELECT (NOT (a IS NULL) AND (b >= 2)) AS x FROM STREAM(raw)",
+            "SELECT ((NOT (a IS NULL)) AND (b >= 2)) AS x FROM STREAM(raw)",
         ),
     ],
 )
