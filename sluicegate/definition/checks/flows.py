@@ -36,7 +36,7 @@ def _branch(place: Path, maker: SilverFlow) -> Iterator[LocatedMistake]:
         return
     outputs, first = maker.query.outputs, maker.named_as.outputs if maker.named_as else maker.query.outputs
     if outputs is None:
-        message = "UNION ALL matches columns by position, which * does not fix"
+        message = "UNION ALL matches columns by position, and * leaves their order open"
         hint = "list the columns, or use `flows`, which match columns by name"
         yield LocatedMistake("union", place, message, hint, maker.query.first_line)
     if outputs is not None and first is not None and len(outputs) != len(first):

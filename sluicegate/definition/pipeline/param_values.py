@@ -104,12 +104,12 @@ def _string(value: Any) -> str:
         raise _other("a text", 'put it in quotes: "…"', value)
     if "${" in value:
         # Spark puts values of its own for ${…} also within the quotes of a literal, such as those of its environment.
-        raise wrong("param-value", f"{value!r} has ${{ in it, which Spark would replace", "write the value itself")
+        raise wrong("param-value", f"{value!r} contains ${{, which Spark would replace", "write the value itself")
     if _CONTROL.search(value):
         raise wrong(
             "param-value",
-            f"{value!r} has a control character in it",
-            "of control characters only line breaks and tabs are allowed",
+            f"{value!r} contains a control character",
+            "only line breaks and tabs are allowed",
         )
     return value
 

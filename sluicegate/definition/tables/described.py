@@ -42,7 +42,7 @@ def _columns(comments: dict[str, str]) -> dict[str, str]:
         if not name or "." in name:
             raise wrong("name", f"invalid column name {name!r}: nested fields cannot have comments here")
         if name.lower() in commented:
-            raise wrong("duplicate-name", f"duplicate name {name}: names do not differ in case only")
+            raise wrong("duplicate-name", f"duplicate name {name}: names are not case-sensitive")
         if is_reserved(name):
             raise wrong("reserved-name", f"{name} is a reserved column, and its comment cannot be changed")
         commented.add(name.lower())

@@ -97,7 +97,7 @@ class GoldTable(MadeTable, streaming.Streamed, Ruled):
         if self.is_python:
             return RefreshStrategy(
                 StrategyKind.FULL_RECOMPUTE,
-                "a Python function makes it, which does not tell what a change does",
+                "a Python function computes it, so the rows that a change affects are unknown",
                 "a query",
             )
         strategy = refresh_strategy(self.query.text, schemas)
@@ -112,14 +112,14 @@ class GoldTable(MadeTable, streaming.Streamed, Ruled):
         if refresh_strategy(written.text).kind not in (StrategyKind.INCREMENTAL, StrategyKind.AFFECTED_GROUPS):
             return strategy
         views = [name for name in written.tables if name not in self.query.tables]
-        reason = f"it reads {', '.join(views)}, {'a view' if len(views) == 1 else 'views'}, as its WITH"
-        return replace(strategy, why=reason, cheaper=f"make {views[0]} a table of gold, which this query then follows")
+        reason = f"it reads {', '.join(views)}, {'a view' if len(views) == 1 else 'views'}, inlined as WITH"
+        return replace(strategy, why=reason, cheaper=f"make {views[0]} a gold table, which this query can follow")
 
     @property
     def query(self) -> Query:
         """Query of a table with ``sql``."""
         if self._query is None:
-            raise LookupError("a gold table gets its query when its definition is loaded, if it has one")
+            raise LookupError("a gold table has a query only after its definition is loaded, and only with sql")
         return self._query
 
     @property

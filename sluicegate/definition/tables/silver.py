@@ -235,13 +235,13 @@ class SilverTable(MadeTable, Ruled):
         treated = [column.lower() for column in self.deidentified or ()]
         if twice := sorted({column for column in treated if treated.count(column) > 1}):
             raise wrong(
-                "duplicate-name", f"deidentified has {', '.join(twice)} twice: names do not differ in case only"
+                "duplicate-name", f"duplicate name {', '.join(twice)} in deidentified: names are not case-sensitive"
             )
         untreated = []
         if self.deidentified:
             untreated = [column for column in self.pii if column not in self.deidentified]
         if untreated:
-            sentence = f"deidentified lacks {', '.join(untreated)}, which pii lists"
+            sentence = f"deidentified does not list {', '.join(untreated)}, which pii does"
             raise wrong("not-deidentified", sentence, f"for example {untreated[0]}: hmac, mask or drop")
         return self
 

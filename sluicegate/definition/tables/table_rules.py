@@ -74,7 +74,7 @@ class TableRule(Part):
     def _one_kind(self) -> TableRule:
         kinds = [name for name in KINDS if getattr(self, name) is not None]
         if len(kinds) != 1:
-            present = f"has {' and '.join(kinds) or 'none'}"
+            present = f"sets {' and '.join(kinds) or 'none'}"
             raise wrong("one-of", f"a table rule takes exactly one of {', '.join(KINDS)}, and this one {present}")
         if (self.foreign_key is None) != (self.references is None):
             raise wrong(
@@ -114,7 +114,7 @@ class TableRule(Part):
     def query(self) -> Query:
         """Query that must give no row; only of a rule with ``sql``."""
         if self._query is None:
-            raise LookupError("a rule gets its query when its definition is loaded, if it has one")
+            raise LookupError("a rule has a query only after its definition is loaded, and only with sql")
         return self._query
 
     @property

@@ -141,7 +141,7 @@ def test_readers_of_views_and_of_gold_are_followed_by_keys(spark: SparkSession, 
     world = GoldWorld(tmp_path, {}, spark)
     world.define(queries, {"v": "SELECT id, g FROM t WHERE b"})
     found = world.pipeline.gold["days"].refresh_strategy()
-    assert (found.kind, found.why) == ("keys", "it reads v, a view, as its WITH")
+    assert (found.kind, found.why) == ("keys", "it reads v, a view, inlined as WITH")
     world.add([sample(i) for i in range(12)])
     world.name([("a", "Ann", 1.0)])
     world.run()

@@ -116,7 +116,7 @@ UNION = "SELECT id, a FROM STREAM(eu)\nUNION ALL\n"
         ("  t:\n    sql: |\n      SELECT id, a FROM STREAM(eu)\n      UNION ALL\n      SELECT id FROM STREAM(us)\n",
          "union", 4, "this branch of UNION ALL"),
         ("  t:\n    sql: |\n      SELECT id, a FROM STREAM(eu)\n      UNION ALL\n      SELECT * FROM STREAM(us)\n",
-         "union", 4, "* does not"),
+         "union", 4, "position"),
         ("  t:\n    sql: |\n      SELECT id, a FROM STREAM(eu)\n      UNION ALL\n      SELECT id, a FROM us\n",
          "sql", 4, "STREAM(…)"),
         ("  t:\n    sql: |\n      SELECT id FROM STREAM(eu)\n      UNION\n      SELECT id FROM STREAM(us)\n",

@@ -196,7 +196,7 @@ def test_a_table_is_made_after_those_that_its_rules_read(tmp_path: Path) -> None
 
 TABLE_RULES = [
     ("{}", "one-of", "exactly one of rows, unique, foreign_key, sql, and this"),
-    ("{rows: {min: 1}, unique: [id]}", "one-of", "has rows and unique"),
+    ("{rows: {min: 1}, unique: [id]}", "one-of", "rows and unique"),
     ("{rows: {}}", "missing-field", "min, max or both"),
     ("{rows: {min: 2, max: 1}}", "out-of-range", "min 2 exceeds max 1"),
     ("{rows: {min: -1}}", "out-of-range", "min is -1"),

@@ -757,7 +757,7 @@ class TestSql:
             ("deidentified: {nmae: hmac}", "silver.made.deidentified.nmae", "unknown-column", "column nmae"),
             ("deidentified: {name: md5}", "silver.made.deidentified.name", "not-allowed", "hmac, mask and drop"),
             ("deidentified: {}", "silver.made.deidentified", "empty", "at least one name"),
-            ("deidentified: {name: hmac, NAME: drop}", "silver.made", "duplicate-name", "name twice"),
+            ("deidentified: {name: hmac, NAME: drop}", "silver.made", "duplicate-name", "name"),
             ("deidentified: [name]", "silver.made.deidentified", "wrong-type", "names with values"),
         ],
     )
@@ -1155,8 +1155,8 @@ class TestViews:
         )
         gold = folder.load(text).gold
         found = gold["n"].refresh_strategy()
-        assert (found.kind, found.why) == ("keys", "it reads v, a view, as its WITH")
-        assert found.cheaper == "make v a table of gold, which this query then follows"
+        assert (found.kind, found.why) == ("keys", "it reads v, a view, inlined as WITH")
+        assert found.cheaper == "make v a gold table, which this query can follow"
         assert "view" not in gold["m"].refresh_strategy().why
 
 
@@ -1473,7 +1473,7 @@ class TestGoldPython:
             ("python: transforms.py:totals\n    reads: [raw, raw]", "duplicate-name", "gold.made.reads", "raw"),
             ("python: transforms.py:totals\n    reads: [raw]\n    mode: update", "one-of", "gold.made", "streaming"),
             ("python: transforms.py:totals\n    reads: [raw]\n    refresh: incremental", "refresh",
-             "gold.made.refresh", "a Python function makes it"),
+             "gold.made.refresh", "a Python function computes it"),
             ("python: transforms.py:two\n    reads: [raw]", "python-function", "gold.made.python", "def two(tables)"),
             ("python: transforms.py:none\n    reads: [raw]", "python-function", "gold.made.python", "no function none"),
         ],
