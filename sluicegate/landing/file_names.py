@@ -26,8 +26,8 @@ UNFINISHED_NAME = re.compile(UNFINISHED.replace(r"\z", r"\Z"))
 COMPANION = r"(?i)(^|/)(thumbs\.db|ehthumbs\.db|desktop\.ini|~\$[^/]*|[^/]+\.[^/.]+\.crc)\z"
 COMPANION_NAME = re.compile(COMPANION.replace(r"\z", r"\Z"))
 NO_DATA = (
-    "by its name it is no data but a file that Windows, Office or Hadoop lays beside others: remove it, or give it "
-    "another name if it is to be read"
+    "its name is that of an auxiliary file of Windows, Office or Hadoop, not of data: remove it, or rename it to have "
+    "it read"
 )
 
 

@@ -34,9 +34,9 @@ def remark(pipeline: str, name: str, table: BronzeTable, stored: Table) -> str:
     if last is None or last.info.bronze.dialect:
         return ""
     return (
-        f"{name} was read by Spark's CSV dialect so far, and is read by RFC 4180 now: within quotes a quote is doubled "
-        f"and a backslash is itself. Rows of before stay as they are; `sluicegate reset {pipeline} {name}` reads "
-        "their files again. `dialect: spark` beside `format: csv` keeps the former reading"
+        f"{name} was read in Spark's CSV dialect, and is now read by RFC 4180: in a quoted value a quote is doubled, "
+        f"and a backslash is a plain character. Existing rows do not change; `sluicegate reset {pipeline} {name}` "
+        "reads their files again. Set `dialect: spark` next to `format: csv` to keep the former dialect"
     )
 
 

@@ -324,10 +324,10 @@ def behind(name: str, partition: Partition, start: int, end: int) -> RecordsLost
     return RecordsLost(
         f"the topic {partition.topic} ends before the offset that {name} has read",
         where=Where(table=name, file=Range(partition, end, start).path),
-        cause=f"the next offset of partition {partition.number} is {start}, and the brokers have none after {end}: they"
-        " lost records, or are others than those that were read",
-        hint="check bootstrap_servers; where the topic is another one by now, read it into a table of its own, and let"
-        " silver follow both by flows",
+        cause=f"the next offset of partition {partition.number} is {start}, but the brokers have no record after {end}:"
+        " they lost records, or are not the brokers that were read before",
+        hint="check bootstrap_servers; if the topic was recreated, read it into a new table, and let silver read both"
+        " with flows",
     )
 
 
@@ -337,10 +337,9 @@ def recreated(name: str, topic: str, during: str = "") -> RecordsLost:
     if during:
         meanwhile = f"; this happened while {during}"
     return RecordsLost(
-        f"the topic {topic} is another one than {name} has read: it was deleted and created again",
+        f"the topic {topic} was deleted and recreated after {name} had read it",
         where=Where(table=name, file=f"{_SCHEME}{topic}"),
-        cause="it has another id, and its offsets begin at 0 again, so those that were read say nothing about it"
-        + meanwhile,
-        hint="read it into a table of its own, and let silver follow both by flows; or move the table away with its"
-        " ledger, and it is filled from what the topic has now",
+        cause="it has a new id and its offsets start at 0, so the recorded offsets do not apply to it" + meanwhile,
+        hint="read it into a new table, and let silver read both with flows; or move the table and its ledger away, and"
+        " the next run fills it from the records that the topic has",
     )

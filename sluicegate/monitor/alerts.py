@@ -128,9 +128,9 @@ class _Limits:
             if span is not None and (last is None or self.now - last > span):
                 sentence = "nothing has arrived yet"
                 if last:
-                    sentence = f"the last change came at {last:%Y-%m-%d %H:%M} UTC"
+                    sentence = f"the last change was at {last:%Y-%m-%d %H:%M} UTC"
                 return Alert("freshness", name, "", level, sentence, f"after {in_words(span)}")
-        return Alert("freshness", name, "", AlertLevel.OK, f"the last change came at {last:%Y-%m-%d %H:%M} UTC")
+        return Alert("freshness", name, "", AlertLevel.OK, f"the last change was at {last:%Y-%m-%d %H:%M} UTC")
 
     def _volume(self, name: str, volume: Volume) -> Alert:
         events = self._events(name, volume.per)
@@ -153,7 +153,7 @@ class _Limits:
         period = "run"
         if rate.per == "day":
             period = "day"
-        sentence = f"{broken:,} of {rows:,} rows of the last {period} broke it"
+        sentence = f"{broken:,} of {rows:,} rows of the last {period} violate it"
         for level, limit in ((AlertLevel.FAIL, rate.fail), (AlertLevel.WARN, rate.warn)):
             if limit is not None and limit.is_exceeded(broken, rows):
                 return Alert("rule_rate", name, rule, level, sentence, f"above {limit.text}")

@@ -169,7 +169,7 @@ class _Pipeline:
 
     def _of_python(self, table: SilverTable | GoldTable, reads: Sequence[str]) -> Lineage:
         """Lineage of what a function makes: as it is declared, and of all else every column that it reads."""
-        anything = queries.anything({name: Columns() for name in reads}, "a Python function makes it")
+        anything = queries.anything({name: Columns() for name in reads}, "a Python function computes it")
         declared = {column: frozenset(map(_declared, sources)) for column, sources in table.lineage.items()}
         return replace(anything, columns={**declared, **anything.columns})
 

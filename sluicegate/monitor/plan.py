@@ -221,7 +221,7 @@ class Pending:
         if self.settling:
             yield f"{files_(self.settling)} still settling"
         if lost := [table.table for table in self.tables if table.problem is not None]:
-            yield f"what waits for {', '.join(lost)} is unknown"
+            yield f"the backlog of {', '.join(lost)} is unknown"
 
     def _passed_over(self) -> list[str]:
         """Files that are in no table."""

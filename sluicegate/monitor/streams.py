@@ -204,7 +204,7 @@ def stop(root: str, stream: Stream) -> str:
     lake = Lake(root, stream.pipeline)
     if stream.dead:
         forget(lake, stream.id)
-        return "gave no sign of life, and its entry was removed"
+        return "gave no sign of life, so its entry was removed"
     ask_to_stop(lake, stream.id)
     return "stops after its current batch"
 
@@ -233,4 +233,6 @@ def chosen(root: str, pipeline: str | None, identity: str) -> Stream:
         if stream.id == identity:
             return stream
     ids = ", ".join(stream.id for stream in streams)
-    raise UserError(f"unknown continuous run {identity}", hint=f"running: {ids}" if ids else "no continuous run")
+    raise UserError(
+        f"unknown continuous run {identity}", hint=f"running: {ids}" if ids else "no continuous run is registered"
+    )

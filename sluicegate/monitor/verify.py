@@ -125,7 +125,7 @@ def _of_records(lake: layout.Lake, name: str, sources: Mapping[str, str], limit:
         rows = sum(map(tables.rows, places))
         if not identity.adds_up(records, rows):
             yield Finding(
-                FindingKind.WRONG, name, f"{records:,} records were read, and {rows:,} are in its tables", refresh
+                FindingKind.WRONG, name, f"{records:,} records were read, but its tables have {rows:,}", refresh
             )
         return
     read = pa.concat_tables([_read(source, identity.of_record, flow) for flow, source in taken_in.items()])
@@ -178,11 +178,11 @@ class _Identity:
         if self.many_rows:
             unit = "rows"
         counts = written.group_by(self.of_row).aggregate([([], "count_all")])
-        yield counts.filter(pc.field("count_all") > 1), f"{unit} are in more than one place"
-        yield read.join(written, keys=list(self.of_record), join_type="left anti"), "records are in no place"
-        yield written.join(read, keys=list(self.of_record), join_type="left anti"), "records have no source"
+        yield counts.filter(pc.field("count_all") > 1), f"{unit} are duplicates"
+        yield read.join(written, keys=list(self.of_record), join_type="left anti"), "records are missing"
+        yield written.join(read, keys=list(self.of_record), join_type="left anti"), "records are not in the source"
         if self.many_rows:
-            yield _incomplete(written, self.of_record), "records are without some of their rows"
+            yield _incomplete(written, self.of_record), "records lack some of their rows"
 
 
 def _side_tables(lake: layout.Lake, name: str) -> list[DeltaTable | None]:

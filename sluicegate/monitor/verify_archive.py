@@ -44,7 +44,7 @@ def findings(pipeline: Pipeline, name: str, lake: layout.Lake) -> Iterator[Findi
     yield Finding(
         FindingKind.WRONG,
         name,
-        f"{sentence}: their rows may be in no table",
+        f"{sentence}: their rows may be missing from the table",
         f"sluicegate reload {lake.pipeline} {name} --archived",
     )
 
@@ -59,4 +59,6 @@ def _without_entry(name: str, lake: layout.Lake) -> Iterator[Finding]:
     strange = removed.join(entries, keys=archive.KEYS, join_type="left anti")
     if strange.num_rows:
         sentence = f"{files(strange.num_rows)} on record as moved or deleted, such as {strange['path'][0].as_py()}"
-        yield Finding(FindingKind.WRONG, name, f"{sentence}, of which its ledger has other sizes or times, or nothing")
+        yield Finding(
+            FindingKind.WRONG, name, f"{sentence}, but missing from its ledger, or there with another size or time"
+        )

@@ -68,5 +68,5 @@ def _of_table(lake: layout.Lake, table: Path) -> list[Finding]:
     name = table.name if table.parent.name in layout.LAYERS else f"{table.parent.name}/{table.name}"
     shown = [Finding(FindingKind.WRONG, name, str(damage), mend) for damage in damaged[:SHOWN]]
     if more := len(damaged) - SHOWN:
-        shown += [Finding(FindingKind.WRONG, name, f"{more:,} more files of it are damaged", mend)] if more > 0 else []
+        shown += [Finding(FindingKind.WRONG, name, f"{more:,} more of its files are damaged", mend)] if more > 0 else []
     return shown

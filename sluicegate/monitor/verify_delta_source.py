@@ -63,7 +63,7 @@ def verify(lake: layout.Lake, name: str, path: str) -> list[str]:
         return [*problems, f"{name}: the rows of {path} in version {version} cannot be counted without Spark: {reason}"]
     if had != identities.num_rows:
         at_offset = f"{path} had {had:,} rows in version {version}"
-        problems.append(f"{name}: {at_offset}, and the table has {identities.num_rows:,}")
+        problems.append(f"{name}: {at_offset}, but the table has {identities.num_rows:,}")
     return problems
 
 

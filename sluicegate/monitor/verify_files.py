@@ -56,7 +56,7 @@ def _of_deleted_table(lake: layout.Lake, name: str) -> Iterator[Finding]:
     """A bronze table that has been deleted, though files were read into it."""
     ingested = tables.rows(tables.delta_table(lake.outcome(name)))
     if ingested:
-        text = f"the table is gone, into which {ingested:,} files were read; a run reads them again"
+        text = f"the table no longer exists, but {ingested:,} files were read; a run reads them again"
         yield Finding(FindingKind.WRONG, name, text, f"sluicegate run {lake.pipeline}")
 
 
@@ -64,7 +64,7 @@ def _of_row_counts(lake: layout.Lake, name: str, entries: Sequence[Mapping[str, 
     """A bronze table whose number of rows is not the sum of those of its files."""
     recorded = sum(_rows_of(entry) or 0 for entry in entries)
     if recorded != rows:
-        text = f"its files gave {recorded:,} rows, and {rows:,} are in the table"
+        text = f"its files have {recorded:,} rows on record, but the table has {rows:,}"
         yield Finding(FindingKind.WRONG, name, text, f"sluicegate reset {lake.pipeline} {name}")
 
 
@@ -124,7 +124,7 @@ class _FileComparison:
             for text in self._differences(entry, counts):
                 yield Finding(FindingKind.WRONG, self.name, text, self._reload(entry["path"]))
         for _, path in counts_by_file:
-            text = f"rows of {path} are in the table, but not the file in the ledger"
+            text = f"rows of {path} are in the table, but the file is not in the ledger"
             yield Finding(FindingKind.WRONG, self.name, text, reset)
 
     def _differences(self, entry: Mapping[str, Any], counts: Mapping[str, int]) -> Iterator[str]:
@@ -151,9 +151,9 @@ class _FileComparison:
         if recorded is None:
             return f"no status is recorded for {path}"
         if entry["state"] in (FileStatus.INGESTED, FileStatus.ARCHIVED) and in_manifest != rows:
-            return f"{path} has {in_manifest:,} records, and {rows:,} are in the table"
+            return f"{path} has {in_manifest:,} records, but the table has {rows:,} of them"
         if recorded != rows:
-            return f"{path} gave {recorded} rows, and {rows} are in the table"
+            return f"{path} has {recorded} rows on record, but the table has {rows} of them"
         return ""
 
     def _reload(self, path: str) -> str:
@@ -166,7 +166,7 @@ def _miscounted(entry: Mapping[str, Any], counts: Mapping[str, int]) -> Iterator
     for count in COUNTED:
         rows = counts[f"{count}_sum"]
         if entry[count] != rows:
-            yield f"{entry['path']} has {entry[count]:,} {count} rows on record, and {rows:,} are in the table"
+            yield f"{entry['path']} has {entry[count]:,} {count} rows on record, but the table has {rows:,} of them"
 
 
 def _rows_of(entry: Mapping[str, Any]) -> int | None:

@@ -40,7 +40,7 @@ def findings(lake: layout.Lake, name: str) -> Iterator[Finding]:
         return
     if bronze is None:
         if ranges := tables.rows(tables.delta_table(lake.outcome(name))):
-            sentence = f"the table is gone, into which {ranges:,} ranges of offsets were read; a run reads them again"
+            sentence = f"the table no longer exists, but {ranges:,} ranges of offsets were read; a run reads them again"
             yield Finding(FindingKind.WRONG, name, sentence, f"sluicegate run {lake.pipeline}")
         return
     line = offsets.restore_history(bronze)
@@ -99,13 +99,15 @@ def _rows(
             wrong += _misplaced(name, group, read)
     for noun, count in twice.items():
         if count:
-            yield Finding(FindingKind.WRONG, name, f"{count:,} records have the {noun} of another")
+            yield Finding(FindingKind.WRONG, name, f"{count:,} records have a duplicate {noun}")
     for path, entry in settled.items():
         if entry["rows"] is None:
             yield Finding(FindingKind.WRONG, name, f"no status is recorded for {path}")
         elif entry["rows"] != counts[path]:
             yield Finding(
-                FindingKind.WRONG, name, f"{path} gave {entry['rows']:,} rows, and {counts[path]:,} are in the table"
+                FindingKind.WRONG,
+                name,
+                f"{path} has {entry['rows']:,} rows on record, but the table has {counts[path]:,} of them",
             )
     yield from wrong
 
@@ -140,8 +142,8 @@ def _misplaced(name: str, group: Mapping[str, Any], read: Mapping[str, Mapping[s
     """What is wrong with the place of rows of one range, ledger batch and partition."""
     path = group["source_file"]
     if path not in read or read[path]["chunk"] != group["_chunk"]:
-        yield Finding(FindingKind.WRONG, name, f"rows of {path} are in the table, but not the range in the ledger")
+        yield Finding(FindingKind.WRONG, name, f"rows of {path} are in the table, but the range is not in the ledger")
         return
     range_, of = Range.of(path), Partition(group["_topic"], group["_partition"])
     if of != range_.partition or group["_offset_min"] < range_.start or group["_offset_max"] >= range_.end:
-        yield Finding(FindingKind.WRONG, name, f"rows of {path} have offsets that are not in this range")
+        yield Finding(FindingKind.WRONG, name, f"rows of {path} have offsets outside this range")

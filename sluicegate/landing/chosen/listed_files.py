@@ -55,11 +55,13 @@ def prefixes(former: Sequence[str], present: Sequence[str]) -> tuple[Prefix, ...
     """
     if len(former) != len(present):
         raise UserError(
-            f"{len(former)} prefixes of the list are given, and {len(present)} of this place",
+            f"expected as many --to-prefix as --from-prefix, got {len(present)} and {len(former)}",
             hint="give one --to-prefix for each --from-prefix, in the same order",
         )
     if not all((*former, *present)):
-        raise UserError("a prefix is empty", hint="say the folder that the paths begin with, as dbfs:/mnt/landing")
+        raise UserError(
+            "a prefix is empty", hint="write the folder that the paths start with, for example dbfs:/mnt/landing"
+        )
     pairs = [Prefix(*pair) for pair in zip(former, present, strict=True)]
     return tuple(sorted(pairs, key=lambda pair: -len(pair.former)))
 
@@ -145,12 +147,14 @@ def paths(address: str, column: str | None = None) -> list[str]:
     try:
         listed = [path for part in _parts(address) for path in _of_part(part, column)]
     except (OSError, ValueError, ImportError, csv.Error) as error:  # Arrow's are ValueErrors, too
-        hint = "a list is text with a path on each line, CSV, JSON or Parquet, by the ending of its name"
+        hint = "a list is CSV, JSON or Parquet if its name ends so, or else text with one path on each line"
         raise UserError(
             "the list of files cannot be read", where=Where(file=address), cause=str(error), hint=hint
         ) from error
     if not listed:
-        raise UserError("the list names no file", where=Where(file=address), hint="give the list of what was read")
+        raise UserError(
+            "the list of files is empty", where=Where(file=address), hint="pass a list with at least one path"
+        )
     return list(dict.fromkeys(listed))
 
 
@@ -232,15 +236,17 @@ def _chosen(names: Sequence[str], part: str, column: str | None) -> str:
     where = Where(file=part)
     if column is not None:
         if column not in names:
-            raise UserError(f"the list has no column {column}", where=where, hint=f"it has {', '.join(names)}")
+            raise UserError(
+                f"unknown column {column} of the list", where=where, hint=f"its columns are {', '.join(names)}"
+            )
         return column
     usual = [name for name in names if name.lower() in COLUMNS]
     candidates = usual or names
     if len(candidates) != 1:
         raise UserError(
-            f"several columns of the list may have the paths: {', '.join(candidates)}",
+            f"several columns of the list may contain the paths: {', '.join(candidates)}",
             where=where,
-            hint="say which with --column",
+            hint="choose one with --column",
         )
     return candidates[0]
 
@@ -248,5 +254,5 @@ def _chosen(names: Sequence[str], part: str, column: str | None) -> str:
 def _values(values: Iterable[Any], part: str) -> Iterator[str]:
     for number, value in enumerate(values, 1):
         if not isinstance(value, str) or not value:
-            raise ValueError(f"record {number} of {part} has no path, but {json.dumps(value, default=str)}")
+            raise ValueError(f"record {number} of {part} is not a path: {json.dumps(value, default=str)}")
         yield value

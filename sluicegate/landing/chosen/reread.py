@@ -212,13 +212,13 @@ class ResetPreview:
             consequence = "are kept (--drop-missing deletes them)"
             if drop_missing:
                 consequence = "are LOST"
-            rows = f"the {self.missing_rows:,} rows of them {consequence}"
+            rows = f"their {self.missing_rows:,} rows {consequence}"
             lines.append(f"{files(len(self.missing))} cannot be read again, and {rows}")
             lines += [f"  {path}" for path in self.missing[:5]]
         if self.former:
             lines.append(
-                f"{files(self.former)} with the name of a later file cannot be read again, and the "
-                f"{self.former_rows:,} rows of them stay as they are"
+                f"{files(self.former)} with the name of a later file cannot be read again, and their "
+                f"{self.former_rows:,} rows do not change"
             )
         return lines
 

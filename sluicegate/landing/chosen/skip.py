@@ -99,16 +99,16 @@ class SkipPreview:
                 f"the newest of those to skip was modified at {self.newest['modification_time']:%Y-%m-%d %H:%M:%S} UTC:"
                 f" {self.newest['path']}"
             )
-        lines += _named("not in landing, which is no error", self.missing)
-        lines += _named("changed after being skipped, to be read by the next run", self.overwritten)
-        lines += _named("changed after being skipped, which no run reads without allowOverwrites", self.changed)
+        lines += _named("not in landing (not an error)", self.missing)
+        lines += _named("changed after being skipped; the next run reads them", self.overwritten)
+        lines += _named("changed after being skipped; runs read them only with allowOverwrites", self.changed)
         size = human_bytes(pc.sum(self.unlisted["size"]).as_py() or 0)
         lines.append(
-            f"{files(self.unlisted.num_rows)} of {size} in landing and not in the list, for the next run to read"
+            f"{files(self.unlisted.num_rows)} of {size} in landing but not in the list; the next run reads them"
         )
         lines += _names(self.unlisted["path"].to_pylist())
         if self.overruled:
-            lines.append("the list takes the place of includeExistingFiles: false, which would skip these, too")
+            lines.append("the list overrides includeExistingFiles: false, which would skip these, too")
         return lines
 
     @property
@@ -155,7 +155,7 @@ def preview(pipeline: Pipeline, request: Skip) -> SkipPreview:
     """
     table, lake = bronze_table(pipeline, request.table), layout.Lake(pipeline.settings.lake, pipeline.name)
     if not table.of_files:
-        raise UserError(f"{request.table} is not made of files, so none can be skipped", where=_where(request))
+        raise UserError(f"{request.table} does not read files, so no file can be skipped", where=_where(request))
     renamed.demand_current(lake)
     target_ownership.demand_ours(lake, pipeline.settings.target)
     listed = listed_files.paths(request.address, request.column)
@@ -293,10 +293,10 @@ class _Comparison:
         """The file that a line means which can mean two: the one that no other line names; none if others name both."""
         if len(unnamed) > 1:
             raise UserError(
-                f"{line} in the list can be two files: {' and '.join(unnamed)}",
+                f"{line} in the list matches two files: {' and '.join(unnamed)}",
                 where=_where(self.request, self.request.address),
-                cause="a % in a path is one in the name of the file, or begins an encoded character",
-                hint="move one of the two out of landing for this command",
+                cause="a % in a path is a character of the file's name, or starts an encoded character",
+                hint="move one of them out of landing while this command runs",
             )
         return unnamed
 
@@ -342,16 +342,16 @@ class _Comparison:
         return LandingMissing(
             f"none of the {files(len(listed))} in {self.request.name} is in landing",
             where=_where(self.request, self.place.folder),
-            cause=f"the list has {', '.join(listed[:3])}",
-            hint="say what the landing folder was called there, and is called here, with --from-prefix and --to-prefix",
+            cause=f"the list contains {', '.join(listed[:3])}",
+            hint="map the former landing folder to this one with --from-prefix and --to-prefix",
         )
 
     def _read_before(self, paths: Sequence[str], pipeline: str) -> UserError:
         names = ", ".join(paths[:SHOWN])
         return UserError(
-            f"{self.request.table} has read {files(len(paths))} of the list, whose rows it has or is about to have",
+            f"{self.request.table} has already read {files(len(paths))} of the list",
             where=_where(self.request, paths[0]),
-            cause=f"of these files: {names}",
-            hint="leave them out of the list, and nothing is read twice; to give up their rows, take the files out of"
-            f" landing, and `sluicegate reset {pipeline} {self.request.table} --drop-missing`",
+            cause=f"files already read: {names}",
+            hint="remove them from the list; to delete their rows, move the files out of landing and run"
+            f" `sluicegate reset {pipeline} {self.request.table} --drop-missing`",
         )

@@ -102,7 +102,7 @@ def demand_own(pipeline: Pipeline, name: str) -> None:
     sharing = readers.sharing_archive(pipeline, name)
     if sharing:
         raise UserError(
-            f"files in {destination} may be of {', '.join(map(str, sharing))} as well",
+            f"files in {destination} may also belong to {', '.join(map(str, sharing))}",
             where=Where(table=name),
             cause="several tables move their files there, so an unknown file may belong to any of them",
             hint="list the files of this table with --files",

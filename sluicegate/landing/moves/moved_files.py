@@ -260,7 +260,7 @@ def _unreadable(error: Exception, folder: str) -> LandingMissing | StoreUnreacha
     return LandingMissing(
         f"the former landing folder {folder} cannot be listed",
         where=Where(file=getattr(error, "filename", None) or folder),
-        cause=f"files with the names, sizes and times of files that were read from it have landed ({error})",
+        cause=f"landed files have the names, sizes and times of files that were read from it ({error})",
         hint="make it readable, so that the contents can be compared, or move the folder away",
     )
 

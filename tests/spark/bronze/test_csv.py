@@ -194,7 +194,7 @@ def test_a_run_tells_of_a_table_that_was_read_by_the_former_default(spark: Spark
     workspace.define(CSV.replace("EXTRA", "maxFilesPerTrigger: 1000"))
     workspace.land("things/2.csv", 'id,t\n2,"C:\\"\n')
     [remark] = plan(workspace.definition, workspace.settings).remarks
-    assert "things was read by Spark's CSV dialect" in remark
+    assert "things was read in Spark's CSV dialect" in remark
     assert workspace.run(spark, "bronze")["things"].warnings == [remark]
     workspace.land("things/3.csv", 'id,t\n3,"say ""x"""\n')
     assert not workspace.run(spark, "bronze")["things"].warnings

@@ -137,7 +137,7 @@ def test_a_table_that_is_not_its_source_is_found(source: Source) -> None:
     assert source.verified()
     DeltaTable(source.workspace.uri("things")).delete("id = 3")
     [problem] = status.verify(source.workspace.definition, source.workspace.settings)
-    assert "had 20 rows in version 0, and the table has 19" in problem
+    assert "had 20 rows in version 0, but the table has 19" in problem
     shutil.rmtree(source.path)
     source.make()
     [problem] = status.verify(source.workspace.definition, source.workspace.settings)

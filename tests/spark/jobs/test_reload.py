@@ -308,7 +308,7 @@ def test_a_reset_reads_each_arrival_and_each_copy_as_it_was_read_before(
     (away / "export.csv").unlink()  # of an arrival that cannot be read again, the row stays
     again(spark, workspace, reread.Reload(files=("export.csv",)))
     report = again(spark, workspace, reread.Reset())
-    assert "1 file cannot be read again, and the 1 rows of them" in "\n".join(report.warnings)
+    assert "1 file cannot be read again, and their 1 rows" in "\n".join(report.warnings)
     assert sorted(workspace.rows("things", "id", "v")) == [(1, 10), (2, 20), (3, 30), (7, 20)]
     assert_idle(workspace)
 

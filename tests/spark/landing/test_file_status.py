@@ -154,7 +154,7 @@ def test_nothing_but_bad_files(spark: SparkSession, workspace: Workspace) -> Non
     assert "but 2 files could not be read" in plan.pending(workspace.definition, workspace.settings).sentence()
     assert verified(workspace)
     shutil.rmtree(workspace.uri("things"))
-    assert "the table is gone" in status.verify(workspace.definition, workspace.settings)[0]
+    assert "the table no longer exists" in status.verify(workspace.definition, workspace.settings)[0]
 
 
 @pytest.mark.more

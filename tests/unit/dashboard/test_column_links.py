@@ -97,7 +97,7 @@ def test_columns_that_decide_about_the_rows(shop: Workspace) -> None:
 
 def test_a_python_function_is_taken_as_it_is_declared_and_else_may_use_all_that_it_reads(shop: Workspace) -> None:
     view = seen(shop, "p")
-    assert view.unsure == "a Python function makes it"
+    assert view.unsure == "a Python function computes it"
     assert linked(view, "reads") == {
         "known": ["s.total transformation"],
         "other": ["g.* transformation", "s.* transformation"],

@@ -126,7 +126,7 @@ def test_the_job_fails_with_what_is_wrong_and_what_mends_it(
     assert verify_job.main(["--pipeline", "heart_rate", *places(proved)]) == NotVerified.exit_code
     last = json.loads(capsys.readouterr().out.splitlines()[-1].removeprefix(ERROR))
     assert last["message"] == "verification found 1 problem in heart_rate"
-    assert last["cause"].startswith("recordings_enriched: 1 records are in more than one place, such as 1/3")
+    assert last["cause"].startswith("recordings_enriched: 1 records are duplicates, such as 1/3")
     assert last["hint"] == "run sluicegate run heart_rate --full-refresh recordings_enriched"
 
 
@@ -173,9 +173,7 @@ def test_the_command_says_no_more_than_is_proved(proved: Workspace) -> None:
     asked = command(proved, "--verify", "--no-spark", "--json")
     told = json.loads(asked.stdout)
     assert asked.returncode == 1
-    assert told["problems"] == [
-        "recordings_enriched: 1 records are in more than one place, such as 1/3 (chunk/position)"
-    ]
+    assert told["problems"] == ["recordings_enriched: 1 records are duplicates, such as 1/3 (chunk/position)"]
     assert told["findings"][0]["mend"] == "sluicegate run heart_rate --full-refresh recordings_enriched"
     assert [(one["table"], one["version"]) for one in told["proved"]] == [("patients", 0)]
     assert "and at most 100" in command(proved, "--verify", "--sample", "0").stderr

@@ -171,7 +171,7 @@ def test_the_rate_of_a_rule(workspace: Workspace, failed: int, level: str) -> No
 def test_a_rule_that_judged_no_row_is_not_broken(workspace: Workspace) -> None:
     limited(workspace, "{rule_rate: {recordings_enriched: {valid_heartrate: {fail: 0%}}}}")
     assert found(workspace) == [
-        "ok: rule rate of recordings_enriched.valid_heartrate: 0 of 0 rows of the last day broke it"
+        "ok: rule rate of recordings_enriched.valid_heartrate: 0 of 0 rows of the last day violate it"
     ]
 
 

@@ -141,7 +141,7 @@ def test_of_a_function_as_it_is_declared_and_else_all(workspace: Workspace) -> N
     write_deltalake(workspace.uri("g"), pa.table({"v": [1], "w": [1]}))
     found = of(workspace, "g")
     assert columns(found) == {"v": {"raw.x transformation"}, "w": {"raw.* transformation"}}
-    assert found.unsure == "a Python function makes it"
+    assert found.unsure == "a Python function computes it"
 
 
 @pytest.mark.parametrize(

@@ -137,9 +137,9 @@ def test_files_that_waited_and_are_in_no_ledger_are_told(workspace: Workspace) -
 @pytest.mark.parametrize(
     ("aside", "what"),
     [
-        ([], "1 records are in no place, such as 1/3 (chunk/position)"),
-        ([3, 1], "1 records are in more than one place, such as 1/1 (chunk/position)"),
-        ([3, 8, 9], "2 records have no source, such as 1/8, 1/9 (chunk/position)"),
+        ([], "1 records are missing, such as 1/3 (chunk/position)"),
+        ([3, 1], "1 records are duplicates, such as 1/1 (chunk/position)"),
+        ([3, 8, 9], "2 records are not in the source, such as 1/8, 1/9 (chunk/position)"),
     ],
 )
 def test_records_that_are_wrong_are_told_by_identity_with_what_mends_them(
@@ -175,7 +175,7 @@ def test_a_file_is_compared_with_what_it_says_itself_to_have(workspace: Workspac
     file_status.copy(workspace.lake, name)  # it counts what is in the table, and so cannot tell what is not
     found = verify.findings(workspace.definition, workspace.settings)
     mend = f"sluicegate reload heart_rate {name} --files {path}"
-    lost = Finding("wrong", name, f"{path} has 2 records, and 1 are in the table", mend)
+    lost = Finding("wrong", name, f"{path} has 2 records, but the table has 1 of them", mend)
     assert found == ([lost] if records_said == 2 else [])
 
 
@@ -191,7 +191,7 @@ def test_counts_on_record_of_a_file_are_those_of_its_rows(workspace: Workspace, 
     outcome.update({count: f"{count} + 1"})
     [miscounted] = verify.findings(workspace.definition, workspace.settings)
     assert (miscounted.kind, miscounted.table) == ("wrong", name)
-    assert f"{path} has 1 {count} rows on record, and 0" in miscounted.what
+    assert f"{path} has 1 {count} rows on record, but the table has 0" in miscounted.what
 
 
 def test_a_run_that_ended_right_behind_its_commit_has_lost_nothing(workspace: Workspace) -> None:
@@ -205,7 +205,7 @@ def test_a_run_that_ended_right_behind_its_commit_has_lost_nothing(workspace: Wo
     for limit in (None, 0):
         assert verify.findings(workspace.definition, workspace.settings, limit) == [unsaid]
     DeltaTable(workspace.uri(name)).delete()
-    lost = Finding("wrong", name, f"{path} gave 1 rows, and 0 are in the table",
+    lost = Finding("wrong", name, f"{path} has 1 rows on record, but the table has 0 of them",
                    f"sluicegate reload heart_rate {name} --files {path}")  # fmt: skip
     assert verify.findings(workspace.definition, workspace.settings) == [unsaid, lost]
 
@@ -259,7 +259,7 @@ def test_so_many_records_are_named_and_all_are_counted(things: Workspace, count:
     taken_in(things, "s", [1, 2, 3])
     records(things, "s_quarantine", [100 + number for number in range(count)])
     (found,) = verify.findings(things.definition, things.settings)
-    assert found.what.startswith(f"{count} records have no source")
+    assert found.what.startswith(f"{count} records are not in the source")
     assert found.what.count("1/1") == min(count, verify.SHOWN)
     assert ("…" in found.what) == (count > verify.SHOWN)
 
@@ -269,12 +269,12 @@ def test_so_many_records_are_named_and_all_are_counted(things: Workspace, count:
     [
         ([(1, 1), (1, 2), (2, 1)], [(3, 0)], ""),
         ([(1, 2), (2, 1)], [(1, 1), (3, 1)], ""),
-        ([(1, 1), (1, 2)], [(3, 0)], "1 records are in no place, such as 1/2 (chunk/position)"),
-        ([(1, 1), (2, 1), (4, 1)], [(3, 0)], "1 records have no source, such as 1/4 (chunk/position)"),
-        ([(1, 2), (2, 1)], [(3, 0)], "1 records are without some of their rows, such as 1/1 (chunk/position)"),
-        ([(1, 1), (1, 3), (2, 1)], [(3, 0)], "1 records are without some of their rows, such as 1/1 (chunk/position)"),
-        ([(1, 1), (2, 1)], [(1, 0), (3, 0)], "1 records are without some of their rows, such as 1/1 (chunk/position)"),
-        ([(1, 1), (2, 1)], [(3, 1), (3, -1)], "1 records are without some of their rows, such as 1/3 (chunk/position)"),
+        ([(1, 1), (1, 2)], [(3, 0)], "1 records are missing, such as 1/2 (chunk/position)"),
+        ([(1, 1), (2, 1), (4, 1)], [(3, 0)], "1 records are not in the source, such as 1/4 (chunk/position)"),
+        ([(1, 2), (2, 1)], [(3, 0)], "1 records lack some of their rows, such as 1/1 (chunk/position)"),
+        ([(1, 1), (1, 3), (2, 1)], [(3, 0)], "1 records lack some of their rows, such as 1/1 (chunk/position)"),
+        ([(1, 1), (2, 1)], [(1, 0), (3, 0)], "1 records lack some of their rows, such as 1/1 (chunk/position)"),
+        ([(1, 1), (2, 1)], [(3, 1), (3, -1)], "1 records lack some of their rows, such as 1/3 (chunk/position)"),
     ],
 )
 def test_each_row_of_a_record_that_gives_many_is_accounted_for(
@@ -300,7 +300,7 @@ def test_a_row_in_two_places_is_told_by_its_record(things: Workspace) -> None:
     numbered(things.uri("s"), [(1, 1), (2, 1), (3, 1), (3, 2)])
     numbered(things.uri("s_quarantine"), [(3, 2)])
     found = [one.what for one in verify.findings(things.definition, things.settings)]
-    assert "1 rows are in more than one place, such as 1/3 (chunk/position)" in found
+    assert "1 rows are duplicates, such as 1/3 (chunk/position)" in found
 
 
 @pytest.mark.parametrize("there", [2, 3, 4])
@@ -310,7 +310,7 @@ def test_records_that_are_many_have_each_a_row_at_least(things: Workspace, there
     taken_in(things, "s", [])
     numbered(things.uri("s"), [(1, number) for number in range(there)])
     found = [one.what for one in verify.findings(things.definition, things.settings, limit=2)]
-    assert found == (["3 records were read, and 2 are in its tables"] if there < 3 else [])
+    assert found == (["3 records were read, but its tables have 2"] if there < 3 else [])
 
 
 def test_rows_of_a_record_that_are_records_are_known_by_their_numbers(things: Workspace) -> None:
@@ -322,8 +322,8 @@ def test_rows_of_a_record_that_are_records_are_known_by_their_numbers(things: Wo
     for table in ("of_s", "of_s_quarantine"):
         numbered(things.uri(table), [(5, 1)])
     found = [one.what for one in verify.findings(things.definition, things.settings) if one.table == "of_s"]
-    assert found[0] == "1 records are in more than one place, such as 1/5 (chunk/position)"
-    assert "records are in no place, such as" in found[1]
+    assert found[0] == "1 records are duplicates, such as 1/5 (chunk/position)"
+    assert "records are missing, such as" in found[1]
 
 
 def test_rows_that_a_person_took_away_from_silver_are_told(things: Workspace) -> None:
@@ -332,7 +332,7 @@ def test_rows_that_a_person_took_away_from_silver_are_told(things: Workspace) ->
     assert status.verify(things.definition, things.settings) == []
     DeltaTable(things.uri("s")).delete("_pos = 2")
     assert status.verify(things.definition, things.settings) == [
-        "s: 1 records are in no place, such as 1/2 (chunk/position)"
+        "s: 1 records are missing, such as 1/2 (chunk/position)"
     ]
 
 

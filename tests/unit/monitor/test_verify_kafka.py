@@ -51,19 +51,19 @@ def test_each_record_is_there_once_whatever_is_read_together(
     monkeypatch.setattr(verify_kafka, "AT_ONCE", at_once)
     own = every()
     assert found(tmp_path, own) == []
-    assert found(tmp_path, own[1:]) == ["kafka://t/0/0-3 gave 3 rows, and 2 are in the table"]
+    assert found(tmp_path, own[1:]) == ["kafka://t/0/0-3 has 3 rows on record, but the table has 2 of them"]
     assert found(tmp_path, [*own, own[-1]]) == [
-        "1 records have the identity of another",
-        "1 records have the offset of another",
-        "kafka://t/0/6-7 gave 1 rows, and 2 are in the table",
+        "1 records have a duplicate identity",
+        "1 records have a duplicate offset",
+        "kafka://t/0/6-7 has 1 rows on record, but the table has 2 of them",
     ]
     # Of another ledger batch than the range, of none, and before the first.
     for chunk in (3, 9, -1, None):
         assert found(tmp_path, [*own, own[0] | {"_chunk": chunk}])[-1] == (
-            "rows of kafka://t/0/0-3 are in the table, but not the range in the ledger"
+            "rows of kafka://t/0/0-3 are in the table, but the range is not in the ledger"
         )
     assert found(tmp_path, [own[0] | {"_offset": 4}, *own[1:]])[-1] == (
-        "rows of kafka://t/0/0-3 have offsets that are not in this range"
+        "rows of kafka://t/0/0-3 have offsets outside this range"
     )
 
 

@@ -25,7 +25,7 @@ DAY = timedelta(days=1)
 
 
 def late(level: Any) -> Alert:
-    return Alert("freshness", "t", "", level, "the last change came at noon", "after 1 day")
+    return Alert("freshness", "t", "", level, "the last change was at noon", "after 1 day")
 
 
 @pytest.mark.parametrize(

@@ -62,15 +62,15 @@ def test_a_discarded_record_adds_up_and_does_not_wait(three_records: Workspace) 
 def test_a_record_that_is_nowhere_fails_the_run(three_records: Workspace) -> None:
     from airflow.sdk.exceptions import AirflowFailException
 
-    with pytest.raises(AirflowFailException, match="1 records are in no place, such as 1/3"):
+    with pytest.raises(AirflowFailException, match="1 records are missing, such as 1/3"):
         account(three_records)
 
 
-@pytest.mark.parametrize(("aside", "told"), [([], "2 are in its tables"), ([3, 3], "4 are in its tables"), ([3], "")])
+@pytest.mark.parametrize(("aside", "told"), [([], "its tables have 2"), ([3, 3], "its tables have 4"), ([3], "")])
 def test_of_large_tables_the_sums_add_up(three_records: Workspace, aside: list[int], told: str) -> None:
     records(three_records, "recordings_enriched_set_aside", aside)
     found = status.verify(three_records.definition, three_records.settings, 2)
-    assert found == ([f"recordings_enriched: 3 records were read, and {told}"] if told else [])
+    assert found == ([f"recordings_enriched: 3 records were read, but {told}"] if told else [])
 
 
 @pytest.mark.parametrize("limit", [2, 3, 4])
@@ -82,7 +82,7 @@ def test_up_to_a_limit_each_record_is_looked_for(
     from sluicegate.airflow.operators import reconcile as of
 
     monkeypatch.setattr(of, "RECORDS", limit)  # bronze has three
-    told = "1 records are in no place" if limit >= 3 else "3 records were read, and 2 are in its tables"
+    told = "1 records are missing" if limit >= 3 else "3 records were read, but its tables have 2"
     with pytest.raises(AirflowFailException, match=told):
         account(three_records)
 

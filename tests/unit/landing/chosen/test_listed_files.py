@@ -66,13 +66,13 @@ def test_a_name_without_a_folder_is_no_header(tmp_path: Path) -> None:
     [
         ("list.csv", "path,file_path\na,b\n", None, "--column"),
         ("list.csv", "name,size\na,1\n", None, "--column"),
-        ("list.csv", "path,size\na,1\n", "files", "no column files"),
+        ("list.csv", "path,size\na,1\n", "files", "column files"),
         ("list.csv", "size,path\n1,a\n2\n", None, "record 3"),
         ("list.json", '[{"path": "a"}, {"path": null}]', None, "record 2"),
         ("list.json", '{"path": "a"', None, "cannot be read"),
         ("list.parquet", "no parquet", None, "cannot be read"),
         ("list.txt", b"\xff\xfe\x00", None, "cannot be read"),
-        ("list.txt", "\n \n", None, "names no file"),
+        ("list.txt", "\n \n", None, "empty"),
     ],
 )
 def test_a_list_that_is_not_clear_is_refused(

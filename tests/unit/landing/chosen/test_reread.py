@@ -103,9 +103,9 @@ def test_an_arrival_that_is_gone_keeps_its_rows_and_is_counted(daily: Landed) ->
     assert (before.rows, before.files, before.former, before.former_rows) == (3, 2, 1, 1)
     said = "\n".join(before.sentences(False))
     assert "2 files are read again, and their rows replace 2 rows" in said
-    assert "1 file with the name of a later file cannot be read again, and the 1 rows of them stay" in said
+    assert "1 file with the name of a later file cannot be read again, and their 1 rows do not change" in said
     found = reread.Reset().discover(NAME, daily.table, daily.at)
-    assert "stay as they are" in "\n".join(found.remarks)
+    assert "do not change" in "\n".join(found.remarks)
     (place.folder.parent / "out/export.csv").write_text("another")  # it is not what was moved there
     assert reread.preview(NAME, daily.table, daily.at).former == 1
 
