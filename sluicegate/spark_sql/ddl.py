@@ -123,7 +123,7 @@ class _Reader:
 
     def _name(self) -> str:
         if self.at >= len(self.tokens):
-            raise self._error("expected a name after the last comma or point")
+            raise self._error("expected a name after the last comma or dot")
         raw = self.tokens.raw(self.at)
         quoted = self.tokens.is_type(self.at, TokenType.IDENTIFIER)
         name = self.tokens.name(self.at)

@@ -192,7 +192,7 @@ def in_generators(tokens: Tokens, generators: Collection[str], first: int, end: 
         name = next((group.head for group in around if group.head in generators), "")
         if name:
             fault = f"a failing CAST in {name}(…) may leave no row to quarantine"
-            message = f"{fault}: CAST what it gives in the SELECT list, or use TRY_CAST to store NULL"
+            message = f"{fault}: CAST its result in the SELECT list, or use TRY_CAST to store NULL"
             objections.append(QuerySyntax(message, tokens.line(cast.index)))
     return objections
 

@@ -153,13 +153,13 @@ class Expressions:
         """
         for first, stop in self._naming(start, end):
             if not changed.isdisjoint(range(first, stop)):
-                raise Left("a struct whose fields are named after what stands in it")
+                raise Left("a struct whose field names depend on its expressions")
 
     def _output(self, index: int, name: Name, outputs: Mapping[str, str]) -> Span:
         """Replacement of a name that is an output of the query."""
         if name.parts[0] not in outputs or (name.meaning is not None and self.scope.known):
-            raise Left(f"{self.text(index, name.last + 1)} outside of what it groups by and of the aggregate "
-                       f"functions known here")  # fmt: skip
+            raise Left(f"{self.text(index, name.last + 1)} outside of the grouping expressions and of supported "
+                       f"aggregate functions")  # fmt: skip
         return Span(index, index, outputs[name.parts[0]])
 
     def qualified(self, start: int, end: int) -> str:

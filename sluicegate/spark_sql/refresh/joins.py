@@ -79,7 +79,9 @@ def read_from(tree: exp.Select, text: str, schemas: Mapping[str, Sequence[str]] 
     keys = join_keys(tree, alias, Counter(joined))
     for name in joined:
         if name not in keys or name == followed:
-            raise CannotFollow(f"no equality with a column of {followed} says which rows a row of {name} touches")
+            raise CannotFollow(
+                f"{name} is not joined to {followed} by an equality, so the rows that a change affects are unknown"
+            )
     views = {followed: ROWS, **{name: view(name) for name in joined}}
     keys_of_tables = {name: tuple(keys_of_table) for name, keys_of_table in keys.items()}
     return JoinedTables(followed, alias, keys_of_tables, Query.parse(text).from_clause(views), scope)
@@ -90,9 +92,9 @@ def _check_tables(tables: Sequence[exp.Expression]) -> None:
     if not all(isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier) for table in tables):
         raise CannotFollow("it is made of several queries")
     if any(table.args.get(part) for table in tables for part in _ODD):
-        raise CannotFollow("it reads a table in a way that cannot be followed")
+        raise CannotFollow("it reads a table in a way that is not supported")
     if any(_renames_columns(table) for table in tables):
-        raise CannotFollow("it gives the columns of a table other names")
+        raise CannotFollow("it renames the columns of a table")
 
 
 def _renames_columns(table: exp.Expression) -> bool:
@@ -103,7 +105,7 @@ def _renames_columns(table: exp.Expression) -> bool:
 def _check_kinds(joins: Sequence[exp.Join]) -> None:
     """Refuse joins whose rows need not belong to a row of the first table."""
     if any(join.side not in _SIDES or join.kind not in _KINDS or join.method for join in joins):
-        raise CannotFollow("it has a join that is no inner, left, semi or anti join")
+        raise CannotFollow("it has a join other than inner, left, semi or anti")
 
 
 def _joined(join: exp.Join, columns: frozenset[str] | None) -> FromTable:

@@ -13,7 +13,7 @@ from sluicegate.spark_sql.tokens import Tokens
 _PLAIN = {"expressions", "from_", "joins", "where", "group", "having", "order"}
 CLAUSES = {"hint": "it has a hint", "with_": "it has a WITH", "distinct": "it has a DISTINCT",
            "limit": "it has a LIMIT",
-           "offset": "it has an OFFSET", "qualify": "it has a QUALIFY", "windows": "it has windows",
+           "offset": "it has an OFFSET", "qualify": "it has a QUALIFY", "windows": "it has a WINDOW",
            "laterals": "it has a LATERAL VIEW"}  # fmt: skip
 # Nondeterministic functions known to sqlglot. This is for `plan`; a run asks Spark (see gold/query_analysis.py).
 _OF_THE_RUN = (exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentTime, exp.CurrentUser, exp.Localtimestamp, exp.Rand,
@@ -34,20 +34,20 @@ def check_plain(tree: exp.Select) -> None:
         if value and part not in _PLAIN:
             raise Whole(CLAUSES.get(part, f"its {part.upper()} needs all rows"))
     if tree.find(exp.Window):
-        raise Whole("a window function looks at rows of other groups")
+        raise Whole("a window function reads rows of other groups")
     group = tree.args.get("group") or exp.Group()
     if any(group.find(kind) for kind in (exp.Cube, exp.Rollup, exp.GroupingSets)) or group.args.get("totals"):
-        raise Whole("a row of it is of several groups (ROLLUP, CUBE or GROUPING SETS)")
+        raise Whole("its rows belong to several groups (ROLLUP, CUBE or GROUPING SETS)")
     if tree.find(exp.Star) and any(name is None for name in query_shape.output_names(tree)):
         raise Whole("its SELECT list has a star")
     if any(isinstance(expression, exp.Aliases) for expression in tree.expressions):
-        raise Whole("one expression of its SELECT list has several names")
+        raise Whole("an expression in its SELECT list has several names")
 
 
 def check_no_stars(tokens: Tokens) -> None:
     """Refuse a star, other than that of ``count(*)``."""
     if any(_is_star(tokens, index) for index in range(len(tokens))):
-        raise Whole("a star in it means whatever columns there are")
+        raise Whole("it has a star, whose columns are not fixed")
 
 
 def check_lasting(tree: exp.Select, scope: Scope) -> None:
@@ -55,7 +55,7 @@ def check_lasting(tree: exp.Select, scope: Scope) -> None:
     for node in tree.find_all(*_OF_THE_RUN):
         name = node.sql("spark").lower().removesuffix("()")
         if scope.meaning((name,)) is None or not scope.known:
-            raise Never(f"{name} may have another value with each run")
+            raise Never(f"{name} may return another value in each run")
 
 
 def _is_star(tokens: Tokens, index: int) -> bool:

@@ -78,7 +78,7 @@ def refresh_strategy(text: str, schemas: Mapping[str, Sequence[str]] | None = No
         return RefreshStrategy(StrategyKind.FULL_RECOMPUTE, *reason.args)
     except (Whole, CannotFollow, QuerySyntax) as reason:
         return RefreshStrategy(
-            StrategyKind.AFFECTED_KEYS, "it cannot be taken apart" if type(reason) is QuerySyntax else str(reason)
+            StrategyKind.AFFECTED_KEYS, "it cannot be parsed" if type(reason) is QuerySyntax else str(reason)
         )
 
 
@@ -104,14 +104,14 @@ class _Reading:
         self.tokens = Tokens(text)
         tree = parsed(text)
         if part := next(filter(tree.args.get, ("limit", "offset")), ""):
-            raise Never(CLAUSES[part], "the query without it, as `sluicegate sql` takes the first rows by ORDER BY")
+            raise Never(CLAUSES[part], "the query without it: `sluicegate sql` returns the first rows by ORDER BY")
         if not isinstance(tree, exp.Select):
-            raise Whole("it is more than one SELECT")
+            raise Whole("it is not a single SELECT")
         self.tree = tree
         if query_shape.has_subqueries(tree):
             raise Whole("it is made of several queries")
         if tree.args.get("from_") is None:
-            raise Never("it reads no table")
+            raise Never("it does not read a table")
         self.tables = read_from(tree, text, schemas)
         self.words = Expressions(self.tokens, tree, self.tables.scope)
         check_plain(tree)
@@ -179,7 +179,7 @@ class _Reading:
         if not grouped.located:
             reason = f"it groups by {', '.join(_not_selected(grouped))}, which is not in its SELECT list"
             return RefreshStrategy(
-                StrategyKind.AFFECTED_KEYS, reason, "put it there, so that the rows of a group can be found", grouped
+                StrategyKind.AFFECTED_KEYS, reason, "add it there, so that the rows of a group can be located", grouped
             )
         reason = f"{needs} of a group{self._of_joins()}"
         return RefreshStrategy(StrategyKind.AFFECTED_GROUPS, reason, grouped=grouped)
@@ -201,7 +201,9 @@ class _Reading:
         having = ""
         if "having" in self.clauses:
             if table_name := next((item.name for item in self.items if self.tables.scope.is_table(item.name)), None):
-                raise Left(f"HAVING beside the output {table_name}, called as a table")  # t.x could be a field of it
+                raise Left(
+                    f"HAVING with the output {table_name}, which has the name of a table"
+                )  # t.x could be a field of it
             over = Exchange(names, lambda call: call.value, outputs_before)
             having = self.words.exchanged(*self.clauses["having"], groups, self.calls, over)
         return replace(grouped, outputs=tuple(outputs), having=having)
@@ -262,7 +264,7 @@ class _Reading:
         names = query_shape.output_names(self.tree)
         parts = self.words.parts(self.first, self.from_)
         if len(parts) != len(self.tree.expressions):
-            raise Whole("its SELECT list cannot be taken apart")
+            raise Whole("its SELECT list cannot be parsed")
         for (start, end), name, node in zip(parts, names, self.tree.expressions, strict=True):
             last = end
             if isinstance(node, exp.Alias):
@@ -293,7 +295,7 @@ class _Reading:
                 aggregates.add(item.name.lower())
         groups = [(item.start, item.end) for item in self.items if item.name.lower() not in aggregates]
         if not groups:
-            raise Whole("it groups by nothing")
+            raise Whole("it has no grouping expressions")
         return groups
 
     def _group(self, first: int, stop: int, outputs: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
@@ -309,7 +311,7 @@ class _Reading:
 
     def _numbered(self, number: str) -> tuple[int, int]:
         if not number.isdigit() or not 1 <= int(number) <= len(self.items):
-            raise Whole("it groups by a number that is no output's")
+            raise Whole("it groups by a number that is not a position in its SELECT list")
         item = self.items[int(number) - 1]
         return item.start, item.end
 
