@@ -30,7 +30,7 @@ NOT_READ = "not read"
 FILE_PATH = "_file_path"
 
 # Records that are corrupt by their bytes, as a finding counts those of which not all can be said.
-OF_BYTES = "records with bytes that are no text"
+OF_BYTES = "records with bytes that are not text in their encoding"
 
 # Records and rows without a counterpart that are kept, to be looked for elsewhere in the file.
 UNMATCHED = 1_000
@@ -207,7 +207,7 @@ class Comparison:
         try:
             return self._differs_by_value(record, row)
         except RecursionError:
-            self.found.unsaid["records of too many levels"] += 1
+            self.found.unsaid["records nested too deeply"] += 1
             return ""
 
     def _differs_by_value(self, record: Record, row: Row) -> str:
@@ -220,14 +220,14 @@ class Comparison:
             return self._differs_corrupt(record, corrupt, values, rescued_values)
         if record.fields is None:
             if record.text is not None and has_bytes_that_are_no_text(record.text):
-                return f"it is {self._shown(record.text)}, and the row is not corrupt"
+                return f"the file has {self._shown(record.text)}, but the row is not corrupt"
             if rescued is None and all(value is None for name, value in values.items() if name not in self._in_path):
-                return f"it is {self._shown(record.text)}, and the row has nothing of it"
+                return f"the file has {self._shown(record.text)}, but the row is empty"
             self.found.unsaid["records that are not read as JSON"] += 1
             return ""
         difference = self._differs_parsed(record.fields, rescued_values, values)
         if difference and record.text is not None and has_twins(record.text):
-            self.found.unsaid["records that have a field twice"] += 1
+            self.found.unsaid["records with a duplicate field"] += 1
             return ""
         return difference
 
@@ -238,12 +238,12 @@ class Comparison:
         try:
             rescued_values = parsed(rescued)
         except ValueError:
-            return "its _rescued_data is no JSON"
+            return "its _rescued_data is not valid JSON"
         if not isinstance(rescued_values, dict):
-            return "its _rescued_data is of another file"
+            return "its _rescued_data names another file"
         file = rescued_values.pop(FILE_PATH, None)
         if file is None or layout.canonical(file) != self.path:
-            return "its _rescued_data is of another file"
+            return "its _rescued_data names another file"
         if rescued.count(FILE_PATH) > 1:
             landed, *of_file = [value for name, value in pairs(rescued) if name == FILE_PATH]
             if of_file:  # a field has that name, too, and comes first
@@ -267,7 +267,7 @@ class Comparison:
                 return self._other(column, stored, landed.get(column))
         for name, value in rescued_values.items():
             if alike(fields.get(name), value) is False:
-                return f"_rescued_data has {self._shown(value)} for {name}, and the file has not"
+                return f"_rescued_data has {self._shown(value)} for {name}, but the file does not"
         return ""
 
     def _is_no_value(self, stored: Any) -> bool:
@@ -278,12 +278,12 @@ class Comparison:
         if record.text is None:
             if record.fields is not None and _same_json(record.fields, corrupt):
                 return ""
-            return f"it can be read, and _corrupt_record has {self._shown(corrupt)}"
+            return f"the file has a valid record, but _corrupt_record has {self._shown(corrupt)}"
         verdict = same_text(record.text.strip(), corrupt.strip())
         self.found.unsaid[OF_BYTES] += verdict is None
         if verdict is not False or _same_json(record.text, corrupt):
             return ""
-        return f"it is {self._shown(record.text)}, and _corrupt_record has {self._shown(corrupt)}"
+        return f"the file has {self._shown(record.text)}, but _corrupt_record has {self._shown(corrupt)}"
 
     def _differs_parsed(self, fields: Mapping[str, Any], rescued_values: dict[str, Any], values: dict[str, Any]) -> str:
         if difference := self._differs_in_path(fields, rescued_values, values):
@@ -299,7 +299,7 @@ class Comparison:
             if not self._is_no_value(stored):
                 return self._other(name, stored, None)
         for name in rescued_values:
-            return f"_rescued_data has {name!r}, and the file has not"
+            return f"_rescued_data has {name!r}, but the file does not"
         return ""
 
     def _differs_in_path(
@@ -323,7 +323,7 @@ class Comparison:
         """
         verdict = self._same_rescued(value, rescued)
         if verdict is False:
-            return f"_rescued_data has {self._shown(rescued)} for {name}, and the file {self._shown(value)}"
+            return f"_rescued_data has {self._shown(rescued)} for {name}, but the file has {self._shown(value)}"
         self.found.unsaid["_rescued_data"] += verdict is None
         column = self.columns.of(name)
         if column is None or values.get(column) is None:
@@ -338,7 +338,7 @@ class Comparison:
         column, has_landed = self.columns.of(name), not is_nothing(value) and value != ""
         if column is None or column not in values:
             if has_landed and self.columns.rescues:
-                return f"{name} is {self._shown(value)} in the file, and in no column"
+                return f"{name} is {self._shown(value)} in the file, but is missing from the row"
             return ""
         stored = values.pop(column)
         verdict = self._cell(value, stored, self.columns.compared[column], not self.columns.rescues)
@@ -357,8 +357,8 @@ class Comparison:
 
     def _other(self, column: str, stored: Any, landed: Any) -> str:
         if self.columns.private:
-            return f"{column} is not what the file has"
-        return f"{column} is {self._shown(stored)}, and the file has {self._shown(landed)}"
+            return f"{column} differs from the file"
+        return f"{column} is {self._shown(stored)}, but the file has {self._shown(landed)}"
 
     def _shown(self, value: Any) -> str:
         if value is None:

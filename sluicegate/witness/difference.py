@@ -57,9 +57,9 @@ class Difference:
     def _missing_records(self) -> str:
         if not self.missing:
             return ""
-        text = f"no row has its record {', '.join(f'{number:,}' for number in self.first_missing)}"
+        text = f"no row matches its record {', '.join(f'{number:,}' for number in self.first_missing)}"
         if self.missing > len(self.first_missing):
-            text += f" and {self.missing - len(self.first_missing):,} others"
+            text += f" and {self.missing - len(self.first_missing):,} more"
         return text
 
     @property
@@ -67,8 +67,8 @@ class Difference:
         if not self.added:
             return ""
         if self.added == 1:
-            return "1 row is no record of it"
-        return f"{self.added:,} rows are no record of it"
+            return "1 row matches no record"
+        return f"{self.added:,} rows match no record"
 
     @property
     def _changed_records(self) -> str:
@@ -77,5 +77,5 @@ class Difference:
         number, difference = self.first_changed
         text = f"record {number:,} differs from its row: {difference}"
         if self.changed > 1:
-            text += f", and {self.changed - 1:,} others differ"
+            text += f", and {self.changed - 1:,} more differ"
         return text

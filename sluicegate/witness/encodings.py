@@ -52,7 +52,7 @@ def with_byte_order(name: str, head: bytes) -> str:
         width = 4
     first, last = head[::width].count(0), head[width - 1 :: width].count(0)
     if first == last:
-        raise LookupError("nothing in it tells its byte order")
+        raise LookupError("its byte order cannot be determined")
     if first > last:
         return f"{name}-be"
     return f"{name}-le"

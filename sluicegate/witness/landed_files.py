@@ -247,7 +247,7 @@ class _Table:
         """Compare a file with its rows, or note why not."""
         table, obstructed = self._table_of(copies.get(entry["chunk"], CopyOptions()))
         if entry["state"] == FileStatus.FAILED:
-            obstructed = obstructed or "it is damaged, and only a part of it was read"
+            obstructed = obstructed or "it is damaged and was read only in part"
         place, gone = self._place(entry)
         if why := obstructed or gone:
             self._leave(entry, why, batches, result)
@@ -275,7 +275,7 @@ class _Table:
             copy: how ``copy-into`` brought the batch, if it did.
         """
         if copy.selects:
-            return self.table, "a copy brought it with a SELECT or columns of its own"
+            return self.table, "copy-into read it with --select or --columns"
         if copy.facts:
             table = copy.table(self.name, self.table)
         else:
@@ -296,7 +296,7 @@ class _Table:
     def _note_times(self, path: str, times: Sequence[str], result: _Result) -> None:
         if times:
             result.wrong.append(
-                Finding(FindingKind.WRONG, self.name, f"{path}: its rows have another {times[0]} than the ledger")
+                Finding(FindingKind.WRONG, self.name, f"{path}: {times[0]} of its rows differs from the ledger")
             )
 
     def _settle(self, entry: Entry, found: Difference, reader: FileReader, result: _Result) -> None:
@@ -306,9 +306,9 @@ class _Table:
             result.readers.add(READERS[reader.table.format])
             result.records += found.landed
         elif reader.wrapped and found.landed != found.stored:
-            result.leave(path, "its quotes can be read in more than one way")
+            result.leave(path, "its quotes are ambiguous")
         elif (entry["chunk"], path) in self._definitions:
-            result.leave(path, f"it was read by a former definition, and {found} by today's")
+            result.leave(path, f"it was read by a former definition; by the present one, {found}")
         else:
             reload = (
                 f"sluicegate reload {self.at.pipeline} {self.name} --files {quote(str(self._places.get(path, path)))}"
@@ -334,7 +334,7 @@ class _Table:
             changed = changed or place == entry["place"] or not entry["place"]
         if changed:
             return "", CHANGED
-        return "", "it is gone from the archive" if entry["place"] else "it is gone"
+        return "", "it is missing from the archive" if entry["place"] else "it is missing from landing"
 
     def _damage(self, entry: Entry) -> str:
         """What is wrong with a file that is not as it was read, if nobody who lands files has changed it."""
@@ -342,11 +342,11 @@ class _Table:
         facts = filesystems.file(place)
         if facts is None or facts[0] == entry["size"]:
             return ""
-        sizes = f"has {facts[0]:,} bytes, and had {entry['size']:,} when it was read"
+        sizes = f"has {facts[0]:,} bytes, but had {entry['size']:,} when it was read"
         if entry["place"]:
-            return f"{place}, to which it was moved, {sizes}"
+            return f"its archived copy {place} {sizes}"
         if facts[1] == entry["modification_time"]:
-            return f"it {sizes}, at the same time of change"
+            return f"it {sizes}, with the same modification time"
         return ""
 
     # --- what is told ------------------------------------------------------------------------------------------------
@@ -354,7 +354,7 @@ class _Table:
     def _reported(self, result: _Result, before: Proof | None) -> Iterator[Finding]:
         yield from result.wrong[:SHOWN]
         if len(result.wrong) > SHOWN:
-            more = f"so are the rows of {files(len(result.wrong) - SHOWN)} more"
+            more = f"the rows of {files(len(result.wrong) - SHOWN)} more differ, too"
             yield Finding(FindingKind.WRONG, self.name, more, f"sluicegate reset {self.at.pipeline} {self.name}")
         for why, paths in result.unseen.items():
             if len(paths) == 1:
@@ -365,7 +365,9 @@ class _Table:
         for column, count in result.unsaid.items():
             if count:
                 yield Finding(
-                    FindingKind.UNSEEN, self.name, f"{count:,} values of {column}: the second reader cannot tell them"
+                    FindingKind.UNSEEN,
+                    self.name,
+                    f"{count:,} values of {column}, which the second reader cannot determine",
                 )
         if left := result.total - result.compared:
             if before is None:
@@ -389,11 +391,11 @@ def _proved(result: _Result) -> str:
     if result.compared < result.total:
         compared = f"{result.files:,} of {files(result.total)}"
     readers = " and ".join(sorted(result.readers))
-    what = f"each value of {result.records:,} records is that of {compared}, read again by {readers}, "
-    what += "but for the times of receipt and of files"
+    what = f"each value of {result.records:,} records equals that of {compared}, read again by {readers}, "
+    what += "except the times of receipt and of files"
     unsaid = sum(result.unsaid.values())
     if unsaid:
-        what += f", and for {unsaid:,} {'value that is' if unsaid == 1 else 'values that are'} not looked at"
+        what += f", and {unsaid:,} {'value that is' if unsaid == 1 else 'values that are'} not compared"
     return what
 
 

@@ -67,15 +67,15 @@ class Record:
 def obstacle(table: BronzeTable) -> str:
     """Why the files of a table are not read here; empty if they are."""
     if table.format not in READERS:
-        return f"files of the format {table.format} have no second reader"
+        return f"the second reader does not support the format {table.format}"
     if table.singleVariantColumn is not None:
-        return "VARIANT has no second reader"
+        return "the second reader does not support VARIANT"
     unknown = sorted(name for name in table.options if name.lower() not in _FOLLOWED[table.format])
     if unknown:
-        return f"the second reader does not know the option {', '.join(unknown)}"
+        return f"the second reader does not support the option {', '.join(unknown)}"
     patterns = [value for name, value in table.options.items() if name.lower() in _OF_TIMES and _is_misread(value)]
     if patterns:
-        return f"the second reader would take times of the form {', '.join(sorted(patterns))} for others"
+        return f"the second reader would misread times of the format {', '.join(sorted(patterns))}"
     return ""
 
 
@@ -131,7 +131,7 @@ class FileReader:
             cause = repr(error)
             if str(error):
                 cause = str(error).splitlines()[0]
-            raise Unreadable(f"the second reader stops: {cause}") from error
+            raise Unreadable(f"the second reader failed: {cause}") from error
 
     def _is(self, option: str) -> bool:
         return self._options.get(option, "false").lower() == "true"
@@ -152,7 +152,7 @@ class FileReader:
         try:
             name = encodings.codec(encoding)
         except LookupError:
-            raise Unreadable(f"Python does not know the encoding {encoding}") from None
+            raise Unreadable(f"Python does not support the encoding {encoding}") from None
         is_json = name == "utf-8" and self.table.format == "json"
         if not is_json and name not in ("utf-16", "utf-32"):
             return name
@@ -170,7 +170,7 @@ class FileReader:
         separator = {"\\t": "\t"}.get(separator, separator)
         quote = self._options.get("quote", '"')
         if len(separator) != 1 or len(quote) != 1:
-            raise Unreadable("Python's csv knows separators and quotes of one character")
+            raise Unreadable("Python's csv supports separators and quotes of one character only")
         rows = self._rows(lines, separator, quote)
         names: list[str] | None = None
         if self._is("header"):
@@ -209,10 +209,10 @@ class FileReader:
             text.clear()
             if not whole.strip(_TRIMMED):
                 if self._is("multiline") and whole.strip("\r\n"):
-                    raise Unreadable("it has lines of blanks alone")
+                    raise Unreadable("it has blank lines")
                 continue
             if escape != quote and (quote in whole or escape in whole):
-                raise Unreadable(f"what {escape} and {quote} mean is known to Spark alone")
+                raise Unreadable(f"only Spark can interpret {escape} with {quote} in it")
             yield row, whole.rstrip("\r\n")
 
     @staticmethod
@@ -248,7 +248,7 @@ def _unpacked(place: str) -> Iterator[Any]:
     """Bytes of a file, unpacked by the end of its name."""
     lower = place.lower()
     if lower.endswith(_PACKED):
-        raise Unreadable(f"it is packed as .{lower.rpartition('.')[2]}")
+        raise Unreadable(f"it has the unsupported compression .{lower.rpartition('.')[2]}")
     with filesystems.reader(place) as raw:
         if lower.endswith(".gz"):
             yield gzip.GzipFile(fileobj=raw)
@@ -318,7 +318,7 @@ def _of_array(element: Any) -> Record:
         Unreadable: it is no object, so that the engine may have kept the whole array as one corrupt record.
     """
     if not isinstance(element, dict):
-        raise Unreadable("it has an array with elements that are no objects, which may be one record or several")
+        raise Unreadable("its array has elements that are not objects, so it may be one record or several")
     return Record(element)
 
 
@@ -344,7 +344,7 @@ def _elements(text: str) -> Iterator[Record]:
         try:
             value, end = decode(text, place)
         except (ValueError, RecursionError) as error:
-            raise Unreadable(f"it is no JSON: {error}") from error
+            raise Unreadable(f"it is not valid JSON: {error}") from error
         if text[end:].strip(_BLANK):
             raise Unreadable("it has more than one JSON value")
         yield _of_element(value)
@@ -354,15 +354,15 @@ def _elements(text: str) -> Iterator[Record]:
         try:
             value, place = decode(text, place)
         except (ValueError, RecursionError) as error:
-            raise Unreadable(f"it is no JSON: {error}") from error
+            raise Unreadable(f"it is not valid JSON: {error}") from error
         yield _of_array(value)
         place = _after_blanks(text, place)
         if text[place : place + 1] == ",":
             place = _after_blanks(text, place + 1)
         elif text[place : place + 1] != "]":
-            raise Unreadable("its array does not end")
+            raise Unreadable("its array is not closed")
     if text[place + 1 :].strip(_BLANK) or place >= len(text):
-        raise Unreadable("its array does not end, or more follows")
+        raise Unreadable("its array is not closed, or is followed by more")
 
 
 def _after_blanks(text: str, place: int) -> int:
@@ -375,7 +375,7 @@ def _values(column: pa.Array, is_gregorian: bool) -> Sequence[Any]:
     try:
         return arrow_values.landed(column, is_gregorian=is_gregorian)
     except (ValueError, OverflowError) as error:
-        raise Unreadable(f"Python has no word for a value: {error}") from error
+        raise Unreadable(f"Python cannot represent a value: {error}") from error
 
 
 def has_twins(text: str) -> bool:

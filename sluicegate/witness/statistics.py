@@ -52,18 +52,22 @@ def findings(pipeline: Pipeline, at: layout.Lake) -> Iterator[Finding]:
             side = f"{of}, "
         if not tables.is_plain(table):
             yield Finding(
-                FindingKind.UNSEEN, name, f"{side}the statistics of its files, as their rows are not all of the table's"
+                FindingKind.UNSEEN,
+                name,
+                f"{side}the statistics of its files, whose rows are not exactly those of the table",
             )
             continue
         try:
-            wrong = [f"{path}: its log says that {what}" for path, what in _of_table(uri, table)]
+            wrong = [f"{path}: by the table's log {what}" for path, what in _of_table(uri, table)]
         except (ValueError, OverflowError) as error:  # of times after the year 9999
             yield Finding(FindingKind.UNSEEN, name, f"{side}the statistics of its files: {error}")
             continue
         for one in wrong[:SHOWN]:
             yield Finding(FindingKind.WRONG, name, f"{side}{one}")
         if len(wrong) > SHOWN:
-            yield Finding(FindingKind.WRONG, name, f"{side}its log is wrong of {len(wrong) - SHOWN:,} more data files")
+            yield Finding(
+                FindingKind.WRONG, name, f"{side}its log has wrong statistics of {len(wrong) - SHOWN:,} more data files"
+            )
 
 
 def _tables(pipeline: Pipeline, at: layout.Lake) -> Iterator[tuple[str, str]]:
@@ -84,7 +88,7 @@ def _of_table(uri: str, table: DeltaTable) -> Iterator[tuple[str, str]]:
     except (FileNotFoundError, pa.ArrowInvalid) as error:
         name = uri.rstrip("/").rpartition("/")[2]
         raise DamagedTable(
-            f"{name} cannot be read: a data file of it is gone or damaged",
+            f"{name} cannot be read: one of its data files is missing or damaged",
             where=Where(table=name, file=uri),
             cause=str(error).splitlines()[0],
             hint=whole.BACKUP,
@@ -98,7 +102,7 @@ def _differences(said: Mapping[str, Any], footer: FileMetaData) -> Iterator[str]
     """What the log says of a data file that its footer does not."""
     count = said.get("num_records")
     if count is not None and count != footer.num_rows:
-        yield f"it has {_rows(count)}, and it has {footer.num_rows:,}"
+        yield f"it has {_rows(count)}, but its footer says {footer.num_rows:,}"
         return
     for column in range(footer.num_columns):
         name = footer.schema.column(column).path
@@ -106,10 +110,10 @@ def _differences(said: Mapping[str, Any], footer: FileMetaData) -> Iterator[str]
             continue
         bounds = _bounds(footer, column)
         if bounds is not None and not bounds.within(*(said.get(f"{kind}.{name}") for kind in ("min", "max"))):
-            yield f"{name} is within bounds that not all of its values are in"
+            yield f"{name} is within bounds that some of its values exceed"
         nulls = said.get(f"null_count.{name}")
         if nulls is not None and bounds is not None and bounds.nulls is not None and nulls != bounds.nulls:
-            yield f"{name} is NULL in {_rows(nulls)}, and it is so in {bounds.nulls:,}"
+            yield f"{name} is NULL in {_rows(nulls)}, but its footer says {bounds.nulls:,}"
 
 
 def _rows(count: int) -> str:

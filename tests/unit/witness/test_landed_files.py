@@ -163,7 +163,7 @@ def test_a_sample_says_which_files_were_compared_and_how_many_were_not(
     left_out, (kind, proved) = of_sample(two)
     assert left_out == ("unseen", "the values of 1 of 2 files, as a sample of 50 % is compared")
     assert kind == "proved"
-    assert proved.startswith("each value of 1 records is that of 1 of 2 files, read again by ")
+    assert proved.startswith("each value of 1 records equals that of 1 of 2 files, read again by ")
     [(kind, nothing)] = of_sample()
     assert (kind, nothing) == ("unseen", "the values of 2 of 2 files, as a sample of 50 % is compared")
     assert [kind for kind, _ in of_sample(one, two)] == ["wrong"]
@@ -306,9 +306,9 @@ def _file_gone(lake: Workspace, name: str, chance: random.Random) -> bool:
 def test_a_record_that_is_missing_or_too_many_is_told_apart_from_those_behind_it(lake: Workspace) -> None:
     stored = DeltaTable(lake.uri("texts")).to_pyarrow_table()
     rewritten(lake, "texts", stored.slice(1))
-    assert "no row has its record 1" in str(told(lake, "texts"))
+    assert "no row matches its record 1" in str(told(lake, "texts"))
     rewritten(lake, "texts", pa.concat_tables([stored.slice(2, 1), stored]))
-    assert "1 row is no record of it" in str(told(lake, "texts"))
+    assert "1 row matches no record" in str(told(lake, "texts"))
 
 
 def test_up_to_AHEAD_missing_records_are_told_apart_from_changed_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -405,7 +405,7 @@ def test_values_that_cannot_be_told_are_no_part_of_what_is_proved(lake: Workspac
     rewritten(lake, "texts", _with(stored, row, "value", "  th\ufffdrd"))
     unseen, proved = told(lake, "texts")
     assert (unseen.kind, proved.kind) == ("unseen", "proved")
-    assert "but for the times of receipt and of files, and for 1 value that is not looked at" in proved.what
+    assert "except the times of receipt and of files, and 1 value that is not compared" in proved.what
 
 
 def test_values_of_pipelines_with_personal_data_are_not_shown(lake: Workspace) -> None:
@@ -542,7 +542,7 @@ def test_an_array_with_elements_that_are_no_objects_is_not_looked_at(tmp_path: P
     """The engine keeps it as one corrupt record, or by element, as the other lines of its file demand."""
     (tmp_path / "a.json").write_text(f"{text}\n")
     table = BronzeTable.model_validate({"path": "/a", "format": "json", "options": {"multiLine": several}})
-    with pytest.raises(records.Unreadable, match="elements that are no objects"):
+    with pytest.raises(records.Unreadable, match="elements that are not objects"):
         list(records.FileReader(table).records(str(tmp_path / "a.json")))
 
 
@@ -567,8 +567,8 @@ def test_a_file_of_another_size_at_the_same_time_is_damaged_and_one_of_another_t
     [damaged] = told(lake, "typed")
     assert (damaged.kind, damaged.what) == (
         "wrong",
-        f"{path}: it has {about.st_size + 4:,} bytes, and had {about.st_size:,} when it was read, at the same time of"
-        " change",
+        f"{path}: it has {about.st_size + 4:,} bytes, but had {about.st_size:,} when it was read, with the same"
+        " modification time",
     )
 
 

@@ -102,7 +102,7 @@ def test_what_was_proved_is_not_looked_at_again_and_is_not_said_to_be_verified(l
     left, proved = verified(lake)
     assert kinds([left, proved]) == [BEFORE, ("proved", "")]
     assert left.what.startswith("the values of 2 of 3 files, proved at version 0")
-    assert proved.what.startswith("each value of 2 records is that of 1 of 3 files")
+    assert proved.what.startswith("each value of 2 records equals that of 1 of 3 files")
     assert proved.version == 1
     assert [one.what.split(",")[0] for one in verified(lake)] == ["the values of 3 of 3 files"]
 
@@ -140,7 +140,7 @@ def test_a_landed_file_that_is_changed_is_looked_at_again(lake: Workspace) -> No
     assert (left.kind, left.what) == (
         "unseen", f"{lake.folder}/landing/lines/a.json: it has changed since it was read"
     )  # fmt: skip
-    assert proved.what.startswith("each value of 2 records is that of 1 file")
+    assert proved.what.startswith("each value of 2 records equals that of 1 file")
     found = verified(lake)  # it is told of each time, and what was proved is left out
     assert sorted(kinds(found)) == sorted([("unseen", ""), BEFORE])
     assert any(one.what.startswith("the values of 1 of 2 files, proved") for one in found)

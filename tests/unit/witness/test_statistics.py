@@ -81,7 +81,7 @@ def test_a_wrong_row_count_is_named_with_its_table(pipeline: Workspace, name: st
     edited(pipeline.uri(name), "numRecords", "", 2)
     [wrong] = found(pipeline)
     assert (wrong.kind, wrong.table, wrong.what.startswith(f"{name}, ")) == ("wrong", told, name != told)
-    assert "it has 2 rows, and it has 3" in wrong.what
+    assert "it has 2 rows, but its footer says 3" in wrong.what
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_wrong_row_count_is_named_with_its_table(pipeline: Workspace, name: st
 def test_bounds_that_a_value_is_not_within_are_told(pipeline: Workspace, part: str, column: str, value: Any) -> None:
     edited(pipeline.uri("s"), part, column, value)
     told = found(pipeline)
-    assert [(one.kind, one.table, f"that {column} is " in one.what) for one in told] == [("wrong", "s", True)], told
+    assert [(one.kind, one.table, f" {column} is " in one.what) for one in told] == [("wrong", "s", True)], told
 
 
 def test_wider_bounds_and_statistics_that_are_not_there_hide_nothing(pipeline: Workspace) -> None:
@@ -115,7 +115,7 @@ def test_files_that_are_named_are_few_and_all_are_counted(pipeline: Workspace) -
     told: list[Any] = [one.what for one in found(pipeline)]
     count = DeltaTable(uri).get_add_actions().num_rows - 1  # the first has three rows
     assert len(told) == statistics.SHOWN + 1
-    assert told[-1] == f"its log is wrong of {count - statistics.SHOWN:,} more data files"
+    assert told[-1] == f"its log has wrong statistics of {count - statistics.SHOWN:,} more data files"
 
 
 def test_a_data_file_that_is_gone_or_damaged_is_an_error_with_its_table(pipeline: Workspace) -> None:
