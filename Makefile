@@ -1,6 +1,6 @@
 # Each target says in its `##` comment what it does; `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup try demo ui up down check fmt test-unit test-spark test-e2e test test-commands test-more test-release test-all test-chaos test-scale test-connect test-compose docs wording site packages bench clean
+.PHONY: help setup try demo ui up down check fmt test-unit test-spark test-e2e test test-commands test-more test-release test-all test-chaos test-scale test-connect test-compose docs wording messages site packages bench clean
 
 # The first Python of a version that fits, so that a machine whose python3 is newer or older needs no option.
 # If none fits, scripts/setup.py says what to install.
@@ -19,7 +19,7 @@ help: ## list these targets
 	@echo 'Start with `make try`. setup runs by itself where it is needed.'
 
 # The class-data archive of the JVM takes a minute or two, and only Spark needs it.
-LATER = $(if $(filter-out test-unit check fmt docs site packages,$(MAKECMDGOALS)),,--without-archive)
+LATER = $(if $(filter-out test-unit check fmt docs messages site packages,$(MAKECMDGOALS)),,--without-archive)
 
 setup: ## make .venv and .jars as pinned; needs Python 3.11 to 3.13 and Java 17 or newer (S3=1, KAFKA=1: jars for s3a:// or Kafka too, KAFKA=test: with those of the broker of the tests; FORCE=1: every step again)
 	@$(PYTHON) -m scripts.setup $(if $(S3),--s3) $(if $(KAFKA),--kafka) $(if $(FORCE),--force) $(LATER)
@@ -102,6 +102,9 @@ docs: setup ## write docs/reference, docs/pipeline.schema.json and the pictures 
 
 wording: setup ## list phrases of messages and pages that deserve a review (ARGS=--messages: every message, to be read at once)
 	@$(RUN) -m scripts.wording $(ARGS)
+
+messages: setup ## write the messages of each package into tests/unit/PACKAGE/messages.txt again, which a test compares
+	@$(RUN) -m scripts.messages
 
 # The variable silences an advertisement for a successor of mkdocs-material.
 SITE := NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --quiet --strict

@@ -69,25 +69,27 @@ class Message:
     Attributes:
         line: line of the module that the text begins on, counted from 1.
         text: the text, with the source of each computed part in braces.
+        template: the text, with empty braces for each computed part.
     """
 
     line: int
     text: str
+    template: str
 
 
 def messages(source: str) -> list[Message]:
-    """Return the texts of a module that are not docstrings, in the order of its lines."""
+    """Return the texts of a module that are not docstrings, in the order of the source."""
     tree = ast.parse(source)
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     parts = {
         id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)
     } - {id(node) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)}  # fmt: skip
-    texts = [
-        Message(node.lineno, _text(node))
+    texts = {
+        (node.lineno, node.col_offset): Message(node.lineno, _text(node), _template(node))
         for node in ast.walk(tree)
         if isinstance(node, (ast.Constant, ast.JoinedStr)) and id(node) not in docstrings | parts
-    ]
-    return sorted((message for message in texts if message.text), key=lambda message: message.line)
+    }
+    return [texts[place] for place in sorted(texts) if texts[place].text]
 
 
 def phrases(text: str) -> list[str]:
@@ -135,6 +137,15 @@ def _text(node: ast.Constant | ast.JoinedStr) -> str:
     else:
         text = node.value if isinstance(node.value, str) else ""
     return text if len(text.split()) > 2 else ""
+
+
+def _template(node: ast.Constant | ast.JoinedStr) -> str:
+    """Return a text with empty braces for each computed part, whatever its source is."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join("{}" if isinstance(part, ast.FormattedValue) else ast.literal_eval(part) for part in node.values)
+    if isinstance(node.value, str):
+        return node.value
+    return ""
 
 
 if __name__ == "__main__":

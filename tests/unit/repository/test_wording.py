@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scripts.wording import ROOT, main, messages, pages, phrases
+from scripts.wording import ROOT, Message, main, messages, pages, phrases
 
 pytestmark = pytest.mark.unit
 
@@ -31,7 +31,14 @@ def test_messages_are_texts_with_their_line_and_parts() -> None:
     source = (
         '"""A module of three words."""\ndef f():\n    """Do a thing."""\n    raise E("id", f"made {x!r} again", "b")\n'
     )
-    assert [(message.line, message.text) for message in messages(source)] == [(4, "made {x} again")]
+    assert messages(source) == [Message(4, "made {x} again", "made {} again")]
+
+
+def test_messages_are_in_the_order_of_the_source_however_it_is_wrapped() -> None:
+    wrapped = 'f(\n    g("a text inside of a call"),\n    "the text after the call",\n)\n'
+    texts = ["a text inside of a call", "the text after the call"]
+    assert [message.text for message in messages(wrapped)] == texts
+    assert [message.text for message in messages(wrapped.replace("\n", ""))] == texts
 
 
 def test_each_message_of_the_package_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
