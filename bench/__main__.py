@@ -40,13 +40,13 @@ def run_case(kind: type[Case], scene: Scene, rounds: int, results: Results) -> N
     done.aims = case.aims()
     results.cases[case.name] = done
     try:
-        sides = _opened(case, done)
+        sides = _open_sides(case, done)
         for number in range(rounds):
             for point in case.points:
                 case.before(point, number)
-                for side in measure.in_turn([*sides], number if case.rotates else 0):
-                    if done.left_out(point, side) is None:
-                        _one(case, done, sides[side], point, number)
+                for side in measure.rotate_names([*sides], number if case.rotates else 0):
+                    if done.absence_reason(point, side) is None:
+                        _run_side(case, done, sides[side], point, number)
                         page.write(results, names())
                 done.check(point, number)
             case.after(number)
@@ -59,7 +59,7 @@ def run_case(kind: type[Case], scene: Scene, rounds: int, results: Results) -> N
         page.write(results, names())
 
 
-def _opened(case: Case, done: CaseResult) -> dict[str, Side]:
+def _open_sides(case: Case, done: CaseResult) -> dict[str, Side]:
     sides = [side for side in case.open() if not case.scene.only or _name(side) in case.scene.only]
     done.sides = [_name(side) for side in sides]
     for side in sides:
@@ -72,7 +72,7 @@ def _name(side: Side | Absence) -> str:
     return side.side if isinstance(side, Absence) else side.name
 
 
-def _one(case: Case, done: CaseResult, side: Side, point: str, number: int) -> None:
+def _run_side(case: Case, done: CaseResult, side: Side, point: str, number: int) -> None:
     try:
         side.ready(point, number)
         cost, rows = side.run(point, number)
@@ -108,7 +108,7 @@ def machine() -> dict[str, str]:
     return facts | {name: version(name) for name in ("pyspark", "delta-spark", "deltalake", "duckdb")}
 
 
-def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
+def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--case", action="append", choices=names(), help="only this case; may be repeated")
@@ -133,7 +133,7 @@ def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measures what the command line says; exit code 1 if a case did not come to its end."""
-    given = parsed(argv)
+    given = parse_arguments(argv)
     if given.list:
         for kind in cases.ALL:
             print(f"{kind.name}: {kind.sentence}")
@@ -144,7 +144,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     chosen = [kind for kind in cases.ALL if given.case is None or kind.name in given.case]
     if given.resume:
-        chosen = [kind for kind in chosen if not _ended(results.cases.get(kind.name), given)]
+        chosen = [kind for kind in chosen if not _is_complete(results.cases.get(kind.name), given)]
     results.machine = machine()
     scratch = Path(tempfile.mkdtemp(prefix="sluicegate-bench-", dir=given.scratch))
     began = time.monotonic()
@@ -161,7 +161,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if all(results.cases[kind.name].ended for kind in chosen) else 1
 
 
-def _ended(found: CaseResult | None, given: argparse.Namespace) -> bool:
+def _is_complete(found: CaseResult | None, given: argparse.Namespace) -> bool:
     return found is not None and found.ended and found.scale == given.scale and found.rounds >= given.rounds
 
 

@@ -47,7 +47,7 @@ class Phase:
     files: list[float] = field(default_factory=list)
     triggers: list[float] = field(default_factory=list)
 
-    def a_minute(self, part: str) -> float | None:
+    def cpu_per_minute(self, part: str) -> float | None:
         """CPU seconds a minute; None if there is no such part."""
         return self.cpu[part] * 60 / self.seconds if part in self.cpu else None
 
@@ -106,7 +106,7 @@ def _is_below(number: int, root: int, there: Mapping[int, measure.Process]) -> b
     return number == root
 
 
-def at_a_time(spans: Sequence[tuple[datetime, datetime]]) -> int:
+def most_concurrent(spans: Sequence[tuple[datetime, datetime]]) -> int:
     """Most spans of time that have a moment in common; one that ends as another begins has none with it."""
     ends = sorted([(begin, 1) for begin, _ in spans] + [(end, -1) for _, end in spans])
     most = now = 0
@@ -147,7 +147,7 @@ Row = tuple[str, int, Callable[[Measured], float | None]]
 def _cpu(when: str, part: str) -> Row:
     title = {"idle": "nothing due", "due": "all due", "waiting": "all waiting"}[when]
     name = "starts of tasks" if part == "tasks" else part
-    return f"{title}: {name}, CPU s a minute", 1, lambda one: getattr(one, when).a_minute(part)
+    return f"{title}: {name}, CPU s a minute", 1, lambda one: getattr(one, when).cpu_per_minute(part)
 
 
 _ROWS: list[Row] = [

@@ -27,7 +27,7 @@ class Block:
         """Comment after it."""
         return f"<!-- end of what {self.program} made -->"
 
-    def written(self, page: str, made: str) -> str:
+    def insert_into(self, page: str, made: str) -> str:
         """The page with ``made`` in the place of what stood there; at its end if it has no such block."""
         block = f"{self.begin}\n{made}\n{self.end}"
         if self.begin in page:

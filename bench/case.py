@@ -103,7 +103,7 @@ class Scene:
             self._workers[kind] = Worker(PLAIN, self.log)
         return self._workers[kind]
 
-    def of(self, point: str, side: str, number: int = 0) -> Path:
+    def side_folder(self, point: str, side: str, number: int = 0) -> Path:
         """A folder for a side at a point in a round."""
         names = ("".join(letter if letter.isalnum() else "-" for letter in name) for name in (point, side))
         return self.folder.joinpath(*names, str(number))
@@ -140,11 +140,11 @@ class Case(ABC):
     def open(self) -> Sequence[Side | Absence]:
         """Prepares the case, and gives its sides."""
 
-    def tried(self, sides: Sequence[Side | Absence], point: str, number: int = -1) -> list[Side | Absence]:
+    def try_sides(self, sides: Sequence[Side | Absence], point: str, number: int = -1) -> list[Side | Absence]:
         """Has each side do its job once, unmeasured, so that it is warm; one that fails becomes an absence."""
-        return [self._tried(side, point, number) for side in sides]
+        return [self._try_side(side, point, number) for side in sides]
 
-    def _tried(self, side: Side | Absence, point: str, number: int) -> Side | Absence:
+    def _try_side(self, side: Side | Absence, point: str, number: int) -> Side | Absence:
         if isinstance(side, Absence) or (self.scene.only and side.name not in self.scene.only):
             return side
         try:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.dataset  # noqa: F401  (else the first look at a table would take the time of this import)
 
-from bench.cases.known import land, prepare, settings_of, take
+from bench.cases.known import land, prepare, settings_of, take_landed
 from sluicegate.definition import load
 from sluicegate.flow import flows
 from sluicegate.flow.progress import progress
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 AIM = 1.3
 
 
-def timed(parts: dict[str, float], part: str, work: Callable[[], Any]) -> Any:
+def time_part(parts: dict[str, float], part: str, work: Callable[[], Any]) -> Any:
     """Does some work, and adds its seconds to a part."""
     clock = time.perf_counter()
     try:
@@ -63,20 +63,20 @@ def measure(folder: Path, new: int) -> dict[str, float]:
     """Seconds of each part of a bronze run before Spark, and the memory at its highest, with ``new`` files landed."""
     parts: dict[str, float] = {}
     listed = listings.files
-    listings.files = lambda *how: timed(parts, "listing", lambda: listed(*how))
+    listings.files = lambda *how: time_part(parts, "listing", lambda: listed(*how))
     where = settings_of(folder)
     pipeline = load("discovery", where)
     at, table = layout.Lake(where.lake, "discovery"), pipeline.bronze["things"]
     flow = flows.flows(pipeline, at, "bronze")["things"]
-    timed(parts, "before", lambda: file_status.copy(at, "things"))
-    found = timed(parts, "enter", lambda: intake.enter("things", table, at))
-    timed(parts, "before", lambda: progress(flow))
+    time_part(parts, "before", lambda: file_status.copy(at, "things"))
+    found = time_part(parts, "enter", lambda: intake.enter("things", table, at))
+    time_part(parts, "before", lambda: progress(flow))
     parts["enter"] -= parts["listing"]
     parts["MB"] = peak()
     if found.new.num_rows != new:
         sys.exit(f"{found.new.num_rows} files were found, and {new} had landed")
     listing = parts["listing"]
-    timed(parts, "idle", lambda: plan.pending(pipeline, where))
+    time_part(parts, "idle", lambda: plan.pending(pipeline, where))
     parts["idle"] -= parts["listing"] - listing
     return parts | {"listing": listing}
 
@@ -88,7 +88,7 @@ def runs(folder: Path, known: int, new: int, times: int) -> dict[str, float]:
         land(folder, known + number * new, new)
         command = [sys.executable, __file__, "--measure", str(folder), "--new", str(new)]
         seen.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
-        take(folder)
+        take_landed(folder)
     return {part: statistics.median(run[part] for run in seen) for part in seen[0]}
 
 
@@ -96,11 +96,11 @@ def one_run(folder: Path, spark: SparkSession) -> dict[str, float]:
     """Seconds of one bronze run, and of the listing in it."""
     parts: dict[str, float] = {}
     listed = listings.files
-    listings.files = lambda *how: timed(parts, "listing", lambda: listed(*how))
+    listings.files = lambda *how: time_part(parts, "listing", lambda: listed(*how))
     try:
         at = layout.Lake(settings_of(folder).lake, "discovery")
         job = Job(load("discovery", settings_of(folder)), at, "bronze", {"run_id": "bench"}, spark)
-        timed(parts, "run", job.run)
+        time_part(parts, "run", job.run)
     finally:
         listings.files = listed
     return parts

@@ -70,14 +70,14 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        settings = made(Path(folder), given.files, given.commits, given.rows)
+        settings = make_lake(Path(folder), given.files, given.commits, given.rows)
         print(f"{given.files:,} files, {given.commits:,} commits, {given.rows:,} rows, load {os.getloadavg()[0]:.1f}")
         print(f"{'view':<24}{'first ms':>10}{'then ms':>10}{'CPU ms':>10}")
-        for name, first, then, cpu in measured(settings):
+        for name, first, then, cpu in measure_views(settings):
             print(f"{name:<24}{first:>10.0f}{then:>10.0f}{cpu:>10.0f}")
 
 
-def made(folder: Path, files: int, commits: int, rows: int) -> Settings:
+def make_lake(folder: Path, files: int, commits: int, rows: int) -> Settings:
     """A lake of such sizes."""
     (folder / "pipelines" / "big").mkdir(parents=True)
     (folder / "pipelines" / "big" / "pipeline.yaml").write_text(DEFINITION)
@@ -91,7 +91,7 @@ def made(folder: Path, files: int, commits: int, rows: int) -> Settings:
             at.table(layer, table), _rows(rows if layer != "gold" else 1000), commits - 1, _facts(layer, table, commits)
         )
         ids[table] = str(DeltaTable(at.table(layer, table)).metadata().id)
-    _table(at.quarantine("clean"), _broken(rows // 100), commits - 1, {})
+    _table(at.quarantine("clean"), _quarantined_rows(rows // 100), commits - 1, {})
     _ledger(at, files, ids["landed"])
     _schema(at)
     _table(at.events, _events(names, ids, commits), commits // 3, {}, parts=DATA_FILES)
@@ -109,7 +109,7 @@ def _ledger(at: layout.Lake, files: int, table_id: str) -> None:
               "error": [None if n % 50_000 else "it is no JSON" for n in range(files)], "retry": [False] * files,
               "definition": ["b" * 16] * files, "version": batch, "ingested": times,
               "table_id": [table_id] * files}  # fmt: skip
-    _table(at.outcome("landed"), pa.table(became, status_log.OUTCOME), batch[-1] // 10, {}, parts=DATA_FILES)
+    _table(at.file_status("landed"), pa.table(became, status_log.OUTCOME), batch[-1] // 10, {}, parts=DATA_FILES)
 
 
 def _schema(at: layout.Lake) -> None:
@@ -127,7 +127,7 @@ def _rows(count: int) -> pa.Table:
                      "_pos": range(count)})  # fmt: skip
 
 
-def _broken(count: int) -> pa.Table:
+def _quarantined_rows(count: int) -> pa.Table:
     more = {"_failed_expectations": [["positive"]] * count, "_record": ['{"amount": -1}'] * count,
             "source_file": ["file:/landing/x.json"] * count,
             "_quarantined_at": pa.array([BEGAN + timedelta(seconds=n) for n in range(count)],
@@ -182,7 +182,7 @@ def _table(uri: str, rows: pa.Table, version: int, facts: dict[str, Any], parts:
         (folder / "_last_checkpoint").write_text(json.dumps(about))
 
 
-def measured(settings: Settings) -> Iterator[tuple[str, float, float, float]]:
+def measure_views(settings: Settings) -> Iterator[tuple[str, float, float, float]]:
     """Milliseconds of the first request for each view, of the next ones, and of their CPU."""
     for name in _views(Source(settings)):
         source = Source(settings)  # as of a server that has just been started
@@ -205,32 +205,34 @@ def _views(source: Source) -> dict[str, Callable[[], str]]:
     at = {"pipeline": "big"}
 
     def all_runs() -> Any:
-        return runs.of_batches(batches.newest(source, big))
+        return runs.group_batches(batches.newest_batches(source, big))
 
-    def shown(template: str, view: Callable[[], Any], **more: Any) -> Callable[[], str]:
+    def render_view(template: str, view: Callable[[], Any], **more: Any) -> Callable[[], str]:
         return lambda: html.page(template, Addresses(), view=view(), **more)
 
     def table(name: str) -> Callable[[], str]:
-        return shown("table", lambda: one_table.table_details(source, big, name), tab="table", table=name, **at)
+        return render_view("table", lambda: one_table.table_details(source, big, name), tab="table", table=name, **at)
 
     def files(state: str = "", before: int | None = None) -> Callable[[], str]:
         view = partial(landed.file_details, source, big, "landed", state, before)
-        return shown("files", view, tab="files", table="landed", **at)
+        return render_view("files", view, tab="files", table="landed", **at)
 
     aside = partial(quarantined.quarantine_details, source, big, "clean")
     return {
-        "home": shown("home", lambda: overview.overview(source, ["big"], {}), lake=""),
-        "graph": shown("graph", lambda: flow_graph.graph(source, big, ()), tab="graph", key=None, **at),
+        "home": render_view("home", lambda: overview.overview(source, ["big"], {}), lake=""),
+        "graph": render_view("graph", lambda: flow_graph.graph(source, big, ()), tab="graph", key=None, **at),
         "table, bronze": table("landed"),
         "table, silver": table("clean"),
         "files": files(),
         "files, older": files(before=5000),
         "files, failed": files("failed"),
-        "quarantine": shown("quarantine", aside, tab="quarantine", table="clean", starts=False, **at),
-        "runs": shown("runs", all_runs, tab="runs", **at),
-        "run": shown("run", lambda: run_details.run_details(source, big, (), all_runs()[0].key), tab="runs", **at),
-        "days": shown("days", lambda: days.day_details(source, big), tab="days", **at),
-        "search": shown("search", lambda: find.search(source, ["big"], "amount"), query="amount"),
+        "quarantine": render_view("quarantine", aside, tab="quarantine", table="clean", starts=False, **at),
+        "runs": render_view("runs", all_runs, tab="runs", **at),
+        "run": render_view(
+            "run", lambda: run_details.run_details(source, big, (), all_runs()[0].key), tab="runs", **at
+        ),
+        "days": render_view("days", lambda: days.day_details(source, big), tab="days", **at),
+        "search": render_view("search", lambda: find.search(source, ["big"], "amount"), query="amount"),
     }
 
 

@@ -90,17 +90,17 @@ class Watch:
         self._sample()
         self._before, self._waited_before = dict(self._seen), self._waited
         self._began = time.monotonic()
-        self._thread = threading.Thread(target=self._go_on, daemon=True)
+        self._thread = threading.Thread(target=self._sample_until_ended, daemon=True)
         self._thread.start()
 
-    def _go_on(self) -> None:
+    def _sample_until_ended(self) -> None:
         while not self._ended.wait(EVERY):
             self._sample()
 
     def _sample(self) -> None:
         there = processes()
         ours = {self._root} | {pid for pid, one in there.items() if (pid, one.began) in self._seen}
-        inside = {pid: one for pid, one in there.items() if _below(pid, ours, there)}
+        inside = {pid: one for pid, one in there.items() if _is_below(pid, ours, there)}
         self._seen |= {(pid, one.began): one.cpu for pid, one in inside.items()}
         self._peak = max(self._peak, sum(one.memory for one in inside.values()))
         if self._root in inside:
@@ -123,7 +123,7 @@ class Watch:
         return Cost(seconds, max(seen, self._waited - self._waited_before, all_cpu), self._peak)
 
 
-def _below(pid: int, roots: Collection[int], there: Mapping[int, Process]) -> bool:
+def _is_below(pid: int, roots: Collection[int], there: Mapping[int, Process]) -> bool:
     while pid in there:
         if pid in roots:
             return True
@@ -149,7 +149,7 @@ def run(
         began = output.tell()
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment,
                                    cwd=folder)  # fmt: skip
-        with _ended(process):
+        with _terminate_after(process):
             watch = Watch(process.pid)
             _, status, used = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
@@ -160,7 +160,7 @@ def run(
 
 
 @contextmanager
-def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
+def _terminate_after(process: subprocess.Popen[bytes]) -> Iterator[None]:
     try:
         yield
     finally:
@@ -178,7 +178,7 @@ def last_words(log: Path, began: int = 0) -> str:
     return " / ".join((errors or telling)[-TAIL:])[:500]
 
 
-def in_turn(names: Sequence[str], number: int) -> list[str]:
+def rotate_names(names: Sequence[str], number: int) -> list[str]:
     """Names in the order of a round: another one is the first each time, so that none is always before the same."""
     first = number % len(names) if names else 0
     return [*names[first:], *names[:first]]

@@ -67,7 +67,7 @@ def page(results: Results) -> str:
         "## Seconds by case\n",
         f"![Seconds of each side]({PLOT})\n",
     ]
-    parts += [_about(case) for case in results.cases.values()]
+    parts += [_describe_case(case) for case in results.cases.values()]
     return "\n".join(parts)
 
 
@@ -91,12 +91,12 @@ def _machine(results: Results) -> str:
 
 
 def _aims(results: Results) -> str:
-    rows = [(case.name, aim.point, aim.side, _wanted(aim), _number(found), _verdict(aim, found))
+    rows = [(case.name, aim.point, aim.side, _aim_text(aim), _number(found), _verdict(aim, found))
             for case, aim, found in results.aims()]  # fmt: skip
     return "## Aims\n\n" + _table(("case", "at", "side", "aim", "measured", ""), rows) if rows else ""
 
 
-def _wanted(aim: Aim) -> str:
+def _aim_text(aim: Aim) -> str:
     if aim.of is None and aim.of_point is None:
         return f"at most {aim.most:g} s"
     against = aim.of or f"itself at {aim.of_point}"
@@ -120,7 +120,7 @@ def _row(case: CaseResult, point: str, side: str) -> tuple[str, ...]:
     figures = [figure for figure in case.figures if (figure.point, figure.side) == (point, side)]
     seconds = case.seconds(point, side)
     against_baseline = None
-    if not case.left_out(point, case.baseline):
+    if not case.absence_reason(point, case.baseline):
         against_baseline = measure.ratio(seconds, case.seconds(point, case.baseline))
     growth = None
     if point != case.points[0]:
@@ -143,21 +143,21 @@ def _row(case: CaseResult, point: str, side: str) -> tuple[str, ...]:
 
 def _reason(case: CaseResult, point: str, side: str) -> str:
     """Return why a side has no figures at a point; empty if it has some."""
-    why = case.left_out(point, side)
+    why = case.absence_reason(point, side)
     if why:
-        return _brief(why)
+        return _shorten(why)
     if case.seconds(point, side):
         return ""
-    return _brief(case.error or "not measured")
+    return _shorten(case.error or "not measured")
 
 
-def _about(case: CaseResult) -> str:
+def _describe_case(case: CaseResult) -> str:
     said = (
         f"**{case.name}**: {case.sentence} Held against: {case.baseline}. Rounds: {case.rounds}; scale: {case.scale};"
     )
     said += f" commit {case.commit or 'unknown'}.\n"
     if not case.ended:
-        said += f"\nIt did not come to its end: {_brief(case.error or 'it was stopped')}.\n"
+        said += f"\nIt did not come to its end: {_shorten(case.error or 'it was stopped')}.\n"
     if case.figures:
         said += "\n" + _seconds_by_side(case)
     reasons = _reasons(case)
@@ -186,7 +186,7 @@ def _reasons(case: CaseResult) -> dict[str, str]:
     """Return each reason why a side has no figures, with the sides and points that it is about."""
     sides: dict[str, dict[str, list[str]]] = {}
     for point, side, why in case.absent:
-        points = sides.setdefault(_brief(why), {}).setdefault(side, [])
+        points = sides.setdefault(_shorten(why), {}).setdefault(side, [])
         if point is not None:
             points.append(point)
     return {reason: "; ".join(map(_side_at, points, points.values())) for reason, points in sides.items()}
@@ -202,7 +202,7 @@ def _table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
 
 
-def _brief(text: str) -> str:
+def _shorten(text: str) -> str:
     return " ".join(text.split())[:300].rstrip(".")
 
 

@@ -20,7 +20,7 @@ def _bars(case: CaseResult, point: str) -> list[bars.Bar]:
     found = []
     for side in case.sides:
         figures = case.seconds(point, side)
-        if figures and not case.left_out(point, side):
+        if figures and not case.absence_reason(point, side):
             seconds = measure.median([*figures.values()])
             found.append(bars.Bar(side, seconds, f"{seconds:,.2f} s", strong=side == case.baseline))
     return found

@@ -70,7 +70,7 @@ def seconds(spark: SparkSession, where: Settings, name: str) -> tuple[Work, floa
     setattr(RefreshCost, "choose", choose)  # noqa: B010
     at = layout.Lake(where.lake, "gold")
     Job(load("gold", where), at, "gold", {"run_id": "bench"}, spark, only=[name]).run()
-    run = RefreshCost.of(lake_tables.delta_table(at.table("gold", name)), kind).runs[0]
+    run = RefreshCost.from_table(lake_tables.delta_table(at.table("gold", name)), kind).runs[0]
     return run.work, run.seconds
 
 
@@ -99,7 +99,9 @@ def main() -> None:
             shutil.rmtree(folder, ignore_errors=True)
     for name, runs in runs_of_tables.items():
         _, kind, technique = TABLES[name]
-        shown = ", ".join(f"{took:.2f} ({sum(work.parts(rates_of(kind)[technique])):.2f})" for work, took in runs)
+        shown = ", ".join(
+            f"{took:.2f} ({sum(work.seconds_by_part(rates_of(kind)[technique])):.2f})" for work, took in runs
+        )
         print(f"{name:<13} seconds (by its rates): {shown}", flush=True)
 
 

@@ -73,7 +73,7 @@ class CaseResult:
         if not any(side == absence.side and at in (None, point) for at, side, _ in self.absent):
             self.absent.append((point, absence.side, absence.why))
 
-    def left_out(self, point: str, side: str) -> str | None:
+    def absence_reason(self, point: str, side: str) -> str | None:
         """Why a side is not measured at a point."""
         return next((why for at, name, why in self.absent if name == side and at in (None, point)), None)
 
@@ -94,7 +94,9 @@ class CaseResult:
         if aim.of is None and aim.of_point is None:
             return measure.median([*mine.values()]) if mine else None
         theirs = self.seconds(aim.of_point or aim.point, aim.of or aim.side)
-        if self.left_out(aim.point, aim.side) or self.left_out(aim.of_point or aim.point, aim.of or aim.side):
+        if self.absence_reason(aim.point, aim.side) or self.absence_reason(
+            aim.of_point or aim.point, aim.of or aim.side
+        ):
             return None
         return measure.ratio(mine, theirs)
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.cases.files import landed, one_more
+from bench.cases.files import land_files, land_one_more
 from bench.sides import heart_rate
 from sluicegate.definition import LAYERS
 
@@ -59,7 +59,7 @@ class Phase:
         return found
 
 
-def profiled(landing: Path, folder: Path) -> list[Phase]:
+def profile_run(landing: Path, folder: Path) -> list[Phase]:
     """Phases of ``sluicegate run``."""
     logs = folder / "events"
     conf = folder / "conf"
@@ -116,14 +116,14 @@ def _fill(phases: list[Phase], log: Path) -> None:
                 starts[event["Job ID"]] = event["Submission Time"] / 1000
             case "SparkListenerJobEnd":
                 began = starts[event["Job ID"]]
-                _at(phases, began).jobs.append((began, event["Completion Time"] / 1000))
+                _phase_at(phases, began).jobs.append((began, event["Completion Time"] / 1000))
             case "SparkListenerTaskEnd" if metrics := event.get("Task Metrics"):
-                phase = _at(phases, event["Task Info"]["Finish Time"] / 1000)
+                phase = _phase_at(phases, event["Task Info"]["Finish Time"] / 1000)
                 phase.tasks += 1
                 phase.cpu += metrics["Executor CPU Time"] / 1e9
 
 
-def _at(phases: Sequence[Phase], moment: float) -> Phase:
+def _phase_at(phases: Sequence[Phase], moment: float) -> Phase:
     return next((phase for phase in phases if moment <= phase.ended), phases[-1])
 
 
@@ -163,11 +163,11 @@ def main() -> None:
         if given.input:
             shutil.copytree(given.input, landing)
         else:
-            landed(landing, 12, 8_900)
-        runs = {"first load": profiled(landing, folder)}
-        one_more(landing, given.records)
-        runs[f"{given.records:,} new records"] = profiled(landing, folder)
-        runs["nothing new"] = profiled(landing, folder)
+            land_files(landing, 12, 8_900)
+        runs = {"first load": profile_run(landing, folder)}
+        land_one_more(landing, given.records)
+        runs[f"{given.records:,} new records"] = profile_run(landing, folder)
+        runs["nothing new"] = profile_run(landing, folder)
     print(table(runs))
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import dags, measure
-from bench.airflow_load import Measured, Phase, at_a_time, loads, table
+from bench.airflow_load import Measured, Phase, loads, most_concurrent, table
 from bench.block import Block
 from bench.database import Database, postgres
 from bench.statsd import Statsd
@@ -91,7 +91,7 @@ class MeasuredAirflow(LocalAirflow):
         found = {name: process.pid for name, process in self._processes.items()}
         return found | ({"database": self._database.pid} if self._database else {})
 
-    def listed(self, path: str, key: str) -> list[dict[str, Any]]:
+    def list_all(self, path: str, key: str) -> list[dict[str, Any]]:
         """All items of a list of the API, page by page."""
         found: list[dict[str, Any]] = []
         while len(page := self.call("GET", f"{path}&limit=100&offset={len(found)}")[key]):
@@ -133,7 +133,7 @@ class Series:
             self.due = datetime.fromtimestamp(math.ceil((time.time() + lead) / 60) * 60, UTC)
             settings = self._prepare(folder)
             with MeasuredAirflow(folder, settings, database, self.statsd) as self.airflow:
-                return self._measured(Path(settings.landing))
+                return self._measure(Path(settings.landing))
 
     def _prepare(self, folder: Path) -> Settings:
         """Makes landing, lake, definitions and DAG files."""
@@ -155,10 +155,10 @@ class Series:
             (folder / "dags" / f"medallion_{index:02}.py").write_text(text)
         return settings
 
-    def _measured(self, landing: Path) -> Measured:
+    def _measure(self, landing: Path) -> Measured:
         first = f"{NAME}_000"
         self.airflow.wait(first)
-        self._until(lambda: self.airflow.count("/api/v2/dags?") >= self.number, "DAGs are parsed", STARTS_WITHIN)
+        self._wait_until(lambda: self.airflow.count("/api/v2/dags?") >= self.number, "DAGs are parsed", STARTS_WITHIN)
         time.sleep(SETTLES)
         idle = self._phase(lambda: time.sleep(self.seconds))
         left = (self.due - datetime.now(UTC)).total_seconds()
@@ -169,10 +169,12 @@ class Series:
         time.sleep(left)
         waits = f"{TASKS}?state=deferred"
         due = self._phase(
-            lambda: self._until(lambda: self.airflow.count(waits) >= self.number, "runs wait for files", WAITS_WITHIN)
+            lambda: self._wait_until(
+                lambda: self.airflow.count(waits) >= self.number, "runs wait for files", WAITS_WITHIN
+            )
         )
         waiting = self._phase(lambda: time.sleep(self.seconds))
-        checks = self.airflow.listed(f"{TASKS}?task_id=check_request", "task_instances")
+        checks = self.airflow.list_all(f"{TASKS}?task_id=check_request", "task_instances")
         delays = [(_time(task["start_date"]) - self.due).total_seconds() for task in checks]
         return Measured(self.number, min(self.files, self.number), idle, due, waiting, delays, *self._jobs(landing))
 
@@ -183,18 +185,18 @@ class Series:
         work()
         after, ended = loads(pids, measure.processes()), time.time()
 
-        def said(name: str) -> list[tuple[float, float]]:
-            return self.statsd.received(name, began, ended)
+        def metric_points(name: str) -> list[tuple[float, float]]:
+            return self.statsd.metric_values(name, began, ended)
 
-        beats = [time for time, _ in said("scheduler_heartbeat")]
+        beats = [time for time, _ in metric_points("scheduler_heartbeat")]
         return Phase(
             ended - began,
             {name: one.cpu - before[name].cpu for name, one in after.items()},
             {name: one.memory for name, one in after.items()},
-            loops=[value for _, value in said("scheduler.scheduler_loop_duration")],
+            loops=[value for _, value in metric_points("scheduler.scheduler_loop_duration")],
             heartbeats=[later - sooner for sooner, later in pairwise(beats)],
-            files=[value for _, value in said("dag_processing.last_duration")],
-            triggers=[value for _, value in said("triggers.running")],
+            files=[value for _, value in metric_points("dag_processing.last_duration")],
+            triggers=[value for _, value in metric_points("triggers.running")],
         )
 
     def _jobs(self, landing: Path) -> tuple[int, int]:
@@ -207,14 +209,16 @@ class Series:
         ended = f"{TASKS}?task_id=bronze&state=failed"
         wanted = min(self.number, JOBS_SEEN)
         try:
-            self._until(lambda: self.airflow.count(ended) >= wanted, "jobs have ended", WAITS_WITHIN, wanted)
+            self._wait_until(lambda: self.airflow.count(ended) >= wanted, "jobs have ended", WAITS_WITHIN, wanted)
         finally:
             landed.unlink()
-        jobs = self.airflow.listed(ended, "task_instances")
+        jobs = self.airflow.list_all(ended, "task_instances")
         pool = self.airflow.call("GET", "/api/v2/pools/spark")
-        return at_a_time([(_time(job["start_date"]), _time(job["end_date"])) for job in jobs]), int(pool["slots"])
+        return most_concurrent([(_time(job["start_date"]), _time(job["end_date"])) for job in jobs]), int(pool["slots"])
 
-    def _until(self, done: Callable[[], bool], what: str, within: tuple[float, float], of: int | None = None) -> None:
+    def _wait_until(
+        self, done: Callable[[], bool], what: str, within: tuple[float, float], of: int | None = None
+    ) -> None:
         """Waits.
 
         Raises:
@@ -222,7 +226,7 @@ class Series:
         """
         limit = within[0] + within[1] * self.number
         until = time.monotonic() + limit
-        while not _answered(done):
+        while not _is_done(done):
             if time.monotonic() > until:
                 states = {
                     state: self.airflow.count(f"{TASKS}?state={state}")
@@ -232,7 +236,7 @@ class Series:
             time.sleep(POLL_SECONDS)
 
 
-def _answered(done: Callable[[], bool]) -> bool:
+def _is_done(done: Callable[[], bool]) -> bool:
     try:
         return done()
     except OSError:  # a server that is busy may answer too late once
@@ -278,7 +282,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except RuntimeError as error:
         print(error, file=sys.stderr)
         return 1
-    PAGE.write_text(BLOCK.written(PAGE.read_text(), table(measured)))
+    PAGE.write_text(BLOCK.insert_into(PAGE.read_text(), table(measured)))
     return 0
 
 

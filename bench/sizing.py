@@ -117,7 +117,7 @@ def size(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
-def measured(folder: Path, step: str, master: str = "local[2]") -> dict[str, float]:
+def measure_in_process(folder: Path, step: str, master: str = "local[2]") -> dict[str, float]:
     """The same, from that process."""
     command = [sys.executable, "-m", "bench.sizing", "--measure", str(folder), step, master]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -126,7 +126,7 @@ def measured(folder: Path, step: str, master: str = "local[2]") -> dict[str, flo
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def demand(folder: Path, rows: int, groups: int) -> None:
+def demand_complete(folder: Path, rows: int, groups: int) -> None:
     """Ends all where gold has not what landed: the figures would be of something else."""
     gold = tables.dataset(
         tables.table_at(layout.Lake(str(folder / "lake"), "sizing").table("gold", "by_device"))
@@ -150,8 +150,8 @@ def slopes(varied: str, sizes: tuple[int, ...]) -> None:
             folder = Path(scratch)
             first = run_before(folder, workspace(folder), usual["runs before"], usual["groups"])
             land(folder, usual["files"], usual["rows"], usual["groups"], first)
-            costs.append({step: measured(folder, step) for step in STEPS})
-            demand(folder, first + usual["rows"], usual["groups"])
+            costs.append({step: measure_in_process(folder, step) for step in STEPS})
+            demand_complete(folder, first + usual["rows"], usual["groups"])
         for step in STEPS:
             show(f"{many:,} {varied}", step, costs[-1][step])
     more = sizes[-1] - sizes[-2]
@@ -172,8 +172,8 @@ def side_by_side(files: int, rows: int, pairs: int) -> None:
                 land(folder, files, rows, 1000)
                 for layer in layout.LAYERS:
                     name = "two workers" if master == started.master else master
-                    show(f"{rows:,} rows, {name}", layer, measured(folder, layer, master))
-                demand(folder, rows, 1000)
+                    show(f"{rows:,} rows, {name}", layer, measure_in_process(folder, layer, master))
+                demand_complete(folder, rows, 1000)
 
 
 def main() -> None:

@@ -87,7 +87,7 @@ def memory_of(text: str) -> int:
     return round(float(found[1]) * UNITS[found[2]])
 
 
-def sampled(runs: int, files: int = 0, seconds: float | None = None) -> Sample:
+def take_sample(runs: int, files: int = 0, seconds: float | None = None) -> Sample:
     """Looks at the stack."""
     there, found = containers(), Sample(runs, files, seconds)
     for name, (service, folder) in FOLDERS.items():
@@ -189,11 +189,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         files += 1
 
     def sample(runs: int, seconds: float) -> None:
-        samples.append(sampled(runs, files, seconds))
+        samples.append(take_sample(runs, files, seconds))
         print(table(samples), flush=True)
-        PAGE.write_text(BLOCK.written(PAGE.read_text(), table(samples)))
+        PAGE.write_text(BLOCK.insert_into(PAGE.read_text(), table(samples)))
 
-    samples, every = [sampled(0)], max(1, given.runs // given.samples)
+    samples, every = [take_sample(0)], max(1, given.runs // given.samples)
     done, seconds = 0, 0.0
     with suppress(KeyboardInterrupt):
         while done < given.runs:

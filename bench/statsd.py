@@ -10,7 +10,7 @@ from types import TracebackType
 LARGEST = 65_535  # bytes of a datagram
 
 
-def parsed(line: str) -> tuple[str, float] | None:
+def parse_metric(line: str) -> tuple[str, float] | None:
     """Name and value of a metric, as ``airflow.triggers.running.host:3|g``; None for what is no metric."""
     name, _, rest = line.partition(":")
     value, kind, _ = f"{rest}||".split("|", 2)
@@ -45,7 +45,7 @@ class Statsd:
         self._thread.join()
         self._socket.close()
 
-    def received(self, name: str, since: float, until: float) -> list[tuple[float, float]]:
+    def metric_values(self, name: str, since: float, until: float) -> list[tuple[float, float]]:
         """Times and values of a metric.
 
         Args:
@@ -65,7 +65,7 @@ class Statsd:
                 continue
             now = time.time()
             for line in data.decode(errors="replace").splitlines():
-                if (found := parsed(line)) is not None:
+                if (found := parse_metric(line)) is not None:
                     self._seen.append((now, *found))
 
 

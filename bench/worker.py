@@ -102,7 +102,7 @@ def session_of(kind: str) -> SparkSession | None:
 
     builder = SparkSession.builder.master("local[2]").appName("bench")
     settings = {
-        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars.found())),
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars.find_jars())),
         "spark.driver.memory": "2g",  # as much as ours has
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",

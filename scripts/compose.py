@@ -1,7 +1,8 @@
 """The stack of docker-compose.yaml: ``make up`` and ``make down``.
 
-``up`` generates the secrets that are missing into ``.env``, builds the image, starts the services and waits until all
-are healthy. ``down`` stops them and keeps their data. ``volumes`` names what they keep, and ``clean`` deletes it.
+``start_stack`` generates the secrets that are missing into ``.env``, builds the image, starts the services and waits
+until all are healthy. ``down`` stops them and keeps their data. ``volumes`` names what they keep, and ``clean`` deletes
+it.
 
 Needs the standard library and Docker with Compose, either as its plugin or as docker-compose 1.29. Exit 0: done; 2:
 something is missing on this machine; 1: Docker or a service failed. All messages say what to do.
@@ -25,11 +26,11 @@ from scripts.compose_env import (
     PORTS,
     SECRETS,
     Stop,
-    complete,
+    complete_settings,
     demand_warm_spark,
+    demand_well_formed,
     project,
     settings,
-    well_formed,
 )
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -59,13 +60,13 @@ def environment(said: Mapping[str, str], lacking: str = "") -> dict[str, str]:
     return known | secrets_then | {"COMPOSE_PROJECT_NAME": project(said)}
 
 
-def stays(said: Mapping[str, str], lake: str | None, s3: bool) -> None:
+def demand_same_places(said: Mapping[str, str], lake: str | None, s3: bool) -> None:
     """Demands that a stack which has data keeps them where they are.
 
     Args:
         said: what ``.env`` says.
-        lake: see ``complete``.
-        s3: see ``complete``.
+        lake: see ``complete_settings``.
+        s3: see ``complete_settings``.
 
     Raises:
         Stop: landing or lake are asked for elsewhere; the tables would be left behind unseen.
@@ -105,17 +106,17 @@ def compose() -> list[str]:
         Stop: there is none, or Docker does not answer.
     """
     for command in (["docker", "compose"], ["docker-compose"]):
-        if _quiet([*command, "version"]):
+        if _is_successful([*command, "version"]):
             break
     else:
         raise Stop("Docker with Compose is needed, and there is none on PATH: install Docker Desktop, or the packages"
                    " docker.io and docker-compose of Debian and Ubuntu.")  # fmt: skip
-    if not _quiet(["docker", "info"]):
+    if not _is_successful(["docker", "info"]):
         raise Stop("Docker does not answer: start it, or let this user talk to it (`docker info` says why not).")
     return command
 
 
-def _quiet(command: Sequence[str]) -> bool:
+def _is_successful(command: Sequence[str]) -> bool:
     try:
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
     except OSError:
@@ -127,32 +128,32 @@ def _run(command: Sequence[str], purpose: str, env: Mapping[str, str]) -> None:
         raise Stop(f"Could not {purpose}: what Docker said is above.", exit_code=1)
 
 
-def up(lake: str | None, s3: bool, warm: bool = False) -> None:
+def start_stack(lake: str | None, s3: bool, warm: bool = False) -> None:
     """Starts the stack, and waits for it.
 
     Args:
-        lake: see ``complete``.
-        s3: see ``complete``.
-        warm: see ``complete``.
+        lake: see ``complete_settings``.
+        s3: see ``complete_settings``.
+        warm: see ``complete_settings``.
 
     Raises:
         Stop: Docker is missing, or a service does not become healthy.
     """
     command = compose()
     said = settings(ROOT)
-    well_formed(said, settings(ROOT, as_written=True))
-    stays(said, lake, s3)
+    demand_well_formed(said, settings(ROOT, as_written=True))
+    demand_same_places(said, lake, s3)
     has_its_passwords(said, volumes())
     if not _states():  # before minutes of building, and before .env says where the tables are
-        free(said, s3)
-    if added := complete(ROOT, lake, s3, warm):
+        demand_free_ports(said, s3)
+    if added := complete_settings(ROOT, lake, s3, warm):
         print(f"generated into .env: {', '.join(added)}", flush=True)
     said = settings(ROOT)
     demand_warm_spark(said)
     for folder in (said["SLUICEGATE_LANDING_FOLDER"], said.get("SLUICEGATE_LAKE_VOLUME", "")):
         if os.path.isabs(folder):  # Docker would make it root's
-            _own(Path(folder), int(said["SLUICEGATE_UID"]))
-    token(ROOT, int(said["SLUICEGATE_UID"]))
+            _make_owned_folder(Path(folder), int(said["SLUICEGATE_UID"]))
+    write_token(ROOT, int(said["SLUICEGATE_UID"]))
     started = time.monotonic()
     _run([*command, "up", "-d", "--build"], "start the stack", environment(said))
     _wait(command, started)
@@ -162,7 +163,7 @@ def up(lake: str | None, s3: bool, warm: bool = False) -> None:
     print(f"Put files below {said['SLUICEGATE_LANDING']} and unpause a DAG; `make down` stops, and keeps all.")
 
 
-def token(root: Path, user: int) -> None:
+def write_token(root: Path, user: int) -> None:
     """Makes the file of the server's token, which the containers' user alone can read, unless there is one in it."""
     file = root / TOKEN
     if file.is_dir():  # made by Docker where the stack was started without `make up`
@@ -175,12 +176,12 @@ def token(root: Path, user: int) -> None:
         os.chown(file, user, 0)
 
 
-def free(said: Mapping[str, str], s3: bool = False) -> None:
+def demand_free_ports(said: Mapping[str, str], s3: bool = False) -> None:
     """Demands that nobody has the ports that the stack is to have.
 
     Args:
         said: what ``.env`` says.
-        s3: see ``complete``.
+        s3: see ``complete_settings``.
 
     Raises:
         Stop: somebody has one.
@@ -195,7 +196,7 @@ def free(said: Mapping[str, str], s3: bool = False) -> None:
                 raise Stop(f"Port {port} is in use by another program: end that, or set {name} in .env to another one.")
 
 
-def _own(folder: Path, user: int) -> None:
+def _make_owned_folder(folder: Path, user: int) -> None:
     """Makes a folder that the containers' user may write to."""
     folder.mkdir(parents=True, exist_ok=True)
     if os.getuid() == 0 and folder.stat().st_uid == 0:
@@ -207,7 +208,7 @@ def _wait(command: Sequence[str], started: float) -> None:
     reported: set[str] = set()
     while True:
         states = _states()
-        if not states and not _quiet(["docker", "info"]):
+        if not states and not _is_successful(["docker", "info"]):
             raise Stop("Docker does not answer any more: start it again, and then `make up`.", exit_code=1)
         for name in sorted(name for name, state in states.items() if state == "healthy" and name not in reported):
             print(f"  {name:<40} healthy after {time.monotonic() - started:4.0f} s", flush=True)
@@ -224,7 +225,7 @@ def _wait(command: Sequence[str], started: float) -> None:
 
 def _states() -> dict[str, str]:
     """healthy, done, or what else a container is, by its name."""
-    if not (found := _of_project(["docker", "ps", "-a", "-q", "--filter", "label=com.docker.compose.oneoff=False"])):
+    if not (found := _project_items(["docker", "ps", "-a", "-q", "--filter", "label=com.docker.compose.oneoff=False"])):
         return {}
     inspected = subprocess.run(["docker", "inspect", *found], capture_output=True, text=True, check=False)
     states = {}
@@ -242,12 +243,12 @@ def _states() -> dict[str, str]:
 def volumes() -> list[str]:
     """The volumes that the stack keeps its data in; none where there is no Docker."""
     try:
-        return sorted(_of_project(["docker", "volume", "ls", "-q"]))
+        return sorted(_project_items(["docker", "volume", "ls", "-q"]))
     except OSError:
         return []
 
 
-def _of_project(command: Sequence[str]) -> list[str]:
+def _project_items(command: Sequence[str]) -> list[str]:
     """What Docker lists of the stack, by the label that Compose gives to all of it: for that .env may be incomplete."""
     by = ["--filter", f"label=com.docker.compose.project={project(settings(ROOT))}"]
     return subprocess.run([*command, *by], capture_output=True, text=True, check=False).stdout.split()
@@ -267,7 +268,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         if given.command == "up":
-            up(given.lake, given.s3, given.warm)
+            start_stack(given.lake, given.s3, given.warm)
         elif given.command == "volumes":
             print("\n".join(volumes()))
         else:

@@ -76,7 +76,7 @@ ON_S3: dict[str, Callable[[], str]] = {
 KEYS = {*SECRETS, *(name for name in ON_S3 if name.startswith(("AWS_", "S3_")))}
 
 
-def complete(root: Path, lake: str | None, s3: bool = False, warm: bool = False) -> list[str]:
+def complete_settings(root: Path, lake: str | None, s3: bool = False, warm: bool = False) -> list[str]:
     """Adds to ``.env`` what is missing there, and returns the names of what was added; nobody else can read the file.
 
     Args:
@@ -99,7 +99,7 @@ def complete(root: Path, lake: str | None, s3: bool = False, warm: bool = False)
             wanted[name] = os.path.abspath(lake)
     wanted |= {name: make() for name, make in ON_S3.items()} if s3 or known.get("S3") else {}
     missing = {name: value for name, value in wanted.items() if not known.get(name)}
-    missing |= _of_warm_spark(known | missing) if warm else {}
+    missing |= _warm_spark_settings(known | missing) if warm else {}
     file = root / ".env"
     if not file.exists():
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))
@@ -111,7 +111,7 @@ def complete(root: Path, lake: str | None, s3: bool = False, warm: bool = False)
     return list(missing)
 
 
-def _of_warm_spark(said: Mapping[str, str]) -> dict[str, str]:
+def _warm_spark_settings(said: Mapping[str, str]) -> dict[str, str]:
     """Settings by which the warm Spark runs all jobs; of two lines with one name, the later counts."""
     profiles = [profile for profile in said.get("COMPOSE_PROFILES", "").split(",") if profile]
     wanted = {"SLUICEGATE_MASTER": SERVER, "COMPOSE_PROFILES": ",".join(dict.fromkeys([*profiles, "warm"]))}
@@ -135,7 +135,7 @@ FORMS = {
 }
 
 
-def well_formed(said: Mapping[str, str], written: Mapping[str, str]) -> None:
+def demand_well_formed(said: Mapping[str, str], written: Mapping[str, str]) -> None:
     """Demands that values of ``.env``, read and as written, work where they are used; else ``Stop`` without them."""
     for name in sorted(KEYS):
         if "$" in said.get(name, "") and not written.get(name, "").startswith("'"):

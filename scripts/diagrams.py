@@ -118,7 +118,7 @@ STEPS = (
         "Sends the report of each layer on the job's channel.",
         ("SLUICEGATE_REPORT {…}",),
     ),
-    Step("launch.pipeline.run", "Collects the reports, and fails if a table is behind (monitor.backlog.overdue)."),
+    Step("launch.pipeline.run", "Collects reports, and fails if a table is behind (monitor.backlog.overdue_tables)."),
     Step(
         "api.run",
         "Gives them to the command line or a notebook. In Airflow the operator reads the channel itself.",
@@ -130,14 +130,14 @@ STEPS = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Writes the pictures or, with ``--check``, compares them; returns the exit code."""
     check = made_files.is_check("python -m scripts.diagrams", main.__doc__, argv)
-    stale = {f"docs/pictures/{file.name}": (file, picture) for file, picture in outdated().items()}
-    return made_files.written(stale, "the source gives", check=check)
+    stale = {f"docs/pictures/{file.name}": (file, picture) for file, picture in outdated_pictures().items()}
+    return made_files.write_stale(stale, "the source gives", check=check)
 
 
-def outdated() -> dict[Path, str]:
+def outdated_pictures() -> dict[Path, str]:
     """The pictures that are not as the source gives them, each as it would be."""
     drawn = {LAYERS: layers(), STEPS_OF_A_FILE: steps_picture()}
-    return made_files.outdated(drawn)
+    return made_files.outdated_files(drawn)
 
 
 def floors() -> list[list[str]]:
@@ -210,12 +210,12 @@ def steps_picture() -> str:
             parts.append(_text(EDGE + 12, y + 20, step.code, "code name"))
         below = y + 20 + LINE * bool(step.code)
         parts += [_text(EDGE + 12, below + LINE * n, line) for n, line in enumerate(said)]
-        parts += _left_by(step, y + height // 2)
+        parts += _output_boxes(step, y + height // 2)
         y += height + 18
     return _picture("The way of a landed file to a gold row, and back to what a run prints", parts, y - 18 + EDGE)
 
 
-def _left_by(step: Step, middle: int) -> Iterator[str]:
+def _output_boxes(step: Step, middle: int) -> Iterator[str]:
     """What a step leaves, beside it."""
     x, top = WIDTH - EDGE - RIGHT, middle - (23 * len(step.leaves) - 3) // 2
     if step.leaves:

@@ -54,16 +54,16 @@ def lines() -> Iterator[str]:
         printed = subprocess.run(["java", str(source)], capture_output=True, text=True, check=True).stdout
     for line in printed.splitlines():
         name, aliases, cells = line.split("\t")
-        yield f"{name}\t{aliases}\t{decoded(name, aliases.split(), [int(cell) for cell in cells.split()])}"
+        yield f"{name}\t{aliases}\t{python_codec(name, aliases.split(), [int(cell) for cell in cells.split()])}"
 
 
-def decoded(name: str, aliases: list[str], cells: list[int]) -> str:
+def python_codec(name: str, aliases: list[str], cells: list[int]) -> str:
     """How Python decodes an encoding."""
     codec = WITH_BOM.get(name, "") or next(filter(None, map(codec_of, (name, *aliases))), "")
     if LEAD in cells or name == "US-ASCII":
         return codec or UNREADABLE
     characters = [0xFFFE if cell == NONE else cell for cell in cells]
-    if codec and characters == [of_byte(byte, codec) for byte in range(256)]:
+    if codec and characters == [decode_byte(byte, codec) for byte in range(256)]:
         return codec
     return CHARACTERS + "".join(f"{character:04x}" for character in characters)
 
@@ -76,7 +76,7 @@ def codec_of(name: str) -> str:
         return ""
 
 
-def of_byte(byte: int, codec: str) -> int:
+def decode_byte(byte: int, codec: str) -> int:
     """Character of a byte; U+FFFE for none."""
     try:
         return ord(bytes([byte]).decode(codec))

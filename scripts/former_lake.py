@@ -183,7 +183,7 @@ def main(argv: Sequence[str] | None = None, *, lake: FormerLake = READINGS) -> i
     parser.add_argument("archive", type=Path, help="the file to write")
     arguments = parser.parse_args(argv)
     shutil.rmtree(HOME, ignore_errors=True)
-    define(lake)
+    write_definition(lake)
     for number, files in enumerate(lake.steps):
         for place, (name, content) in enumerate(files.items()):
             land(name, content, FIRST + 3600 * number + 60 * place)
@@ -196,7 +196,7 @@ def main(argv: Sequence[str] | None = None, *, lake: FormerLake = READINGS) -> i
     return 0
 
 
-def define(lake: FormerLake) -> None:
+def write_definition(lake: FormerLake) -> None:
     """Writes the pipeline's folder."""
     folder = HOME / "pipelines" / lake.name
     folder.mkdir(parents=True)
@@ -223,7 +223,7 @@ def run(former: Path, name: str) -> int:
 def pack(archive: Path) -> None:
     """Packs the definition, the landed files with their times, and the lake; nobody's name is in it."""
 
-    def nameless(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    def strip_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
         entry.uid = entry.gid = 0
         entry.uname = entry.gname = ""
         return None if entry.name.endswith(".lock") else entry  # it names the process that had it
@@ -232,7 +232,7 @@ def pack(archive: Path) -> None:
     with tarfile.open(archive, "w:gz", format=tarfile.PAX_FORMAT, compresslevel=9) as packed:
         for folder in ("pipelines", "landing", "landing_archive", "lake"):
             if (HOME / folder).exists():
-                packed.add(HOME / folder, folder, filter=nameless)
+                packed.add(HOME / folder, folder, filter=strip_owner)
 
 
 if __name__ == "__main__":

@@ -50,12 +50,12 @@ def chart(name: str, settings: Settings) -> str:
     Raises:
         SluicegateError: a table is missing, or the query is wrong.
     """
-    title, query = of_page(name, (ROOT / GALLERY / f"{name}.md").read_text())
+    title, query = page_chart(name, (ROOT / GALLERY / f"{name}.md").read_text())
     rows = shell.query(query, {name: load(name, settings)}, settings)
     return picture(title, rows.column_names, rows.to_pylist())
 
 
-def of_page(name: str, page: str) -> tuple[str, str]:
+def page_chart(name: str, page: str) -> tuple[str, str]:
     """Title and query of the chart that a page shows."""
     [title] = re.findall(rf"!\[([^]]+)\]\({name}\.svg\)", page)
     *_, query = re.findall(r"^```sql\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)

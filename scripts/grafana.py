@@ -68,13 +68,13 @@ def _panel(number: int, title: str, unit: str, queries: list[tuple[str, str]], n
         "gridPos": {"x": number % 2 * _WIDTH, "y": number // 2 * _HEIGHT, "w": _WIDTH, "h": _HEIGHT},
         "fieldConfig": {"defaults": {"unit": unit, "min": 0}, "overrides": []},
         "targets": [
-            {"refId": chr(ord("A") + place), "expr": _prefixed(query, names), "legendFormat": legend}
+            {"refId": chr(ord("A") + place), "expr": _prefix_names(query, names), "legendFormat": legend}
             for place, (query, legend) in enumerate(queries)
         ],
     }  # fmt: skip
 
 
-def _prefixed(query: str, names: list[str]) -> str:
+def _prefix_names(query: str, names: list[str]) -> str:
     """A query whose names have their prefix, and are of the chosen pipelines."""
     known = "|".join(names)
     return re.sub(rf"\b({known})\b", rf'{PREFIX}\1{{pipeline=~"$pipeline"}}', query)

@@ -16,18 +16,18 @@ Imports = Mapping[str, set[str]]
 
 def imports(folder: Path) -> Imports:
     """Read what each module below the folder of a package imports of that package."""
-    files = {dotted(path, folder.parent): path for path in sorted(folder.rglob("*.py"))}
+    files = {module_name(path, folder.parent): path for path in sorted(folder.rglob("*.py"))}
     graph: dict[str, set[str]] = {}
     for module, path in files.items():
         package = module
         if path.name != "__init__.py":
             package = module.rpartition(".")[0]
-        targets = {nearest(name, files) for name in imported_names(ast.parse(path.read_text()), package)}
+        targets = {containing_module(name, files) for name in imported_names(ast.parse(path.read_text()), package)}
         graph[module] = {target for target in targets if target not in ("", module)}
     return graph
 
 
-def dotted(path: Path, root: Path) -> str:
+def module_name(path: Path, root: Path) -> str:
     """Name a module as an import does."""
     parts = path.relative_to(root).with_suffix("").parts
     if parts[-1] == "__init__":
@@ -54,7 +54,7 @@ def ancestor(package: str, level: int) -> str:
     return ".".join(parts[: len(parts) - level + 1])
 
 
-def nearest(name: str, modules: Mapping[str, Path]) -> str:
+def containing_module(name: str, modules: Mapping[str, Path]) -> str:
     """Find the module that a dotted name is, or is something in; empty if it is of another package."""
     while name and name not in modules:
         name = name.rpartition(".")[0]
@@ -63,7 +63,7 @@ def nearest(name: str, modules: Mapping[str, Path]) -> str:
 
 def circles(graph: Imports) -> list[list[str]]:
     """Find the groups of modules of which each imports, directly or through others, every other one."""
-    imported = {module: reachable(module, graph) for module in graph}
+    imported = {module: reachable_modules(module, graph) for module in graph}
     groups = {
         tuple(sorted(other for other in imported[module] if module in imported[other]))
         for module in graph
@@ -72,7 +72,7 @@ def circles(graph: Imports) -> list[list[str]]:
     return sorted(map(list, groups))
 
 
-def reachable(module: str, graph: Imports) -> set[str]:
+def reachable_modules(module: str, graph: Imports) -> set[str]:
     """Find all modules that a module imports, directly or through others."""
     imported: set[str] = set()
     waiting = [module]

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 
-def outdated(made: Mapping[Path, str]) -> dict[Path, str]:
+def outdated_files(made: Mapping[Path, str]) -> dict[Path, str]:
     """Those of some files that do not have the text that they should have, each with that text."""
     return {file: text for file, text in made.items() if not file.is_file() or file.read_text("utf-8") != text}
 
@@ -29,7 +29,7 @@ def is_check(program: str, about: str | None, argv: Sequence[str] | None) -> boo
     return bool(parser.parse_args(argv).check)
 
 
-def written(stale: Mapping[str, tuple[Path, str]], source: str, *, check: bool) -> int:
+def write_stale(stale: Mapping[str, tuple[Path, str]], source: str, *, check: bool) -> int:
     """Writes files that are out of date or, to check, names them; returns the exit code.
 
     Args:

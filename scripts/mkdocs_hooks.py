@@ -38,7 +38,7 @@ FRONT = {"README.md": "index.md"}
 def on_config(config: Any) -> Any:
     """Gives headings the anchors that they have in the repository, and lists how-to pages that the nav does not."""
     config.mdx_configs["toc"]["slugify"] = lambda heading, separator: slug(heading)
-    listed = set(_listed(config.nav))
+    listed = set(_nav_pages(config.nav))
     missing = [page for page in sorted(f"howto/{file.name}" for file in DOCS.glob("howto/*.md")) if page not in listed]
     for section in config.nav if missing else ():
         if "How-to" in section:
@@ -46,21 +46,21 @@ def on_config(config: Any) -> Any:
     return config
 
 
-def _listed(nav: Any) -> Iterator[str]:
+def _nav_pages(nav: Any) -> Iterator[str]:
     if isinstance(nav, str):
         yield nav
     elif isinstance(nav, dict):
         for below in nav.values():
-            yield from _listed(below)
+            yield from _nav_pages(below)
     else:
         for below in nav:
-            yield from _listed(below)
+            yield from _nav_pages(below)
 
 
 def on_files(files: Any, config: Any) -> Any:
     """Adds what pages link to and the nav lists outside of docs/, and what these pages link to in turn."""
     waiting = [file.src_uri for file in files if file.src_uri.endswith(".md")]
-    waiting += [page for page in _listed(config.nav) if not (DOCS / page).exists()]
+    waiting += [page for page in _nav_pages(config.nav) if not (DOCS / page).exists()]
     seen: set[str] = set()
     while waiting:
         name = waiting.pop()
@@ -99,7 +99,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     source = DOCS / name if (DOCS / name).exists() else ROOT / name
     if name.startswith(FULL_OF_WORDS):
         page.meta["search"] = {"boost": 0.5}
-    text = outside_of_fences(markdown, lambda prose: LINK.sub(lambda link: _link(link, name, source), prose))
+    text = change_prose(markdown, lambda prose: LINK.sub(lambda link: _link(link, name, source), prose))
     text = PICTURE.sub(r"![\2](\3#only-light)![\2](\1#only-dark)", text)
     text = text.replace("<details>", "<details markdown>")
     text = TABS.sub(lambda found: tabs(found[0]), text)
@@ -107,7 +107,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     return f"{text}\n\nAlso searched for as: {words}.\n{{ .synonyms }}\n" if words else text
 
 
-def outside_of_fences(text: str, change: Any) -> str:
+def change_prose(text: str, change: Any) -> str:
     """The text with all but its blocks of code changed."""
     parts, at = [], 0
     for fence in FENCE.finditer(text):

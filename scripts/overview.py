@@ -84,14 +84,14 @@ FOOT = "Each box but landing and Airflow is a Delta table. Progress is committed
 def main(argv: Sequence[str] | None = None) -> int:
     """Writes the pictures or, with ``--check``, compares them; returns the exit code."""
     check = made_files.is_check("python -m scripts.overview", main.__doc__, argv)
-    stale = {f"docs/img/{file.name}": (file, picture) for file, picture in outdated().items()}
-    return made_files.written(stale, "the source gives", check=check)
+    stale = {f"docs/img/{file.name}": (file, picture) for file, picture in outdated_pictures().items()}
+    return made_files.write_stale(stale, "the source gives", check=check)
 
 
-def outdated() -> dict[Path, str]:
+def outdated_pictures() -> dict[Path, str]:
     """The pictures that are not as the source gives them, each as it would be."""
     drawn = {IMAGES / f"overview-{theme}.svg": picture(theme) for theme in THEMES}
-    return made_files.outdated(drawn)
+    return made_files.outdated_files(drawn)
 
 
 def picture(theme: str) -> str:

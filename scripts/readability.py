@@ -77,7 +77,7 @@ class Measurement:
             if isinstance(node, ast.IfExp):
                 self.ternaries += 1
             elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                self.functions.append(measured(node, path))
+                self.functions.append(measure_function(node, path))
         self.names.update(bound_names(tree))
 
     def figures(self) -> dict[str, float]:
@@ -110,7 +110,7 @@ def decisions(function: ast.AST) -> int:
     return paths
 
 
-def measured(function: ast.FunctionDef | ast.AsyncFunctionDef, path: Path) -> Function:
+def measure_function(function: ast.FunctionDef | ast.AsyncFunctionDef, path: Path) -> Function:
     """Measure a function; its lines are those of its ``def`` to its end, docstring included."""
     last_line = function.end_lineno or function.lineno
     return Function(decisions(function), last_line - function.lineno + 1, f"{path}:{function.lineno} {function.name}")

@@ -44,12 +44,12 @@ text { font: 12px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mo
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs ``make try`` in an empty folder and draws docs/img/try.svg; returns the exit code."""
     argparse.ArgumentParser(prog="python -m scripts.recording", description=main.__doc__).parse_args(argv)
-    PICTURE.write_text(picture(recorded()))
+    PICTURE.write_text(picture(record_run()))
     print(f"wrote {PICTURE.relative_to(ROOT)}")
     return 0
 
 
-def recorded() -> list[tuple[float, str]]:
+def record_run() -> list[tuple[float, str]]:
     """What a run prints, each line with the seconds since the one before it.
 
     Raises:
@@ -80,12 +80,12 @@ def text_of(drawn: str) -> list[str]:
     return [unescape(line) for line in re.findall(r"<text[^>]*>([^<]*)</text>", drawn)]
 
 
-def comparable(lines: Iterable[str]) -> list[str]:
+def comparable_lines(lines: Iterable[str]) -> list[str]:
     """Lines without the seconds that something took, and in no order: tables of a layer are filled side by side."""
     return sorted(SECONDS.sub("… s", line) for line in lines if line.strip())
 
 
-def wrapped(line: str) -> Iterator[str]:
+def wrap_line(line: str) -> Iterator[str]:
     """The line as a terminal breaks it."""
     yield line[:COLUMNS]
     for at in range(COLUMNS, len(line), COLUMNS):
@@ -97,7 +97,7 @@ def picture(lines: Iterable[tuple[float, str]]) -> str:
     shown: list[str] = [f"$ {COMMAND}"]
     at: list[float] = [0.0]
     for pause, line in lines:
-        for number, part in enumerate(wrapped(line)):
+        for number, part in enumerate(wrap_line(line)):
             shown.append(part)
             at.append(at[-1] + (0.0 if number else min(max(pause, SHORTEST), LONGEST)))
     length = at[-1] + HOLD

@@ -25,12 +25,12 @@ from scripts.reference_cases import cases
 from scripts.reference_errors import environment, errors_page
 from scripts.reference_operators import operators_page
 from scripts.reference_reader_options import reader_options_page
-from scripts.reference_text import apart as _apart
 from scripts.reference_text import attributes as _attributes
 from scripts.reference_text import code as _code
 from scripts.reference_text import kind_of as _kind
 from scripts.reference_text import prose as _prose
 from scripts.reference_text import slug as slug
+from scripts.reference_text import split_help as _apart
 from scripts.reference_text import summary as _summary
 from scripts.reference_text import table as _table
 from sluicegate.cli import app
@@ -60,17 +60,17 @@ MADE = "*`make docs` writes this page from the program itself: edit the docstrin
 def main(argv: Sequence[str] | None = None) -> int:
     """Writes the files or, with ``--check``, compares them; returns the exit code."""
     check = made_files.is_check("python -m scripts.reference", main.__doc__, argv)
-    stale = {str(file.relative_to(ROOT)): (file, text) for file, text in outdated().items()}
+    stale = {str(file.relative_to(ROOT)): (file, text) for file, text in outdated_pages().items()}
     if not stale:
         print("the reference is up to date")
-    return made_files.written(stale, "the program says", check=check)
+    return made_files.write_stale(stale, "the program says", check=check)
 
 
-def outdated() -> dict[Path, str]:
+def outdated_pages() -> dict[Path, str]:
     """The files that are not as they would be made, each with the text that it should have."""
     made = {DOCS / name: text for name, text in pages().items()}
     made[DOCS / SCHEMA] = json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
-    return made_files.outdated(made)
+    return made_files.outdated_files(made)
 
 
 def pages() -> dict[str, str]:
@@ -311,13 +311,13 @@ def schema() -> dict[str, Any]:
     for name, part in [("Pipeline", made), *parts.items()]:
         model = getattr(pipeline, name, None) or getattr(header, name)
         part["description"] = _summary(model)
-        part["properties"] = dict(_described(model, part["properties"]))
+        part["properties"] = dict(_describe_fields(model, part["properties"]))
     head = {"$schema": _Inputs.schema_dialect, "title": "pipeline.yaml of Sluicegate"}
-    tidy: dict[str, Any] = _tidy({key: value for key, value in made.items() if key != "$defs"})
-    return head | tidy | {"$defs": {name: _tidy(part) for name, part in parts.items()}}
+    tidy: dict[str, Any] = _tidy_schema({key: value for key, value in made.items() if key != "$defs"})
+    return head | tidy | {"$defs": {name: _tidy_schema(part) for name, part in parts.items()}}
 
 
-def _described(model: type[BaseModel], properties: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _describe_fields(model: type[BaseModel], properties: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     said = _attributes(model)
     for name, field in model.model_fields.items():
         if name not in said:
@@ -326,7 +326,7 @@ def _described(model: type[BaseModel], properties: Mapping[str, Any]) -> Iterato
         yield shown, {"description": said[name], **properties[shown]}
 
 
-def _tidy(node: Any, *, fields: bool = False) -> Any:
+def _tidy_schema(node: Any, *, fields: bool = False) -> Any:
     """Without pydantic's titles, which say a name again, and its ``ge``, which is no word of JSON Schema.
 
     Args:
@@ -334,12 +334,12 @@ def _tidy(node: Any, *, fields: bool = False) -> Any:
         fields: the keys of ``node`` are names of fields, and not words of JSON Schema.
     """
     if isinstance(node, list):
-        return [_tidy(one) for one in node]
+        return [_tidy_schema(one) for one in node]
     if not isinstance(node, dict):
         return node
     unwanted = () if fields else ("title", "ge")
     return {
-        key: _tidy(value, fields=key == "properties" and not fields)
+        key: _tidy_schema(value, fields=key == "properties" and not fields)
         for key, value in node.items()
         if key not in unwanted and not (key == "default" and not fields and value is None)
     }

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from scripts.reference_text import apart, attributes, code, prose, table
+from scripts.reference_text import attributes, code, prose, split_help, table
 from scripts.variables import VARIABLES
 from sluicegate import errors
 from sluicegate.cli.error_help import EXPLANATIONS
@@ -79,7 +79,7 @@ def environment(commands: Mapping[str, Any]) -> Iterator[str]:
     defaults = {
         variable: default
         for command in commands.values()
-        for _, variable, default in (apart(option.help) for option in command.params)
+        for _, variable, default in (split_help(option.help) for option in command.params)
     }
     rows = []
     for name, meaning in attributes(Settings).items():

@@ -149,13 +149,13 @@ def _option_rows() -> Iterator[list[str]]:
 
 def _field_rows() -> Iterator[list[str]]:
     for name, sample in SAMPLES.items():
-        formats = [form for form in FORMATS if _takes(form, {name: sample})]
-        yield [code(name), _named(formats), _default(name)]
+        formats = [form for form in FORMATS if _accepts_fields(form, {name: sample})]
+        yield [code(name), _name_formats(formats), _default(name)]
     moving = {MOVES: "/archive", "cleanSource": "MOVE"}
-    yield [code(MOVES), _named([form for form in FORMATS if _takes(form, moving)]), ""]
+    yield [code(MOVES), _name_formats([form for form in FORMATS if _accepts_fields(form, moving)]), ""]
 
 
-def _named(formats: list[Format]) -> str:
+def _name_formats(formats: list[Format]) -> str:
     files = [form for form in FORMATS if form not in ("delta", "kafka")]
     if formats == list(FORMATS):
         return "all"
@@ -166,7 +166,7 @@ def _named(formats: list[Format]) -> str:
     return ", ".join(formats)
 
 
-def _takes(form: Format, fields: dict[str, Any]) -> bool:
+def _accepts_fields(form: Format, fields: dict[str, Any]) -> bool:
     """Whether a table of a format may have some fields."""
     source: dict[str, Any] = {"path": "/landing"}
     if form == "kafka":

@@ -66,7 +66,7 @@ def kind_of(field: Mapping[str, Any], place: str) -> tuple[str, dict[str, str]]:
     return " ".join([text, *bounds]), {}
 
 
-def apart(text: str) -> tuple[str, str, str]:
+def split_help(text: str) -> tuple[str, str, str]:
     """A help text as its meaning, the environment variable that it names, and the default."""
     for pattern in (r"\s*\[env: (\w+); default: (.+)\]$", r"\s*\(default: \$(\w+), else (.+)\)$"):
         if named := re.search(pattern, text):

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sluicegate.errors import JavaMissing
-from sluicegate.spark.jars import Jar, fetch, missing, read
+from sluicegate.spark.jars import Jar, fetch, missing_jars, read
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON_OLDEST, PYTHON_NEWEST = (3, 11), (3, 13)
@@ -77,8 +77,8 @@ def check_python(version: tuple[int, int, int] = sys.version_info[:3]) -> None:
     if PYTHON_OLDEST <= version[:2] <= PYTHON_NEWEST:
         return
     raise Stop(
-        f"Python 3.11, 3.12 or 3.13 is needed and this is {_dotted(version)} ({sys.executable}): install one of them"
-        " and name it, as in `make setup PYTHON=python3.13`."
+        f"Python 3.11, 3.12 or 3.13 is needed and this is {_dotted_version(version)} ({sys.executable}): install one of"
+        " them and name it, as in `make setup PYTHON=python3.13`."
     )
 
 
@@ -106,7 +106,7 @@ def find_java(environment: Mapping[str, str] = os.environ) -> Java:
         program = shutil.which("java", path=environment.get("PATH", os.defpath))
         trouble = "PATH has no java and JAVA_HOME is not set"
     if program is not None:
-        announced = re.search(r'version "([^"]+)"', _printed([program, "-version"]))
+        announced = re.search(r'version "([^"]+)"', _program_output([program, "-version"]))
         version = announced[1] if announced else ""
         if java_release(version) >= JAVA_OLDEST:
             return Java(Path(program).resolve(), version)
@@ -124,7 +124,7 @@ def java_release(version: str) -> int:
     return int(number[1]) if number else 0
 
 
-def _printed(command: Sequence[str]) -> str:
+def _program_output(command: Sequence[str]) -> str:
     """What a program prints, or nothing if it does not run."""
     try:
         answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
@@ -167,7 +167,7 @@ def make_environment(root: Path, extras: Sequence[str] | None = None) -> None:
         extras: the optional parts to install, and nothing of what only developers need; None for all there is.
     """
     venv = root / ".venv"
-    if not _usable(venv):
+    if not _is_usable(venv):
         # Whatever lies there is of another Python or was moved, and its programs would start the wrong one.
         _run([sys.executable, "-m", "venv", "--clear", str(venv)], root, "make .venv")
     _bring_uv(root)
@@ -178,13 +178,13 @@ def make_environment(root: Path, extras: Sequence[str] | None = None) -> None:
           "--python", str(venv / "bin" / "python")], root, "install the packages of uv.lock")  # fmt: skip
 
 
-def _usable(venv: Path) -> bool:
+def _is_usable(venv: Path) -> bool:
     python = venv / "bin" / "python"
     try:
         made_in_place = str(venv) in (venv / "bin" / "activate").read_text()
     except OSError:
         return False
-    return made_in_place and _printed([str(python), "-V"]).strip() == f"Python {_dotted()}"
+    return made_in_place and _program_output([str(python), "-V"]).strip() == f"Python {_dotted_version()}"
 
 
 def _bring_uv(root: Path) -> None:
@@ -193,7 +193,7 @@ def _bring_uv(root: Path) -> None:
 
     bin_ = root / ".venv" / "bin"
     required = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["uv"]["required-version"].lstrip("=")
-    if (bin_ / "uv").exists() and _printed([str(bin_ / "uv"), "--version"]).split()[1:2] == [required]:
+    if (bin_ / "uv").exists() and _program_output([str(bin_ / "uv"), "--version"]).split()[1:2] == [required]:
         return
     packages = tomllib.loads((root / "uv.lock").read_text())["package"]
     locked = next(package for package in packages if package["name"] == "uv" and package["version"] == required)
@@ -238,7 +238,7 @@ def _trouble(done: subprocess.CompletedProcess[str], lines: int = 15) -> str:
     return "\n".join((done.stderr or done.stdout).strip().splitlines()[-lines:]) or end
 
 
-def _dotted(version: tuple[int, int, int] = sys.version_info[:3]) -> str:
+def _dotted_version(version: tuple[int, int, int] = sys.version_info[:3]) -> str:
     return ".".join(map(str, version))
 
 
@@ -274,17 +274,17 @@ def fingerprint(root: Path, java: Java) -> str:
     facts = hashlib.sha256()
     for name in PINNED_BY:
         facts.update((root / name).read_bytes())
-    facts.update(repr((str(root), _dotted(), sys.prefix, str(java.program), java.version)).encode())
+    facts.update(repr((str(root), _dotted_version(), sys.prefix, str(java.program), java.version)).encode())
     return facts.hexdigest()
 
 
 def is_set_up(root: Path, java: Java, jars: Sequence[Jar]) -> bool:
     """Whether an earlier set-up made the environment and fetched the jars, and they are still there."""
-    made_for, *_ = _stamped(root)
-    return made_for == fingerprint(root, java) and not missing(jars, root / ".jars")
+    made_for, *_ = _stamp_lines(root)
+    return made_for == fingerprint(root, java) and not missing_jars(jars, root / ".jars")
 
 
-def _stamped(root: Path) -> list[str]:
+def _stamp_lines(root: Path) -> list[str]:
     """The lines that the last set-up that was completed left: its fingerprint, and notes."""
     try:
         return (root / ".venv" / ".setup-stamp").read_text().splitlines() or [""]
@@ -337,11 +337,11 @@ def set_up(root: Path, force: bool = False, extras: Collection[str] = ()) -> Non
     with suppress(OSError):  # some network file systems lock no folders
         fcntl.flock(here, fcntl.LOCK_EX)
     if not force and is_set_up(root, java, jars):
-        print(f"Sluicegate is set up, with Python {_dotted()} and Java {java.version}", flush=True)
+        print(f"Sluicegate is set up, with Python {_dotted_version()} and Java {java.version}", flush=True)
         return
     stamp = root / ".venv" / ".setup-stamp"
     stamp.unlink(missing_ok=True)
-    print(f"Setting up Sluicegate with Python {_dotted()} and Java {java.version}", flush=True)
+    print(f"Setting up Sluicegate with Python {_dotted_version()} and Java {java.version}", flush=True)
     with _step("packages of uv.lock into .venv (some 700 MB the first time)"):
         make_environment(root)
     with _step(f"pinned jars into .jars ({len(jars)} files)"):
@@ -352,7 +352,7 @@ def set_up(root: Path, force: bool = False, extras: Collection[str] = ()) -> Non
 
 def set_up_archive(root: Path) -> None:
     """Has the JVM write its class-data archive, unless it did or could not since the jars were set up."""
-    notes = _stamped(root)
+    notes = _stamp_lines(root)
     is_there = ARCHIVE_WRITTEN in notes and (root / ".jars" / ARCHIVE).is_file()
     if is_there or NO_ARCHIVE in notes:
         return

@@ -48,7 +48,7 @@ class Cluster:
         """Starts the master."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._master, log = self._run("master.Master", "master")
-        self.master = _said(self._master, log, STARTED)
+        self.master = _wait_for_log(self._master, log, STARTED)
 
     def add_worker(self, cores: int = 1, memory: str = "1g") -> None:
         """Starts another worker, and comes back when the master knows it.
@@ -61,7 +61,7 @@ class Cluster:
         work = ["--work-dir", str(self.folder / name), "--cores", str(cores), "--memory", memory, self.master]
         worker, log = self._run("worker.Worker", name, *work)
         self.workers.append(worker)
-        _said(worker, log, REGISTERED)
+        _wait_for_log(worker, log, REGISTERED)
 
     def kill_worker(self, number: int) -> None:
         """Takes a worker and its executors away, as a machine goes that loses its power.
@@ -98,7 +98,7 @@ class Cluster:
         return process, log
 
 
-def _said(process: subprocess.Popen[bytes], log: Path, pattern: str) -> str:
+def _wait_for_log(process: subprocess.Popen[bytes], log: Path, pattern: str) -> str:
     """Waits until a process has logged something, and gives it.
 
     Raises:

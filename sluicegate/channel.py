@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Self
 
-from sluicegate.escapes import escaped
+from sluicegate.escapes import escape_text
 from sluicegate.private_folders import PrivateFolder
 
 FILE = "SLUICEGATE_CHANNEL"
@@ -77,7 +77,7 @@ def attach() -> None:
         _sender = None
 
 
-def attached() -> bool:
+def is_attached() -> bool:
     """Whether this job has a parent that listens; a job that a person starts has none."""
     return _sender is not None
 
@@ -154,7 +154,7 @@ class Channel:
                 if word:
                     head = head[: word.start()]
             if head or not token:  # something was printed before it without an end of its line
-                yield escaped(head.expandtabs(4))
+                yield escape_text(head.expandtabs(4))
         for message in self._messages():
             take(message)
         if self._rest:  # the job ended in the middle of it

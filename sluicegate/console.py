@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from sluicegate import channel
-from sluicegate.escapes import escaped
+from sluicegate.escapes import escape_text
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -43,7 +43,7 @@ def warn(*lines: str) -> None:
 
 
 def _write(file: TextIO, lines: Iterable[str]) -> None:
-    file.write("".join(f"{escaped(line)}\n" for line in lines))  # one write: tables run concurrently
+    file.write("".join(f"{escape_text(line)}\n" for line in lines))  # one write: tables run concurrently
     file.flush()
 
 
@@ -64,7 +64,7 @@ def program() -> str:
     return shlex.quote(below if "/" in below else f"./{below}")
 
 
-def silent(_line: str) -> None:
+def ignore_line(_line: str) -> None:
     """Take a line for people, and leave it: what is given for ``say`` where nobody listens."""
 
 
@@ -81,7 +81,7 @@ def say_where(context: SparkContext) -> None:
 
 def say_and_send(kind: str, words: str, fact: str) -> None:
     """Print words and a fact for people, and send the fact to the parent, if the job has one that listens."""
-    if channel.attached():
+    if channel.is_attached():
         channel.send(kind, json.dumps(fact))
     say(f"{words}{fact}")
 

@@ -47,7 +47,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sluicegate.escapes import escaped, escaped_lines
+from sluicegate.escapes import escape_lines, escape_text
 
 
 @dataclass(frozen=True)
@@ -103,13 +103,13 @@ class SluicegateError(Exception):
 
     def for_people(self) -> str:
         """Text for a terminal: message, place, cause and help."""
-        lines = [f"error[{self.code}]: {escaped(self.message)}"]
+        lines = [f"error[{self.code}]: {escape_text(self.message)}"]
         if place := str(self.where):
-            lines.append(f"  --> {escaped(place)}")
+            lines.append(f"  --> {escape_text(place)}")
         if self.cause:
-            lines.append(f"  cause: {escaped_lines(self.cause)}")
+            lines.append(f"  cause: {escape_lines(self.cause)}")
         if self.hint:
-            lines.append(f"  help: {escaped_lines(self.hint)}")
+            lines.append(f"  help: {escape_lines(self.hint)}")
         return "\n".join([*lines, *(error.for_people() for error in self.others)])
 
 
@@ -175,8 +175,8 @@ class DefinitionError(UserError):
     def for_people(self) -> str:
         if len(self.mistakes) < 2:
             return super().for_people()
-        mistakes = [f"  {escaped_lines(str(mistake))}" for mistake in self.mistakes]
-        return "\n".join([f"error[{self.code}]: {escaped(self.message)}", *mistakes])
+        mistakes = [f"  {escape_lines(str(mistake))}" for mistake in self.mistakes]
+        return "\n".join([f"error[{self.code}]: {escape_text(self.message)}", *mistakes])
 
 
 class CaseError(DefinitionError):
@@ -400,7 +400,7 @@ class DamagedTable(SluicegateError):
     code = "SG406"
 
 
-def of_code(code: str) -> type[SluicegateError]:
+def error_type(code: str) -> type[SluicegateError]:
     """Error type of a code; ``SluicegateError`` for an unknown code, such as a later release's."""
     kinds = [SluicegateError]
     for kind in kinds:  # grows while it is iterated

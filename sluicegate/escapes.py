@@ -11,7 +11,7 @@ _OBEYED = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-def escaped(text: str, keep: str = "") -> str:
+def escape_text(text: str, keep: str = "") -> str:
     """A text with an escape, as in JSON, for each character that a terminal would obey or a reader be misled by.
 
     Landed values, names of files, columns and notes may have any of them. Whatever prints text calls this:
@@ -28,12 +28,14 @@ def _escape(char: str) -> str:
     return _SHORT.get(char) or f"\\u{ord(char):04x}"
 
 
-def escaped_lines(text: str) -> str:
-    """A text of several lines, each ``escaped``; those behind the first are indented, as none of ours is."""
+def escape_lines(text: str) -> str:
+    """A text of several lines, each ``escape_text``; those behind the first are indented, as none of ours is."""
     first, *following_lines = text.split("\n")
-    return "\n".join([escaped(first), *(escaped(f"    {line.removeprefix('    ')}") for line in following_lines)])
+    return "\n".join(
+        [escape_text(first), *(escape_text(f"    {line.removeprefix('    ')}") for line in following_lines)]
+    )
 
 
 def json_text(text: str) -> str:
     """JSON in which nothing is left that a terminal would obey; it has the same values."""
-    return escaped(text, keep="\n")
+    return escape_text(text, keep="\n")

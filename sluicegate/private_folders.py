@@ -60,25 +60,25 @@ class PrivateFolder:
             os.close(self._lock)
 
 
-def remove_left() -> None:
+def remove_abandoned_folders() -> None:
     """Remove the folders of this user whose processes are gone without having removed them."""
     with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         for entry in entries:
-            if entry.name.startswith(PREFIX) and _is_ours(entry.path):
-                _remove_if_left(entry.path)
+            if entry.name.startswith(PREFIX) and _is_own(entry.path):
+                _remove_if_abandoned(entry.path)
 
 
 def is_private(folder: str | Path) -> bool:
     """Return whether a folder is this user's and closed to others; not a link, which others could point elsewhere."""
-    facts = _facts_of_ours(folder)
+    facts = _own_folder_facts(folder)
     return facts is not None and not facts.st_mode & 0o077
 
 
-def _is_ours(folder: str) -> bool:
-    return _facts_of_ours(folder) is not None
+def _is_own(folder: str) -> bool:
+    return _own_folder_facts(folder) is not None
 
 
-def _facts_of_ours(folder: str | Path) -> os.stat_result | None:
+def _own_folder_facts(folder: str | Path) -> os.stat_result | None:
     """Return the facts of a folder, not of a link to one; None if it is not there or another user's."""
     try:
         facts = os.lstat(folder)
@@ -89,7 +89,7 @@ def _facts_of_ours(folder: str | Path) -> os.stat_result | None:
     return None
 
 
-def _remove_if_left(folder: str) -> None:
+def _remove_if_abandoned(folder: str) -> None:
     try:
         lock = os.open(os.path.join(folder, IN_USE), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:

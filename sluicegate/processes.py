@@ -26,7 +26,7 @@ PARENT = "SLUICEGATE_PARENT"
 """Variable that passes the parent process to a job."""
 
 
-def world() -> str:
+def process_namespace() -> str:
     """Boot id and PID namespace, within which a pid is unique; empty if they cannot be read.
 
     Host name and pid are not enough: containers may share a host's name and have the same pids.
@@ -40,10 +40,10 @@ def world() -> str:
 
 def is_gone(where: str, pid: int) -> bool:
     """Whether a process is known to be gone: one of another or an unknown namespace cannot be seen from here."""
-    return bool(where) and where == world() and not is_there(pid)
+    return bool(where) and where == process_namespace() and not is_running(pid)
 
 
-def is_there(pid: int) -> bool:
+def is_running(pid: int) -> bool:
     """Whether a process with this pid exists in our namespace."""
     try:
         os.kill(pid, 0)
@@ -83,7 +83,7 @@ class Stopped(SystemExit):
 
 
 @contextmanager
-def ended_with_us(job: Job) -> Iterator[None]:
+def end_job_on_error(job: Job) -> Iterator[None]:
     """End a job's process group, and wait for it, if an error or a signal ends the block.
 
     An orphaned job would go on and hold the lock. Signals that have another handler or are ignored (``nohup``) are
@@ -91,7 +91,11 @@ def ended_with_us(job: Job) -> Iterator[None]:
     """
     former = {}
     if threading.current_thread() is threading.main_thread():
-        former = {number: signal.signal(number, _stop) for number in ENDS if signal.getsignal(number) == signal.SIG_DFL}
+        former = {
+            number: signal.signal(number, _raise_stopped)
+            for number in ENDS
+            if signal.getsignal(number) == signal.SIG_DFL
+        }
     try:
         yield
     except BaseException as error:
@@ -100,7 +104,7 @@ def ended_with_us(job: Job) -> Iterator[None]:
         else:
             number = signal.SIGINT
         interrupted = isinstance(error, (Stopped, KeyboardInterrupt))
-        _end(job, number if interrupted else signal.SIGKILL)
+        _end_job(job, number if interrupted else signal.SIGKILL)
         if interrupted:
             name = signal.Signals(number).name
             warn(f"stopped by {name}: the job has ended, and a new run continues after its last commit")
@@ -110,16 +114,16 @@ def ended_with_us(job: Job) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def heeded(*numbers: int) -> list[int]:
+def heeded_signals(*numbers: int) -> list[int]:
     """Those of some signals that this process was not started to ignore, as ``nohup`` does with SIGHUP."""
     return [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
 
 
-def _stop(number: int, _frame: FrameType | None) -> None:
+def _raise_stopped(number: int, _frame: FrameType | None) -> None:
     raise Stopped(number)
 
 
-def _end(job: Job, number: int) -> None:
+def _end_job(job: Job, number: int) -> None:
     """Signal a job's process group, wait for it, and kill what is left; at once if interrupted while waiting."""
     try:
         with suppress(ProcessLookupError):
@@ -154,7 +158,7 @@ def end_with_parent() -> None:
     """
     named = os.environ.pop(PARENT, "")
     where, _, number = named.rpartition(" ")
-    if not named or where != world():
+    if not named or where != process_namespace():
         return
     try:
         parent = os.pidfd_open(int(number))
@@ -175,8 +179,8 @@ def _end_group() -> None:
     os.killpg(os.getpgrp(), signal.SIGTERM)
 
 
-def named_parent() -> dict[str, str]:
+def parent_environment() -> dict[str, str]:
     """Environment that passes this process to a job as its parent."""
-    if world():
-        return {PARENT: f"{world()} {os.getpid()}"}
+    if process_namespace():
+        return {PARENT: f"{process_namespace()} {os.getpid()}"}
     return {}

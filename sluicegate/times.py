@@ -43,7 +43,7 @@ def time_span(text: str) -> timedelta:
     return length
 
 
-def in_words(span: timedelta) -> str:
+def format_span(span: timedelta) -> str:
     """Time span in the largest unit of which it is a whole number, as ``36 hours``."""
     seconds = span.total_seconds()
     for unit, length in {"day": 86_400, "hour": 3_600, "minute": 60}.items():

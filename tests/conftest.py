@@ -179,7 +179,7 @@ class Workspace:
         if table.endswith("_set_aside"):
             return self.lake.set_aside(table.removesuffix("_set_aside"))
         if table.endswith("_rejected"):
-            return layout.rejected(self.uri(table.removesuffix("_rejected")))
+            return layout.rejected_table(self.uri(table.removesuffix("_rejected")))
         if table.endswith("_deidentified"):
             return self.lake.table("silver", table)
         layer, _ = self.definition.table(table)

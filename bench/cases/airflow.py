@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from bench import case
 from bench.case import Absence, Case, Side
-from bench.cases.files import SIZES, landed
+from bench.cases.files import SIZES, land_files
 from bench.measure import CommandFailed, Cost, Watch
 from bench.sides import heart_rate
 from sluicegate.settings import Settings
@@ -41,10 +41,10 @@ class DagOverhead(Case):
         if self.scene.input:
             shutil.copytree(self.scene.input, self._landing)
         else:
-            landed(self._landing, files, records)
+            land_files(self._landing, files, records)
         return [
-            Side(heart_rate.THREE_JOBS, lambda _, number: self._plain(heart_rate.three_jobs, number)),
-            Side(heart_rate.ONE_RUN, lambda _, number: self._plain(heart_rate.one_run, number)),
+            Side(heart_rate.THREE_JOBS, lambda _, number: self._run_program(heart_rate.three_jobs, number)),
+            Side(heart_rate.ONE_RUN, lambda _, number: self._run_program(heart_rate.one_run, number)),
             *(Side(name, lambda _, number, name=name: self._dag(name, number)) for name in TASKS),  # type: ignore[misc]
             *(Absence(name, "it brings no DAG: whoever runs it in Airflow writes one") for name in (
                 case.AS_SET, case.BATCH, case.DECLARATIVE_TUNED, case.DUCKDB, case.DLT)),
@@ -54,7 +54,7 @@ class DagOverhead(Case):
     def _landing(self) -> Path:
         return self.scene.folder / "landing"
 
-    def _plain(self, program: heart_rate.Program, number: int) -> tuple[Cost, int]:
+    def _run_program(self, program: heart_rate.Program, number: int) -> tuple[Cost, int]:
         with self._folder(program.__name__, number) as folder:
             return program(self._landing, folder, self.scene.log)
 
@@ -70,7 +70,7 @@ class DagOverhead(Case):
 
     @contextmanager
     def _folder(self, side: str, number: int) -> Iterator[Path]:
-        folder = self.scene.of("lakes", side, number)
+        folder = self.scene.side_folder("lakes", side, number)
         folder.mkdir(parents=True)
         try:
             yield folder

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from bench import case
 from bench.case import Absence, Aim, Case, Side
-from bench.cases.files import SIZES, landed, one_more
+from bench.cases.files import SIZES, land_files, land_one_more
 from bench.measure import CommandFailed, Cost
 from bench.sides import heart_rate
 
@@ -36,7 +36,7 @@ class ContinuousBatch(Case):
     def open(self) -> Sequence[Side | Absence]:
         files, records, _ = SIZES[self.scene.scale]
         self._landing = self.scene.folder / "landing"
-        landed(self._landing, files, records)
+        land_files(self._landing, files, records)
         self._said = self.scene.folder / "continuous.log"
         lake = self.scene.folder / "continuous"
         with self._said.open("w") as log:
@@ -45,9 +45,9 @@ class ContinuousBatch(Case):
         self.scene.closing.callback(self._stop)
         self._batches(1)
         for _ in range(UNMEASURED):
-            self._one()
+            self._land_and_wait()
         return [
-            Side(CONTINUOUS, lambda _point, _number: (Cost(self._one()), heart_rate.gold_of(lake))),
+            Side(CONTINUOUS, lambda _point, _number: (Cost(self._land_and_wait()), heart_rate.gold_of(lake))),
             *(Absence(name, "it has no run that stays and carries three layers") for name in (
                 case.AS_SET, case.DECLARATIVE_TUNED, case.DUCKDB, case.DLT)),
         ]  # fmt: skip
@@ -59,9 +59,9 @@ class ContinuousBatch(Case):
         self._run.terminate()
         self._run.wait(PATIENCE)
 
-    def _one(self) -> float:
+    def _land_and_wait(self) -> float:
         before = len(self._batches(1))
-        one_more(self._landing, SIZES[self.scene.scale][2], before)
+        land_one_more(self._landing, SIZES[self.scene.scale][2], before)
         return self._batches(before + 1)[before]
 
     def _batches(self, wanted: int) -> list[float]:

@@ -36,7 +36,7 @@ class Files(Case):
     def open(self) -> Sequence[Side | Absence]:
         worker = self.scene.worker(OURS)
         warm = heart_rate.warm_run(worker)
-        landed(self.scene.folder / "before", 2, 100)
+        land_files(self.scene.folder / "before", 2, 100)
         warm(self.scene.folder / "before", self._folder("before", 0), self.scene.log)
         ours = [
             (heart_rate.THREE_JOBS, heart_rate.three_jobs),
@@ -55,7 +55,7 @@ class Files(Case):
         return Side(name, run)
 
     def _folder(self, side: str, number: int) -> Path:
-        folder = self.scene.of("lakes", side, number)
+        folder = self.scene.side_folder("lakes", side, number)
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
@@ -68,9 +68,9 @@ class Files(Case):
         if point == FIRST and self.scene.input:
             shutil.copytree(self.scene.input, landing)
         elif point == FIRST:
-            landed(landing, files, records)
+            land_files(landing, files, records)
         elif point == MORE:
-            one_more(landing, new)
+            land_one_more(landing, new)
 
     def after(self, number: int) -> None:
         shutil.rmtree(self._landing(number))
@@ -91,14 +91,14 @@ class Files(Case):
         ]
 
 
-def landed(landing: Path, files: int, records: int) -> None:
+def land_files(landing: Path, files: int, records: int) -> None:
     """Lands simulated files that settled long ago."""
     for file in simulate(str(landing), files, records, seed=1):
         os.utime(file.path, (0, 0))
     os.utime(landing / "patients" / "patients.csv", (0, 0))
 
 
-def one_more(landing: Path, records: int, number: int = 1) -> None:
+def land_one_more(landing: Path, records: int, number: int = 1) -> None:
     """Lands a file with the first records of another one, of later days.
 
     Args:

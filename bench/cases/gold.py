@@ -49,42 +49,44 @@ class Gold(Sized):
             workspace(self._folder(point))
             rows, groups = self.rows_and_groups(self.size(point))
             self.scene.preparer.call(add, table=self._silver(point), rows=rows, groups=groups)
-        sides: list[Side | Absence] = [self._ours(name, table) for name, (table, _, _) in OURS_BY_SIDE.items()]
+        sides: list[Side | Absence] = [
+            self._sluicegate_side(name, table) for name, (table, _, _) in OURS_BY_SIDE.items()
+        ]
         sides += [
-            self._called(case.BATCH, PLAIN, recomputed, "recomputed"),
-            self._called(COMPLETE, PLAIN, complete, "complete"),
+            self._function_side(case.BATCH, PLAIN, recompute_table, "recomputed"),
+            self._function_side(COMPLETE, PLAIN, stream_complete, "complete"),
             Side(case.DECLARATIVE_TUNED, self._declarative),
             Absence(case.DECLARATIVE, "its seconds here are those of one query: as tuned, but for the start"),
-            self._called(case.DUCKDB, PYTHON, by_duckdb, "duckdb"),
+            self._function_side(case.DUCKDB, PYTHON, recompute_by_duckdb, "duckdb"),
             Absence(case.DLT, "it moves data, and leaves aggregates to others: DuckDB's is its usual one"),
         ]
-        return self._made(sides)
+        return self._prepare_sides(sides)
 
-    def _made(self, sides: list[Side | Absence]) -> list[Side | Absence]:
+    def _prepare_sides(self, sides: list[Side | Absence]) -> list[Side | Absence]:
         """Has each side make its table, and take in new rows once at the smallest size."""
         for point in self.points:
-            sides = self.tried(sides, point)
+            sides = self.try_sides(sides, point)
         self.before(self.points[0], -1)
-        return self.tried(sides, self.points[0])
+        return self.try_sides(sides, self.points[0])
 
     def before(self, point: str, number: int) -> None:
         rows, groups = self.new
         self.scene.preparer.call(add, table=self._silver(point), rows=rows, groups=groups)
 
     def _folder(self, point: str) -> Path:
-        return self.scene.of(point, "shared")
+        return self.scene.side_folder(point, "shared")
 
     def _silver(self, point: str) -> str:
         return layout.Lake(str(self._folder(point) / "lake"), "gold").table("silver", "t")
 
-    def _ours(self, name: str, table: str) -> Side:
+    def _sluicegate_side(self, name: str, table: str) -> Side:
         def run(point: str, _number: int) -> tuple[measure.Cost, int | None]:
-            cost, rows = self.scene.worker(OURS).call(ours, folder=str(self._folder(point)), table=table)
+            cost, rows = self.scene.worker(OURS).call(refresh_table, folder=str(self._folder(point)), table=table)
             return cost, rows
 
         return Side(name, run)
 
-    def _called(self, name: str, kind: str, function: Callable[..., Any], folder: str) -> Side:
+    def _function_side(self, name: str, kind: str, function: Callable[..., Any], folder: str) -> Side:
         def run(point: str, _number: int) -> tuple[measure.Cost, int]:
             target = str(self._folder(point) / folder)
             cost, _ = self.scene.worker(kind).call(function, silver=self._silver(point), target=target)
@@ -95,7 +97,7 @@ class Gold(Sized):
     def _declarative(self, point: str, number: int) -> tuple[measure.Cost, int | None]:
         if number < 0:  # it keeps nothing, and does not get warm
             return measure.Cost(0.0), None
-        folder = self.scene.of(point, "declarative")
+        folder = self.scene.side_folder(point, "declarative")
         if not folder.exists():
             query = PLAIN_QUERY.replace("FROM t", f"FROM delta.`{self._silver(point)}`")
             declarative.project(folder, "view.sql", f"CREATE MATERIALIZED VIEW mv AS {query}", tuned=True)
@@ -165,7 +167,7 @@ def add(spark: SparkSession, table: str, rows: int, groups: int) -> None:
     frame.write.format("delta").option("delta.enableChangeDataFeed", "true").mode("append").save(table)
 
 
-def ours(spark: SparkSession, folder: str, table: str) -> int:
+def refresh_table(spark: SparkSession, folder: str, table: str) -> int:
     """Brings one of our tables up to date, and gives its rows."""
     settings = settings_of(folder)
     at = layout.Lake(settings.lake, "gold")
@@ -175,20 +177,20 @@ def ours(spark: SparkSession, folder: str, table: str) -> int:
     return int(DeltaTable(at.table("gold", table)).count())
 
 
-def recomputed(spark: SparkSession, silver: str, target: str) -> None:
+def recompute_table(spark: SparkSession, silver: str, target: str) -> None:
     """The query, written over the table."""
     spark.read.format("delta").load(silver).createOrReplaceTempView("t")
     spark.sql(PLAIN_QUERY).write.format("delta").mode("overwrite").save(target)
 
 
-def complete(spark: SparkSession, silver: str, target: str) -> None:
+def stream_complete(spark: SparkSession, silver: str, target: str) -> None:
     """The query as a stream in complete mode, as notebooks have it."""
     spark.readStream.format("delta").load(silver).createOrReplaceTempView("t")
     stream = spark.sql(PLAIN_QUERY).writeStream.format("delta").outputMode("complete").trigger(availableNow=True)
     stream.option("checkpointLocation", f"{target}/_checkpoint").start(target).awaitTermination()
 
 
-def by_duckdb(silver: str, target: str) -> None:
+def recompute_by_duckdb(silver: str, target: str) -> None:
     """The query over the table, written over the table."""
     con = duckdb.connect()
     con.register("t", DeltaTable(silver).to_pyarrow_dataset())

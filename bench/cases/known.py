@@ -66,12 +66,12 @@ class LedgerSize(Sized):
     def open(self) -> Sequence[Side | Absence]:
         self._next: dict[Path, int] = {}
         no_memory = "it has no memory of files: each run reads all of them"
-        no_dlt = heart_rate.lacking("dlt", "`make bench` brings it")
+        no_dlt = heart_rate.missing_module_reason("dlt", "`make bench` brings it")
         sides: list[Side | Absence] = [
-            self._ours(RUN, OURS, one_run, self._land(SHARED)),
-            self._ours(BEFORE, PYTHON, before_spark, self._land(SHARED)),
-            self._ours(ARCHIVED, PYTHON, before_spark, self._archived),
-            self._ours(IDLE, PYTHON, idle, lambda _point, _number: None),
+            self._sluicegate_side(RUN, OURS, one_run, self._land(SHARED)),
+            self._sluicegate_side(BEFORE, PYTHON, prepare_without_spark, self._land(SHARED)),
+            self._sluicegate_side(ARCHIVED, PYTHON, prepare_without_spark, self._archive_known),
+            self._sluicegate_side(IDLE, PYTHON, idle, lambda _point, _number: None),
             Side(STREAM, self._stream, self._land(STREAM)),
             Absence(case.DLT, no_dlt) if no_dlt else Side(case.DLT, self._dlt, self._land(case.DLT)),
             Absence(case.BATCH, no_memory),
@@ -80,13 +80,13 @@ class LedgerSize(Sized):
         ]
         for point in self.points:
             for name in LAKES:
-                self._known(point, name)
-            sides = self.tried(sides, point)
+                self._prepare_folder(point, name)
+            sides = self.try_sides(sides, point)
         return sides
 
-    def _known(self, point: str, name: str) -> None:
+    def _prepare_folder(self, point: str, name: str) -> None:
         """Makes the folder of a side; ours has read its files, and the others read them when they are tried."""
-        folder, many = self.scene.of(point, name), self.size(point)
+        folder, many = self.scene.side_folder(point, name), self.size(point)
         self._next[folder] = many
         if name in (SHARED, ARCHIVED):
             prepare(folder, many)
@@ -94,26 +94,28 @@ class LedgerSize(Sized):
             land(folder, 0, many)
 
     def _land(self, name: str) -> Callable[[str, int], None]:
-        def ready(point: str, _number: int) -> None:
-            folder, new = self.scene.of(point, name), NEW[self.scene.scale]
+        def land_new(point: str, _number: int) -> None:
+            folder, new = self.scene.side_folder(point, name), NEW[self.scene.scale]
             land(folder, self._next[folder], new, records=1)
             self._next[folder] += new
 
-        return ready
+        return land_new
 
-    def _archived(self, point: str, number: int) -> None:
+    def _archive_known(self, point: str, number: int) -> None:
         """Takes away the files that are known, and lands new ones."""
-        shutil.rmtree(self.scene.of(point, ARCHIVED) / "landing")
+        shutil.rmtree(self.scene.side_folder(point, ARCHIVED) / "landing")
         self._land(ARCHIVED)(point, number)
 
-    def _ours(self, name: str, kind: str, function: Callable[..., Any], ready: Callable[[str, int], None]) -> Side:
+    def _sluicegate_side(
+        self, name: str, kind: str, function: Callable[..., Any], ready: Callable[[str, int], None]
+    ) -> Side:
         def run(point: str, _number: int) -> tuple[measure.Cost, int | None]:
-            folder = self.scene.of(point, ARCHIVED if name == ARCHIVED else SHARED)
+            folder = self.scene.side_folder(point, ARCHIVED if name == ARCHIVED else SHARED)
             bronze = Path(layout.Lake(settings_of(folder).lake, "discovery").table("bronze", "things"))
             were = heart_rate.rows(bronze)
             cost, new = self.scene.worker(kind).call(function, folder=str(folder))
-            if function is before_spark:
-                take(folder)  # what was found, for the round after this one
+            if function is prepare_without_spark:
+                take_landed(folder)  # what was found, for the round after this one
             wanted = 0 if function is idle else NEW[self.scene.scale]
             if new != wanted:
                 raise measure.CommandFailed(f"{new} files were found, and {wanted} had landed")
@@ -122,13 +124,13 @@ class LedgerSize(Sized):
         return Side(name, run, ready)
 
     def _stream(self, point: str, _number: int) -> tuple[measure.Cost, int | None]:
-        folder = self.scene.of(point, STREAM)
+        folder = self.scene.side_folder(point, STREAM)
         return self._new_rows(
             folder / "plain", lambda: self.scene.worker(PLAIN).call(file_stream, folder=str(folder))[0]
         )
 
     def _dlt(self, point: str, _number: int) -> tuple[measure.Cost, int | None]:
-        folder = self.scene.of(point, case.DLT)
+        folder = self.scene.side_folder(point, case.DLT)
         command = [sys.executable, str(heart_rate.SIDES / "dlt_lines.py"), str(folder / "landing"), str(folder)]
         return self._new_rows(folder / "dlt" / "bronze", lambda: measure.run(command, self.scene.log))
 
@@ -162,10 +164,10 @@ def prepare(folder: Path, known: int) -> None:
     (folder / "pipelines" / "discovery").mkdir(parents=True)
     (folder / "pipelines" / "discovery" / "pipeline.yaml").write_text(DEFINITION)
     land(folder, 0, known)
-    take(folder)
+    take_landed(folder)
 
 
-def take(folder: Path) -> None:
+def take_landed(folder: Path) -> None:
     """Enters what has landed, and commits to bronze and its outcome what a job would."""
     pipeline = load("discovery", settings_of(folder))
     at, table = layout.Lake(settings_of(folder).lake, "discovery"), pipeline.bronze["things"]
@@ -208,7 +210,7 @@ def one_run(spark: SparkSession, folder: str) -> int:
     return sum(table.as_dict().get("files", 0) for table in report.tables)
 
 
-def before_spark(folder: str) -> int:
+def prepare_without_spark(folder: str) -> int:
     """What a bronze run does before Spark: outcome, discovery, ledger, offset; gives the files that it found."""
     settings = settings_of(Path(folder))
     pipeline, at = load("discovery", settings), layout.Lake(settings.lake, "discovery")

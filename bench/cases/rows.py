@@ -44,11 +44,11 @@ class Rows(Sized):
     sizes: ClassVar[dict[str, tuple[int, ...]]] = {case.SMALL: (50_000,), case.FULL: (2_000_000, 20_000_000)}
     rivals_left: ClassVar[list[Absence]] = [Absence(case.DECLARATIVE_TUNED, SMALL_START)]
 
-    def called(self, name: str, kind: str, function: Callable[..., Any], **more: Any) -> Side:
+    def function_side(self, name: str, kind: str, function: Callable[..., Any], **more: Any) -> Side:
         """A side that a function of a worker is: it gets the input of a point, and a folder of its own."""
 
         def run(point: str, number: int) -> tuple[measure.Cost, int]:
-            folder = self.scene.of(point, name, number)
+            folder = self.scene.side_folder(point, name, number)
             cost, table = self.scene.worker(kind).call(
                 function, source=str(self._input(point)), folder=str(folder), **more
             )
@@ -57,20 +57,20 @@ class Rows(Sized):
             return cost, rows
 
         def ready(point: str, number: int) -> None:
-            folder = self.scene.of(point, name, number)
+            folder = self.scene.side_folder(point, name, number)
             # Links: nobody writes into a file of a Delta table that is there.
             shutil.copytree(self._input(point), folder, copy_function=os.link)
 
         return Side(name, run, ready)
 
     def _input(self, point: str) -> Path:
-        return self.scene.of(point, "input")
+        return self.scene.side_folder(point, "input")
 
-    def warmed(self, sides: Sequence[Side | Absence]) -> Sequence[Side | Absence]:
+    def warm_up_sides(self, sides: Sequence[Side | Absence]) -> Sequence[Side | Absence]:
         """Has each side do its job once with few rows, and makes the input of all sizes."""
         point = self.point(WARM_UP)
         self.prepare(point, WARM_UP)
-        tried = self.tried(sides, point)
+        tried = self.try_sides(sides, point)
         for point in self.points:
             self.prepare(point, self.size(point))
         return [*tried, *self.rivals_left]
@@ -91,17 +91,17 @@ class RowsBronze(Rows):
 
     def open(self) -> Sequence[Side | Absence]:
         sides: list[Side | Absence] = [
-            self.called(RESCUED, OURS, bronze, variant="rescued"),
-            self.called(TYPED, OURS, bronze, variant="unrescued"),
-            self.called(case.BATCH, PLAIN, plain_bronze),
-            self.called(case.DUCKDB, PYTHON, duckdb_bronze),
+            self.function_side(RESCUED, OURS, bronze, variant="rescued"),
+            self.function_side(TYPED, OURS, bronze, variant="unrescued"),
+            self.function_side(case.BATCH, PLAIN, plain_bronze),
+            self.function_side(case.DUCKDB, PYTHON, duckdb_bronze),
         ]
-        no_dlt = heart_rate.lacking("dlt", "`make bench` brings it")
+        no_dlt = heart_rate.missing_module_reason("dlt", "`make bench` brings it")
         dlt = Absence(case.DLT, no_dlt) if no_dlt else Side(case.DLT, self._dlt)
-        return self.warmed([*sides, dlt])
+        return self.warm_up_sides([*sides, dlt])
 
     def _dlt(self, point: str, number: int) -> tuple[measure.Cost, int]:
-        script, folder = str(heart_rate.SIDES / "dlt_lines.py"), self.scene.of(point, case.DLT, number)
+        script, folder = str(heart_rate.SIDES / "dlt_lines.py"), self.scene.side_folder(point, case.DLT, number)
         landing = self._input(point) / "landing" / "readings"
         folder.mkdir(parents=True)
         cost = measure.run([sys.executable, script, str(landing), str(folder)], self.scene.log)
@@ -140,10 +140,10 @@ class RowsSilver(Rows):
     rivals_left: ClassVar[list[Absence]] = [*Rows.rivals_left, Absence(case.DLT, silver.NO_DLT)]
 
     def open(self) -> Sequence[Side | Absence]:
-        return self.warmed([
-            self.called("ours", OURS, ours_silver),
-            self.called(case.BATCH, PLAIN, plain_silver),
-            self.called(case.DUCKDB, PYTHON, duckdb_silver),
+        return self.warm_up_sides([
+            self.function_side("ours", OURS, ours_silver),
+            self.function_side(case.BATCH, PLAIN, plain_silver),
+            self.function_side(case.DUCKDB, PYTHON, duckdb_silver),
         ])  # fmt: skip
 
     def prepare(self, point: str, rows: int) -> None:
@@ -160,10 +160,10 @@ class RowsGold(Rows):
     rivals_left: ClassVar[list[Absence]] = [*Rows.rivals_left, Absence(case.DLT, "it leaves aggregates to others")]
 
     def open(self) -> Sequence[Side | Absence]:
-        return self.warmed([
-            self.called("ours", OURS, ours_gold),
-            self.called(case.BATCH, PLAIN, plain_gold),
-            self.called(case.DUCKDB, PYTHON, duckdb_gold),
+        return self.warm_up_sides([
+            self.function_side("ours", OURS, ours_gold),
+            self.function_side(case.BATCH, PLAIN, plain_gold),
+            self.function_side(case.DUCKDB, PYTHON, duckdb_gold),
         ])  # fmt: skip
 
     def prepare(self, point: str, rows: int) -> None:
@@ -201,7 +201,7 @@ def duckdb_bronze(source: str, folder: str) -> str:
 
 def ours_silver(spark: SparkSession, source: str, folder: str) -> str:
     """A silver run of ours; the folder has the bronze table."""
-    silver.ours(spark, folder)
+    silver.run_silver(spark, folder)
     return layout.Lake(f"{folder}/lake", "silver").table("silver", "readings")
 
 
@@ -227,17 +227,17 @@ def _silver(folder: str) -> str:
 
 def ours_gold(spark: SparkSession, source: str, folder: str) -> str:
     """A gold run of ours; the folder has the silver table."""
-    gold.ours(spark, folder, "automatic")
+    gold.refresh_table(spark, folder, "automatic")
     return layout.Lake(f"{folder}/lake", "gold").table("gold", "automatic")
 
 
 def plain_gold(spark: SparkSession, source: str, folder: str) -> str:
     """The query, written."""
-    gold.recomputed(spark, _silver(folder), f"{folder}/plain")
+    gold.recompute_table(spark, _silver(folder), f"{folder}/plain")
     return f"{folder}/plain"
 
 
 def duckdb_gold(source: str, folder: str) -> str:
     """The same with DuckDB and delta-rs."""
-    gold.by_duckdb(_silver(folder), f"{folder}/duckdb")
+    gold.recompute_by_duckdb(_silver(folder), f"{folder}/duckdb")
     return f"{folder}/duckdb"

@@ -54,21 +54,21 @@ class Silver(Sized):
             for part in range(PARTS):
                 self.scene.preparer.call(add, table=self._bronze(point), first=part * many // PARTS,
                                          many=many // PARTS, chunk=part + 1, in_a_day=in_a_day)  # fmt: skip
-                self.scene.worker(OURS).call(ours, folder=str(folder))
+                self.scene.worker(OURS).call(run_silver, folder=str(folder))
             for target in ("plain", "duckdb"):
-                self.scene.preparer.call(copied, bronze=self._bronze(point), target=str(folder / target))
+                self.scene.preparer.call(copy_records, bronze=self._bronze(point), target=str(folder / target))
 
     def _folder(self, point: str) -> Path:
-        return self.scene.of(point, "shared")
+        return self.scene.side_folder(point, "shared")
 
     def _bronze(self, point: str) -> str:
         return bronze_of(str(self._folder(point)))
 
-    def _ours(self, point: str, **more: Any) -> tuple[measure.Cost, int]:
-        cost, rows = self.scene.worker(OURS).call(ours, folder=str(self._folder(point)), **more)
+    def _run_sluicegate(self, point: str, **more: Any) -> tuple[measure.Cost, int]:
+        cost, rows = self.scene.worker(OURS).call(run_silver, folder=str(self._folder(point)), **more)
         return cost, rows
 
-    def _called(
+    def _call_function(
         self, kind: str, function: Callable[..., Any], point: str, target: str, **more: Any
     ) -> tuple[measure.Cost, int]:
         table = str(self._folder(point) / target)
@@ -93,14 +93,18 @@ class HistorySilver(Silver):
         self._commits = PARTS
         self._prepare({point: self.size(point) for point in self.points}, IN_A_DAY[case.FULL])
         sides = [
-            Side(OURS_NAME, lambda point, _: self._ours(point)),
-            Side(case.BATCH, lambda point, _: self._called(PLAIN, merged, point, "plain", chunk=self._commits)),
+            Side(OURS_NAME, lambda point, _: self._run_sluicegate(point)),
             Side(
-                case.DUCKDB, lambda point, _: self._called(PYTHON, merged_by_rs, point, "duckdb", chunk=self._commits)
+                case.BATCH,
+                lambda point, _: self._call_function(PLAIN, merge_by_spark, point, "plain", chunk=self._commits),
+            ),
+            Side(
+                case.DUCKDB,
+                lambda point, _: self._call_function(PYTHON, merge_by_rs, point, "duckdb", chunk=self._commits),
             ),
         ]
         self.before(self.points[0], -1)
-        tried = self.tried(sides, self.points[0])
+        tried = self.try_sides(sides, self.points[0])
         return [*tried, Absence(case.DECLARATIVE_TUNED, NO_PIPELINE), Absence(case.DLT, NO_DLT)]
 
     def before(self, point: str, number: int) -> None:
@@ -133,15 +137,15 @@ class IntervalOfADay(Silver):
         for point in self.points:
             workspace(self._folder(point), limit=99)
         sides = [
-            Side(OURS_NAME, lambda point, number: self._ours(point, day=self._day(point, number))),
-            Side(UNCHANGED, lambda point, number: self._ours(point, day=self._day(point, number))),
-            Side(case.BATCH, lambda point, number: self._called(
-                PLAIN, overwritten, point, "plain", day=self._day(point, number))),
-            Side(case.DUCKDB, lambda point, number: self._called(
-                PYTHON, overwritten_by_rs, point, "duckdb", day=self._day(point, number))),
+            Side(OURS_NAME, lambda point, number: self._run_sluicegate(point, day=self._day(point, number))),
+            Side(UNCHANGED, lambda point, number: self._run_sluicegate(point, day=self._day(point, number))),
+            Side(case.BATCH, lambda point, number: self._call_function(
+                PLAIN, overwrite_by_spark, point, "plain", day=self._day(point, number))),
+            Side(case.DUCKDB, lambda point, number: self._call_function(
+                PYTHON, overwrite_by_rs, point, "duckdb", day=self._day(point, number))),
         ]  # fmt: skip
         return [
-            *self.tried(sides, self.points[0]),
+            *self.try_sides(sides, self.points[0]),
             Absence(case.DECLARATIVE_TUNED, NO_PIPELINE),
             Absence(case.DLT, NO_DLT),
         ]
@@ -189,13 +193,13 @@ def add(spark: SparkSession, table: str, first: int, many: int, chunk: int, in_a
     frame.write.format("delta").option("delta.enableChangeDataFeed", "true").mode("append").save(table)
 
 
-def copied(spark: SparkSession, bronze: str, target: str) -> None:
+def copy_records(spark: SparkSession, bronze: str, target: str) -> None:
     """The silver table of a rival with what is in bronze, of as many files as came."""
     frame = spark.read.format("delta").load(bronze).where("value < 100").select("device", "at", "value")
     frame.write.format("delta").save(target)
 
 
-def ours(spark: SparkSession, folder: str, day: int | None = None) -> int:
+def run_silver(spark: SparkSession, folder: str, day: int | None = None) -> int:
     """A run of silver, or a day made again; gives the rows of the table."""
     settings = settings_of(folder)
     choice = None if day is None else Interval(_start(day), _start(day + 1))
@@ -208,11 +212,11 @@ def _start(day: int) -> datetime:
     return START + timedelta(days=day)
 
 
-def _within(day: int, at: str = "at") -> str:
+def _day_condition(day: int, at: str = "at") -> str:
     return f"{at} >= '{_start(day):%Y-%m-%dT%H:%M:%SZ}' AND {at} < '{_start(day + 1):%Y-%m-%dT%H:%M:%SZ}'"
 
 
-def merged(spark: SparkSession, bronze: str, target: str, chunk: int) -> None:
+def merge_by_spark(spark: SparkSession, bronze: str, target: str, chunk: int) -> None:
     """A MERGE of the newest records by their keys, as people write it."""
     new = spark.read.format("delta").load(bronze).where(f"_chunk = {chunk} AND value < 100")
     new.select("device", "at", "value").createOrReplaceTempView("new")
@@ -222,27 +226,27 @@ def merged(spark: SparkSession, bronze: str, target: str, chunk: int) -> None:
     ).collect()
 
 
-def merged_by_rs(bronze: str, target: str, chunk: int) -> None:
+def merge_by_rs(bronze: str, target: str, chunk: int) -> None:
     """The same by DuckDB and delta-rs."""
-    new = _queried(bronze, f"_chunk = {chunk} AND value < 100")
+    new = _query_records(bronze, f"_chunk = {chunk} AND value < 100")
     merge = DeltaTable(target).merge(new, "t.device = n.device AND t.at = n.at", source_alias="n", target_alias="t")
     merge.when_matched_update_all().when_not_matched_insert_all().execute()
 
 
-def overwritten(spark: SparkSession, bronze: str, target: str, day: int) -> None:
+def overwrite_by_spark(spark: SparkSession, bronze: str, target: str, day: int) -> None:
     """A day written over by today's rule."""
-    frame = spark.read.format("delta").load(bronze).where(f"{_within(day)} AND value < 99")
+    frame = spark.read.format("delta").load(bronze).where(f"{_day_condition(day)} AND value < 99")
     writer = frame.select("device", "at", "value").write.format("delta").mode("overwrite")
-    writer.option("replaceWhere", _within(day)).save(target)
+    writer.option("replaceWhere", _day_condition(day)).save(target)
 
 
-def overwritten_by_rs(bronze: str, target: str, day: int) -> None:
+def overwrite_by_rs(bronze: str, target: str, day: int) -> None:
     """The same by DuckDB and delta-rs."""
-    rows = _queried(bronze, f"""{_within(day, '"at"')} AND value < 99""")  # DuckDB reserves the word
-    write_deltalake(target, rows, mode="overwrite", predicate=_within(day))
+    rows = _query_records(bronze, f"""{_day_condition(day, '"at"')} AND value < 99""")  # DuckDB reserves the word
+    write_deltalake(target, rows, mode="overwrite", predicate=_day_condition(day))
 
 
-def _queried(bronze: str, where: str) -> Any:
+def _query_records(bronze: str, where: str) -> Any:
     con = duckdb.connect()
     con.execute("SET TimeZone = 'UTC'")
     con.register("bronze", DeltaTable(bronze).to_pyarrow_dataset())

@@ -41,7 +41,7 @@ def project(folder: Path, file: str, definitions: str, *, tuned: bool) -> None:
     (folder / "transformations").mkdir(parents=True)
     (folder / "transformations" / file).write_text(definitions)
     (folder / SPEC_FILE).write_text(SPEC % folder)
-    conf = DELTA | {"spark.driver.extraClassPath": os.pathsep.join(map(str, jars.found()))}
+    conf = DELTA | {"spark.driver.extraClassPath": os.pathsep.join(map(str, jars.find_jars()))}
     if tuned:
         conf = configuration.spark_conf(Settings.of(master="local[2]"))
     conf |= {

@@ -96,13 +96,13 @@ def warm_run(worker: Worker) -> Program:
     return program
 
 
-def submitted(script: str, *options: str) -> Program:
+def submit_program(script: str, *options: str) -> Program:
     """A script of plain Spark with Delta, by spark-submit."""
 
     def program(landing: Path, folder: Path, log: Path) -> tuple[measure.Cost, int]:
         command = [
             str(java.spark_home() / "bin" / "spark-submit"), "--master", "local[2]",
-            "--jars", ",".join(map(str, jars.found())), *_options(declarative_side.DELTA),
+            "--jars", ",".join(map(str, jars.find_jars())), *_options(declarative_side.DELTA),
             str(SIDES / script), str(landing), str(folder), *options,
         ]  # fmt: skip
         # Defaults means defaults: not those that set-up wrote beside this Spark.
@@ -139,7 +139,7 @@ def script(name: str, gold: str) -> Program:
     return program
 
 
-def lacking(module: str, how: str) -> str | None:
+def missing_module_reason(module: str, how: str) -> str | None:
     """Why a side that needs a module cannot be measured; None if it can."""
     return None if importlib.util.find_spec(module) else f"{module} is not installed: {how}"
 
@@ -147,11 +147,11 @@ def lacking(module: str, how: str) -> str | None:
 def rivals() -> list[tuple[str, Program | str]]:
     """Every rival by name, with its program, or why it cannot be had."""
     return [
-        (case.AS_SET, submitted("../notebook.py", "--as-set")),
-        (case.DEFAULTS, submitted("../notebook.py")),
-        (case.BATCH, submitted("batch.py")),
+        (case.AS_SET, submit_program("../notebook.py", "--as-set")),
+        (case.DEFAULTS, submit_program("../notebook.py")),
+        (case.BATCH, submit_program("batch.py")),
         (case.DECLARATIVE, declarative(tuned=False)),
         (case.DECLARATIVE_TUNED, declarative(tuned=True)),
         (case.DUCKDB, script("duck.py", "gold")),
-        (case.DLT, lacking("dlt", "`make bench` brings it") or script("dlt_heart_rate.py", "dlt/gold")),
+        (case.DLT, missing_module_reason("dlt", "`make bench` brings it") or script("dlt_heart_rate.py", "dlt/gold")),
     ]

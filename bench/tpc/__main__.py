@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench.__main__ import ROOT, commit, machine
 from bench.tpc import landing, page
-from bench.tpc.measure import measured
+from bench.tpc.measure import measure_tables
 from bench.tpc.results import Results
 from bench.tpc.world import FORMS, World, generator
 
@@ -24,7 +24,7 @@ SILVER = ("dim_date", "dim_time", "industry", "status_type", "trade_type", "tax_
 """Tables of TPC-DI's warehouse that are silver."""
 
 
-def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
+def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.tpc", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", choices=SCALES, help="only this one; the other keeps its figures")
@@ -47,10 +47,10 @@ def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Does what the command line says."""
-    given = parsed(argv)
+    given = parse_arguments(argv)
     if given.land:
         made = generator(given.land, given.scale or SCALES[given.land], given.seed)
-        rows = made.changes(given.changes) if given.changes else made.first()
+        rows = made.changes(given.changes) if given.changes else made.first_landing()
         files = landing.land(given.to, rows, FORMS[given.land], f"{given.changes:03d}")
         print(f"{sum(map(len, rows.values())):,} rows in {len(files)} files below {given.to}")
         return 0
@@ -70,7 +70,7 @@ def _measure(given: argparse.Namespace) -> None:
         try:
             world = World(folder, name, scale, given.seed)
             silver = SILVER if name == "tpcdi" and not only else ()
-            for found in measured(spark, world, silver, given.rounds, only):
+            for found in measure_tables(spark, world, silver, given.rounds, only):
                 results = Results.read(given.out / FIGURES)  # only now: another run may have put down others
                 results.put(
                     name if scale == SCALES[name] else f"{name} {scale:g}",

@@ -68,7 +68,7 @@ class Wrong(Exception):
     """Raised when tables have not what they must have: the figures would be of something else."""
 
 
-def measured(
+def measure_tables(
     spark: SparkSession,
     world: World,
     silver: Sequence[str],
@@ -103,7 +103,7 @@ def measured(
         _round(spark, world, found, number)
         _demand_right(world)
         for its in found.values():
-            its.rows = tables.rows(tables.table_at(world.at.table(its.layer, its.table)))
+            its.rows = tables.rows(tables.table_at(world.lake.table(its.layer, its.table)))
         if number:
             yield list(found.values())
     for name in silver:
@@ -120,7 +120,7 @@ def _round(spark: SparkSession, world: World, found: dict[str, Figures], number:
         if number and name in found and state != "idle":
             found[name].by_changes.append(cost)
     for name, its in found.items():
-        for one in _in_turn(name, number) if its.layer == "gold" else ():
+        for one in _alternate_order(name, number) if its.layer == "gold" else ():
             cost, state = _cost(spark, world, "gold", one)
             if number and state != "idle":
                 (its.by_changes if one == name else its.whole).append(cost)
@@ -136,7 +136,7 @@ def median(costs: Sequence[Cost]) -> Cost | None:
     return Cost(statistics.median(seconds), statistics.median(cpu), int(statistics.median(written)))
 
 
-def _in_turn(name: str, number: int) -> list[str]:
+def _alternate_order(name: str, number: int) -> list[str]:
     both = [name, f"{name}{WHOLE}"]
     return both if number % 2 else both[::-1]
 
@@ -160,13 +160,13 @@ def _cost(spark: SparkSession, world: World, layer: str, name: str, *, full_refr
 
 def _files(world: World, layer: str, name: str) -> dict[Path, int]:
     """Sizes of the files of a table, of what stands beside it, and of its state."""
-    state = world.at.groups(name) if layer == "gold" else world.at.set_aside(name)
-    folders = [world.at.table(layer, name), state, world.at.quarantine(name)]
+    state = world.lake.group_state(name) if layer == "gold" else world.lake.set_aside(name)
+    folders = [world.lake.table(layer, name), state, world.lake.quarantine(name)]
     return {file: file.stat().st_size for folder in folders for file in Path(folder).rglob("*") if file.is_file()}
 
 
 def _read_commit(world: World, its: Figures) -> None:
-    table = tables.table_at(world.at.table("gold", its.table))
+    table = tables.table_at(world.lake.table("gold", its.table))
     infos = (commit.info for commit in log.commits(table) if commit.info.gold.strategy is not None)
     info = next(infos, CommitInfo())
     technique = info.gold.cost.get("technique", "")

@@ -65,14 +65,16 @@ class Oracle:
     def difference(self, table: str, ours: Sequence[dict[str, Any]]) -> Difference | None:
         """The first difference between a table's rows, as multisets, and what they must be; None without any."""
         columns, theirs = self.rows(table)
-        return _first(table, [tuple(row[name] for name in columns) for row in ours], theirs)
+        return _first_difference(table, [tuple(row[name] for name in columns) for row in ours], theirs)
 
 
-def _first(table: str, ours: Iterable[tuple[Any, ...]], theirs: Iterable[tuple[Any, ...]]) -> Difference | None:
+def _first_difference(
+    table: str, ours: Iterable[tuple[Any, ...]], theirs: Iterable[tuple[Any, ...]]
+) -> Difference | None:
     left, right = (sorted(map(_plain, rows), key=_order) for rows in (ours, theirs))
     counts = len(left), len(right)
     for a, b in zip(left, right, strict=False):
-        if not all(map(_same, a, b)):
+        if not all(map(_is_same, a, b)):
             return Difference(table, a, b, counts)
     if counts[0] != counts[1]:
         longer = (left if counts[0] > counts[1] else right)[min(counts)]
@@ -97,7 +99,7 @@ def _order(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return (*texts, *(round(value, 3) if isinstance(value, float) else 0.0 for value in row))
 
 
-def _same(one: Any, other: Any) -> bool:
+def _is_same(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, float):
         return math.isclose(one, other, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
     return bool(one == other)

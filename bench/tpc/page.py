@@ -53,7 +53,7 @@ def page(results: Results) -> str:
     lines = [_totals(title, figures) for title, figures in _runs(results)]
     totals = _table(("", *TOTALS), lines)
     return "\n".join(
-        [HEAD.format(table=TABLE).rstrip() + "\n", "## Figures\n", machine, totals, _recomputed(results), METHOD]
+        [HEAD.format(table=TABLE).rstrip() + "\n", "## Figures\n", machine, totals, _recomputed_tables(results), METHOD]
     )
 
 
@@ -63,21 +63,21 @@ def table(results: Results) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     for name, figures in sorted(results.figures.items(), key=_place):
-        for one in _in_order(figures.values()):
+        for one in _order_figures(figures.values()):
             writer.writerow((TITLES[name.split()[0]], f"{results.scales[name]:g}", *_row(one)))
     return text.getvalue()
 
 
 def _runs(results: Results) -> Iterator[tuple[str, Sequence[Figures]]]:
     for name, figures in sorted(results.figures.items(), key=_place):
-        yield f"{TITLES[name.split()[0]]}, scale {results.scales[name]:g}", _in_order(figures.values())
+        yield f"{TITLES[name.split()[0]]}, scale {results.scales[name]:g}", _order_figures(figures.values())
 
 
 def _place(one: tuple[str, Any]) -> tuple[int, str]:
     return [*TITLES].index(one[0].split()[0]), one[0]
 
 
-def _in_order(figures: Iterable[Figures]) -> Sequence[Figures]:
+def _order_figures(figures: Iterable[Figures]) -> Sequence[Figures]:
     return sorted(figures, key=lambda one: (one.layer != "silver", one.table))
 
 
@@ -98,7 +98,7 @@ def _totals(title: str, figures: Sequence[Figures]) -> tuple[str, ...]:
     )
 
 
-def _recomputed(results: Results) -> str:
+def _recomputed_tables(results: Results) -> str:
     """Return which tables have no incremental technique, and why."""
     sentences = ["The totals leave out the tables that are recomputed in each run, and those of which nothing changed."]
     for title, figures in _runs(results):

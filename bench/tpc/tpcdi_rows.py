@@ -55,17 +55,17 @@ class TpcDi:
     scale: float
     seed: int = 1
 
-    def first(self) -> Rows:
+    def first_landing(self) -> Rows:
         """All rows of the first landing."""
         wire = Wire(self.seed, self.companies, self.securities)
         trades = [self._trade(number, 0, "I") for number in range(1, self.trades + 1)]
         return {
             **reference(),
             "hr": [self._employee(key, 0) for key in range(1, self.employees + 1)],
-            "finwire": wire.first(),
+            "finwire": wire.first_landing(),
             "customer_mgmt": self._management(),
             "prospect": self._prospects(0),
-            **_of_trades(trades),
+            **_trade_tables(trades),
             "cash_transaction": [self._cash(key, 0, "I") for key in range(1, self.cash + 1)],
             "watch_history": [row for key in range(1, self.watches + 1) for row in self._watch(key, 0)],
             "daily_market": [self._market(security, day, 0) for day in self._days() for security in self._symbols()],
@@ -85,9 +85,9 @@ class TpcDi:
         return {
             "hr": [self._employee(random.randint(1, self.employees), landing)],
             "finwire": Wire(self.seed, self.companies, self.securities).changes(landing),
-            "customer_mgmt": self._managed(landing),
+            "customer_mgmt": self._customer_changes(landing),
             "prospect": self._prospects(landing),
-            **_of_trades(trades),
+            **_trade_tables(trades),
             "cash_transaction": [self._cash(key, landing, op) for keys, op in
                                  ((cash_come, "I"), (cash_change, "U"), (cash_go, "D")) for key in keys],
             "watch_history": [row for key in range(1, max(self.watches // 1000, 1) + 1)
@@ -102,13 +102,13 @@ class TpcDi:
 
     # --- how many ----------------------------------------------------------------------------------------------------
 
-    def _of(self, rows: int, least: int) -> int:
+    def _scaled_count(self, rows: int, least: int) -> int:
         return max(round(rows * self.scale), least)
 
     @property
     def customers(self) -> int:
         """Customers at first."""
-        return self._of(5_000, 100)
+        return self._scaled_count(5_000, 100)
 
     @property
     def portfolios(self) -> int:
@@ -118,12 +118,12 @@ class TpcDi:
     @property
     def employees(self) -> int:
         """Employees, a third of whom are brokers."""
-        return self._of(500, 60)
+        return self._scaled_count(500, 60)
 
     @property
     def companies(self) -> int:
         """Companies."""
-        return self._of(500, 24)
+        return self._scaled_count(500, 24)
 
     @property
     def securities(self) -> int:
@@ -133,17 +133,17 @@ class TpcDi:
     @property
     def trades(self) -> int:
         """Trades at first."""
-        return self._of(130_000, 2_000)
+        return self._scaled_count(130_000, 2_000)
 
     @property
     def cash(self) -> int:
         """Cash transactions at first."""
-        return self._of(120_000, 1_500)
+        return self._scaled_count(120_000, 1_500)
 
     @property
     def watches(self) -> int:
         """Securities that customers began to watch."""
-        return self._of(100_000, 1_000)
+        return self._scaled_count(100_000, 1_000)
 
     def _thirds(self, name: str, count: int, landing: int) -> tuple[list[int], list[int], list[int]]:
         """Keys of rows that come, change and go: together a thousandth of a table."""
@@ -178,19 +178,21 @@ class TpcDi:
             if key % 2 == 0:
                 second = self.customers + key // 2
                 moment = began + timedelta(days=random.randint(1, 20))
-                rows.append(_done("ADDACCT", moment, key) | self._portfolio(second, key, random))
+                rows.append(_customer_action("ADDACCT", moment, key) | self._portfolio(second, key, random))
             later = began + timedelta(days=random.randint(40, 300))
             if key % 5 == 0:
-                rows.append(self._moved(key, later, random))
+                rows.append(self._address_change(key, later, random))
             if key % 7 == 0:
-                rows.append(_done("UPDACCT", later + timedelta(days=3), key) | self._portfolio(key, key, random))
+                rows.append(
+                    _customer_action("UPDACCT", later + timedelta(days=3), key) | self._portfolio(key, key, random)
+                )
             if key % 23 == 0:
-                rows.append(_done("INACT", later + timedelta(days=9), key))
+                rows.append(_customer_action("INACT", later + timedelta(days=9), key))
             if key % 29 == 0:
-                rows.append(_done("CLOSEACCT", later + timedelta(days=5), key) | {"ca_id": key})
+                rows.append(_customer_action("CLOSEACCT", later + timedelta(days=5), key) | {"ca_id": key})
         return sorted(rows, key=lambda row: (row["action_ts"], row["c_id"]))
 
-    def _managed(self, landing: int) -> list[Row]:
+    def _customer_changes(self, landing: int) -> list[Row]:
         """A thousandth of it more: a customer who is new, and for each who is, one who moves and an account."""
         rows: list[Row] = []
         many = max(self.customers // 3000, 1)
@@ -200,28 +202,31 @@ class TpcDi:
             moment = self._moment(random, landing)
             rows.append(self._customer(key, "NEW", moment, random) | self._portfolio(key, key, random))
             some = random.randint(1, self.customers)
-            rows.append(self._moved(some, moment + timedelta(minutes=n + 1), random))
+            rows.append(self._address_change(some, moment + timedelta(minutes=n + 1), random))
             owner = random.randint(1, self.customers)
             rows.append(
-                _done("UPDACCT", moment + timedelta(minutes=n + 1), owner) | self._portfolio(owner, owner, random)
+                _customer_action("UPDACCT", moment + timedelta(minutes=n + 1), owner)
+                | self._portfolio(owner, owner, random)
             )
         rows.append(
-            _done("INACT", self._moment(self._random("gone", 0, landing), landing), 11 * landing % self.customers + 1)
+            _customer_action(
+                "INACT", self._moment(self._random("gone", 0, landing), landing), 11 * landing % self.customers + 1
+            )
         )
         return rows
 
     def _customer(self, key: int, action: str, moment: datetime, random: Random) -> dict[str, Any]:
         born = date(1940, 1, 1) + timedelta(days=random.randint(0, 22_000))
-        return _done(action, moment, key) | {
+        return _customer_action(action, moment, key) | {
             "c_tax_id": f"{key:09}", "c_gndr": random.choice("MFmfx"), "c_tier": random.randint(1, 3),
             "c_dob": born, "name": _name(key), "address": _address(key),
             "email": f"c{key}@example.org", "phone": f"1-555-{random.randint(1000, 9999)}",
             "c_lcl_tx": f"LC{random.randint(1, 5)}", "c_nat_tx": f"NA{random.randint(1, 4)}",
         }  # fmt: skip
 
-    def _moved(self, key: int, moment: datetime, random: Random) -> Row:
+    def _address_change(self, key: int, moment: datetime, random: Random) -> Row:
         """A change of some fields: what it does not say stays as it was."""
-        return _done("UPDCUST", moment, key) | {
+        return _customer_action("UPDCUST", moment, key) | {
             "address": {"line": f"{random.randint(1000, 9999)} New Road", "zip": f"{random.randint(10000, 99999)}",
                         "city": random.choice(CITIES), "state": "NV", "country": "USA"},
             "c_tier": random.randint(1, 3),
@@ -307,7 +312,7 @@ class TpcDi:
                 "dm_vol": random.randint(1, 10_000) * 100, "dm_seq": landing}  # fmt: skip
 
 
-def _of_trades(trades: Sequence[dict[str, Any]]) -> Rows:
+def _trade_tables(trades: Sequence[dict[str, Any]]) -> Rows:
     return {
         "trade": [one["trade"] for one in trades],
         "trade_history": [{"th_t_id": one["number"], "th_dts": moment, "th_st_id": state}
@@ -316,7 +321,7 @@ def _of_trades(trades: Sequence[dict[str, Any]]) -> Rows:
     }  # fmt: skip
 
 
-def _done(action: str, moment: datetime, customer: int) -> dict[str, Any]:
+def _customer_action(action: str, moment: datetime, customer: int) -> dict[str, Any]:
     return {"action": action, "action_ts": moment, "c_id": customer}
 
 

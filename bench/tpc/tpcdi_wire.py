@@ -29,7 +29,7 @@ class Wire:
     companies: int
     securities: int
 
-    def first(self) -> list[Row]:
+    def first_landing(self) -> list[Row]:
         """Lines before the first day of trading, with some changes of companies later."""
         early = datetime.combine(FIRST_DAY, time()) - timedelta(days=30)
         lines = [self._company(key, early + timedelta(minutes=key), 0) for key in range(1, self.companies + 1)]

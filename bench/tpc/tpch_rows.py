@@ -87,7 +87,7 @@ class TpcH:
     scale: float
     seed: int = 1
 
-    def first(self) -> Rows:
+    def first_landing(self) -> Rows:
         """All rows of the first landing."""
         keys = {name: range(1, count + 1) for name, count in self.counts.items()}
         orders, lines = self._orders(range(self.counts["orders"]), 0, "I")
@@ -111,7 +111,7 @@ class TpcH:
         """
         if not 1 <= landing <= LANDINGS:
             raise ValueError(f"landings of changes are 1 to {LANDINGS}")
-        parts = list(self._changed("part", landing))
+        parts = list(self._changed_keys("part", landing))
         come, change, go = self._order_changes(landing)
         orders, lines = self._orders(come, landing, "I")
         for numbers, op in ((change, "U"), (go, "D")):
@@ -119,8 +119,8 @@ class TpcH:
             orders, lines = orders + more[0], lines + more[1]
         offers = [self._offers(key, landing, op) for key, op in parts]
         return {
-            "supplier": [self._supplier(key, landing, op) for key, op in self._changed("supplier", landing)],
-            "customer": [self._customer(key, landing, op) for key, op in self._changed("customer", landing)],
+            "supplier": [self._supplier(key, landing, op) for key, op in self._changed_keys("supplier", landing)],
+            "customer": [self._customer(key, landing, op) for key, op in self._changed_keys("customer", landing)],
             "part": [self._part(key, landing, op) for key, op in parts],
             # Of a part that is there one offer changes, and of a new one all are new.
             "partsupp": [row for rows in offers for row in (rows if rows[0]["op"] == "I" else rows[:1])],
@@ -132,15 +132,19 @@ class TpcH:
     def counts(self) -> dict[str, int]:
         """Rows of the tables in the first landing; a part has four offers, and an order one to seven lines."""
 
-        def of(rows: int, least: int) -> int:
+        def scaled_count(rows: int, least: int) -> int:
             return max(round(rows * self.scale), least)
 
-        return {"supplier": of(10_000, 50), "customer": of(150_000, 150), "part": of(200_000, 200),
-                "orders": of(1_500_000, 1_500)}  # fmt: skip
+        return {
+            "supplier": scaled_count(10_000, 50),
+            "customer": scaled_count(150_000, 150),
+            "part": scaled_count(200_000, 200),
+            "orders": scaled_count(1_500_000, 1_500),
+        }
 
     # --- what changes ------------------------------------------------------------------------------------------------
 
-    def _changed(self, table: str, landing: int) -> Iterator[tuple[int, str]]:
+    def _changed_keys(self, table: str, landing: int) -> Iterator[tuple[int, str]]:
         """Keys of a thousandth of the rows, those that are there before those that are new."""
         count = self.counts[table]
         many = max(count // 1000, 1)

@@ -60,7 +60,7 @@ class World:
         return Settings.of(str(at / "lake"), str(at / "landing"), at / "pipelines", "local[2]")
 
     @property
-    def at(self) -> layout.Lake:
+    def lake(self) -> layout.Lake:
         """Its lake."""
         return layout.Lake(self.settings.lake, self.name)
 
@@ -83,7 +83,7 @@ class World:
         said = yaml.safe_load((folder / "pipeline.yaml").read_text())
         tables = load(self.name, self.settings).gold
         followed = {name for name, table in tables.items() if table.refresh_strategy().kind != "whole"}
-        wanted = _with_read(tables, only or tables)
+        wanted = _required_tables(tables, only or tables)
         gold = {name: fields for name, fields in said["gold"].items() if name in wanted}
         said["gold"] = {name: {"refresh": "incremental" if name in followed else "auto"} | fields
                         for name, fields in gold.items()}  # fmt: skip
@@ -96,7 +96,7 @@ class World:
     def land(self, number: int = 0) -> Rows:
         """Lands all rows first, or those of a landing of changes, and gives them."""
         made = generator(self.name, self.scale, self.seed)
-        rows = made.changes(number) if number else made.first()
+        rows = made.changes(number) if number else made.first_landing()
         files = landing.land(self.folder / "landing", rows, FORMS[self.name], f"{number:03d}")
         landing.settle(files, time.time() - 60)
         return rows
@@ -105,13 +105,13 @@ class World:
         """Runs layers, all of them by default."""
         done = []
         for layer in layers or LAYERS:
-            job = Job(self.pipeline, self.at, layer, {"run_id": "tpc"}, spark, tell=lambda _: None)
+            job = Job(self.pipeline, self.lake, layer, {"run_id": "tpc"}, spark, tell=lambda _: None)
             done += job.run().tables
         return done
 
     def run_one(self, spark: SparkSession, layer: str, table: str, *, full_refresh: bool = False) -> str:
         """Runs one table, and gives the state of its report."""
-        job = Job(self.pipeline, self.at, layer, {"run_id": "tpc"}, spark, only=table, full_refresh=full_refresh,
+        job = Job(self.pipeline, self.lake, layer, {"run_id": "tpc"}, spark, only=table, full_refresh=full_refresh,
                   tell=lambda _: None)  # fmt: skip
         return job.run().tables[0].state
 
@@ -119,7 +119,7 @@ class World:
         """The rows of a table."""
         layer, _ = self.pipeline.table(table)
         found: list[dict[str, Any]] = (
-            tables.dataset(tables.table_at(self.at.table(layer, table))).to_table().to_pylist()
+            tables.dataset(tables.table_at(self.lake.table(layer, table))).to_table().to_pylist()
         )
         return found
 
@@ -134,7 +134,7 @@ class World:
         return found
 
 
-def _with_read(gold: Mapping[str, GoldTable], some: Collection[str]) -> set[str]:
+def _required_tables(gold: Mapping[str, GoldTable], some: Collection[str]) -> set[str]:
     """Gold tables, and those of gold that they read, in any depth."""
     found = set(some)
     while more := {read for name in found for read in gold[name].reads if read in gold} - found:

@@ -33,7 +33,7 @@ def asset(pipeline: str, table: str, extra: Mapping[str, Any] | None = None) -> 
     return Asset(name=f"{pipeline}.{table}", extra=dict(extra or {}))
 
 
-def described(pipeline: Pipeline, table: str) -> Asset:
+def describe_asset(pipeline: Pipeline, table: str) -> Asset:
     """Asset of a table, with its comment and tags as ``extra``."""
     if table in pipeline.deidentified_tables:
         return asset(pipeline.name, table)
@@ -42,7 +42,7 @@ def described(pipeline: Pipeline, table: str) -> Asset:
     return asset(pipeline.name, table, {name: value for name, value in descriptions.items() if value})
 
 
-def of_job(pipeline: Pipeline, layers: Sequence[Layer]) -> dict[str, list[Asset]]:
+def job_assets(pipeline: Pipeline, layers: Sequence[Layer]) -> dict[str, list[Asset]]:
     """Inlets and outlets of a job: the tables that it reads, and those that it fills.
 
     Those that it fills are inlets, too, since a task may look up the last event of declared inlets alone.
@@ -53,13 +53,13 @@ def of_job(pipeline: Pipeline, layers: Sequence[Layer]) -> dict[str, list[Asset]
     """
     before = LAYERS[: LAYERS.index(layers[0])][-1:]
     read, filled = (
-        [described(pipeline, table) for layer in of_layers for table in pipeline.names(layer)]
+        [describe_asset(pipeline, table) for layer in of_layers for table in pipeline.names(layer)]
         for of_layers in (before, layers)
     )
     return {"inlets": [*read, *filled], "outlets": filled}
 
 
-def watched(pipeline: str, queue: str | None, settings: Settings) -> Asset:
+def landing_asset(pipeline: str, queue: str | None, settings: Settings) -> Asset:
     """Asset of the landing folders of a pipeline, with an event whenever files have landed in them.
 
     Args:
@@ -69,12 +69,12 @@ def watched(pipeline: str, queue: str | None, settings: Settings) -> Asset:
     """
     from sluicegate.airflow.sensors.trigger import FileArrivalTrigger
 
-    trigger = FileArrivalTrigger(pipeline=pipeline, queue=queue, **bundles.elsewhere(settings))
+    trigger = FileArrivalTrigger(pipeline=pipeline, queue=queue, **bundles.trigger_arguments(settings))
     watcher = AssetWatcher(name="file_arrival", trigger=trigger)
     return Asset(name=f"{pipeline}.landing-files", watchers=[watcher])  # no table's name has a - in it
 
 
-def news(
+def unreported_tables(
     lake: Lake, layer: str, tables: Iterable[str], published: Callable[[Asset], dict[str, Any]]
 ) -> Iterator[tuple[Asset, dict[str, Any]]]:
     """Tables with a version of ours that no asset event has reported yet, each with the extra of its event.
@@ -96,7 +96,7 @@ def news(
     for name in tables:
         uri = lake.table(layer, name)
         table = lake_tables.delta_table(uri)
-        last = log.last_commit_of_ours(table)
+        last = log.last_own_commit(table)
         if last is None:
             continue
         about = asset(lake.pipeline, name)
@@ -110,7 +110,7 @@ def news(
         if (
             layer == "gold"
             and 0 <= known_version < last.version
-            and source_changes.same_rows(uri, known_version, last.version)
+            and source_changes.has_same_rows(uri, known_version, last.version)
         ):
             continue
         facts = {key: last.info[key] for key in _FACTS if key in last.info}

@@ -23,7 +23,7 @@ from sluicegate.settings import Settings
 _VERSIONS = "versions"
 
 
-def place_of(folder: Path) -> dict[str, str] | None:
+def bundle_place(folder: Path) -> dict[str, str] | None:
     """Place of a folder in a bundle, for a process elsewhere; None for one that no bundle keeps for itself.
 
     Args:
@@ -53,20 +53,20 @@ def place_of(folder: Path) -> dict[str, str] | None:
     return {"name": parts[0], "path": os.path.relpath(folder, top), **pinned}
 
 
-def elsewhere(settings: Settings) -> dict[str, Any]:
+def trigger_arguments(settings: Settings) -> dict[str, Any]:
     """Arguments of a trigger that say where things are, for a process on any machine."""
-    bundle = place_of(settings.pipelines)
+    bundle = bundle_place(settings.pipelines)
     if bundle is None:
         return {"places": settings.places}
     return {"places": {name: it for name, it in settings.places.items() if name != "pipelines"}, "bundle": bundle}
 
 
 @contextmanager
-def in_use(bundle: Mapping[str, str] | None) -> Iterator[None]:
+def keep_bundle(bundle: Mapping[str, str] | None) -> Iterator[None]:
     """Context in which Airflow keeps the version of a bundle on this machine.
 
     Args:
-        bundle: what ``place_of`` gave.
+        bundle: what ``bundle_place`` gave.
     """
     if bundle is None:
         yield
@@ -94,11 +94,11 @@ class Places:
         """The settings, after what may take some seconds: a bundle fetches its files."""
         if self._in_bundle is None:
             return Settings.of(**self._places)
-        bundle = self._fetched(self._in_bundle["name"], self._in_bundle.get("version"))
+        bundle = self._fetch_bundle(self._in_bundle["name"], self._in_bundle.get("version"))
         folder = os.path.normpath(bundle / self._in_bundle["path"])
         return Settings.of(**self._places, pipelines=folder)
 
-    def _fetched(self, name: str, version: str | None) -> Path:
+    def _fetch_bundle(self, name: str, version: str | None) -> Path:
         """Path of the bundle, which is there."""
         from airflow.dag_processing.bundles.manager import DagBundlesManager
 

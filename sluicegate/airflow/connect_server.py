@@ -44,7 +44,7 @@ class ConnectServer:
     token: str = field(default="", repr=False)
 
     @classmethod
-    def of(cls, conn_id: str, settings: Settings) -> ConnectServer | None:
+    def from_connection(cls, conn_id: str, settings: Settings) -> ConnectServer | None:
         """The server of a connection, or of the settings where there is no such connection; None if it is none.
 
         Raises:
@@ -101,7 +101,7 @@ class Client:
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str]) -> None:
         self._job = subprocess.Popen(
-            command, env={**env, **processes.named_parent()}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            command, env={**env, **processes.parent_environment()}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, errors="backslashreplace", start_new_session=True,
         )  # fmt: skip
 
@@ -109,7 +109,7 @@ class Client:
         """What it prints, as it comes."""
         yield from self._job.stdout or ()
 
-    def ended(self) -> int:
+    def wait_for_exit(self) -> int:
         """Exit code, once it has ended."""
         return self._job.wait()
 

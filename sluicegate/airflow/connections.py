@@ -22,22 +22,22 @@ Execute = TypeVar("Execute", bound=Callable[..., Any])
 ROLES = ("role_arn", "profile_name", "assume_role_method")
 
 
-def with_store(execute: Execute) -> Execute:
+def provide_store(execute: Execute) -> Execute:
     """Let a task, and the job that it starts, find the store's credentials in the environment while it works.
 
     The task is a process of its own. They are on no command line, and in nothing that Airflow shows of a task.
     """
 
     @wraps(execute)
-    def executed(task: Any, context: Context) -> Any:
+    def execute_with_store(task: Any, context: Context) -> Any:
         try:
-            variables = _said()
+            variables = _task_variables()
         except UserError as error:
             raise AirflowFailException(error.for_people()) from None
         with environment(variables):
             return execute(task, context)
 
-    return cast(Execute, executed)
+    return cast(Execute, execute_with_store)
 
 
 @contextmanager
@@ -58,18 +58,18 @@ def _conn_id() -> str:
     return os.environ.get("SLUICEGATE_STORE_CONN_ID", "")
 
 
-def _said() -> dict[str, str]:
+def _task_variables() -> dict[str, str]:
     """Environment variables for the connection; empty without one."""
     if not (conn_id := _conn_id()):
         return {}
     try:
         connection = Connection.get(conn_id)
     except AirflowNotFoundException:
-        raise _missing(conn_id) from None
+        raise _missing_connection(conn_id) from None
     return variables(connection, connection.extra_dejson)
 
 
-async def said_in_triggerer() -> dict[str, str]:
+async def triggerer_variables() -> dict[str, str]:
     """Environment variables for the connection in the triggerer, where all triggers share one process and environment.
 
     Raises:
@@ -80,11 +80,11 @@ async def said_in_triggerer() -> dict[str, str]:
     try:
         connection = await Connection.async_get(conn_id)
     except AirflowNotFoundException:
-        raise _missing(conn_id) from None
+        raise _missing_connection(conn_id) from None
     return variables(connection, await connection.aextra_dejson())
 
 
-def said_in_server() -> dict[str, str]:
+def server_variables() -> dict[str, str]:
     """Environment variables for the connection in the API server, which many requests share as well.
 
     Raises:
@@ -97,11 +97,11 @@ def said_in_server() -> dict[str, str]:
     try:
         connection = Stored.get_connection_from_secrets(conn_id)
     except AirflowNotFoundException:
-        raise _missing(conn_id) from None
+        raise _missing_connection(conn_id) from None
     return variables(connection, connection.extra_dejson)
 
 
-def _missing(conn_id: str) -> UserError:
+def _missing_connection(conn_id: str) -> UserError:
     return UserError(
         f"Airflow has no connection {conn_id} for the store of landing and lake",
         hint="create it, or choose another one with SLUICEGATE_STORE_CONN_ID",

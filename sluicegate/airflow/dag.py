@@ -14,7 +14,7 @@ from airflow.sdk import DAG, get_parsing_context
 from sluicegate import definition
 from sluicegate.airflow.dags.arguments import Arguments
 from sluicegate.airflow.dags.dag_of_mistakes import dags_of_mistakes
-from sluicegate.airflow.dags.new_dag import shown
+from sluicegate.airflow.dags.new_dag import register_dag
 from sluicegate.airflow.dags.pipeline_dags import PipelineDags
 from sluicegate.definition.dag_ids import dag_ids
 from sluicegate.definition.reading import loader
@@ -60,7 +60,9 @@ def medallion_dag(
         DefinitionError: its definition has mistakes.
         UserError: an argument is unknown, or is not the DAG file's to give.
     """
-    return shown(PipelineDags(definition.load(name, settings), Arguments.checked(task_args, dag_args)).runs())
+    return register_dag(
+        PipelineDags(definition.load(name, settings), Arguments.from_dag_file(task_args, dag_args)).runs()
+    )
 
 
 def medallion_dags(
@@ -93,7 +95,7 @@ def medallion_dags(
         PipelineMissing: there is no definition at all.
         UserError: an argument is unknown, or is not the DAG file's to give.
     """
-    arguments = Arguments.checked(task_args, dag_args)
+    arguments = Arguments.from_dag_file(task_args, dag_args)
     if isinstance(only, str):  # each of its letters would get a DAG that says that there is no such pipeline
         raise UserError(f"only must be a list of names, not the name {only}", hint=f'write only=["{only}"]')
     names = definition.names(settings.pipelines)  # one look at the folder, whatever is wanted of it
@@ -104,27 +106,27 @@ def medallion_dags(
         )
     dags: dict[str, DAG] = {}
     for name in sorted(only) if only is not None else names:
-        if not _is_wanted(name):
+        if not _is_parsed(name):
             continue
         try:
             pipeline = definition.load(name, settings, of_many=True)
-            dags |= {dag.dag_id: dag for dag in list(PipelineDags(pipeline, arguments).all())}
+            dags |= {dag.dag_id: dag for dag in list(PipelineDags(pipeline, arguments).all_dags())}
         except UserError as error:  # mistakes; or the folder is gone, since it was named or since the look at all
-            dags |= _mistaken(name, error, settings, arguments)
+            dags |= _dags_of_mistakes(name, error, settings, arguments)
         except Exception as error:  # whatever Airflow or a notifier has against one of them, the others have their DAGs
             sentence = f"Airflow cannot create its DAGs: {type(error).__name__}: {error}"
             log.exception("the DAGs of %s cannot be created", name)
             mistake = Mistake("dag", name, sentence, str(settings.pipelines / name / loader.FILE), None)
-            dags |= _mistaken(name, DefinitionError(name, [mistake]), settings, arguments)
-    return {name: shown(dag) for name, dag in dags.items()}
+            dags |= _dags_of_mistakes(name, DefinitionError(name, [mistake]), settings, arguments)
+    return {name: register_dag(dag) for name, dag in dags.items()}
 
 
-def _mistaken(name: str, error: UserError, settings: Settings, arguments: Arguments) -> dict[str, DAG]:
+def _dags_of_mistakes(name: str, error: UserError, settings: Settings, arguments: Arguments) -> dict[str, DAG]:
     log.error("%s", error.for_people())
     return {dag.dag_id: dag for dag in dags_of_mistakes(name, error, settings, arguments)}
 
 
-def _is_wanted(name: str) -> bool:
+def _is_parsed(name: str) -> bool:
     """Whether a pipeline has the DAG for which Airflow parses the file: all of them, or that of a task that starts."""
     parsed_dag = get_parsing_context().dag_id
     return parsed_dag is None or parsed_dag in dag_ids(name)

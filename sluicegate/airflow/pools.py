@@ -37,7 +37,7 @@ def on_starting(component: Any) -> None:
 
     if isinstance(component, Job):  # and no task, which has no database
         with create_session() as session:
-            make(session)
+            create_pool(session)
 
 
 @hookimpl
@@ -50,13 +50,13 @@ def on_dag_run_running(dag_run: DagRun, msg: str) -> None:
     if session is None or not any(task.task_type in _OURS for task in tasks):
         return
     if POOL in {task.pool for task in tasks}:
-        make(session)
-    sentence = _waits(tasks, _known(session))
+        create_pool(session)
+    sentence = _waiting_reason(tasks, _slots_by_pool(session))
     if sentence and (not dag_run.note or dag_run.note.startswith(BEGINS)):  # a person's note stays
         dag_run.note = f"{BEGINS}began** without what its tasks wait for: {sentence}"
 
 
-def _waits(tasks: Sequence[Any], slots_of_pools: Mapping[str | None, int]) -> str:
+def _waiting_reason(tasks: Sequence[Any], slots_of_pools: Mapping[str | None, int]) -> str:
     """What tasks would wait for without an end, and what to do about it; empty if for nothing."""
     absent = sorted({task.pool for task in tasks} - set(slots_of_pools))
     if absent:
@@ -80,7 +80,7 @@ def _waits(tasks: Sequence[Any], slots_of_pools: Mapping[str | None, int]) -> st
     )
 
 
-def make(session: Session) -> None:
+def create_pool(session: Session) -> None:
     """Create the pool if it is missing; an existing one stays unchanged.
 
     Another scheduler may be making it. The transaction is Airflow's, where an error would end it and a savepoint is
@@ -89,7 +89,7 @@ def make(session: Session) -> None:
     from airflow.models.pool import Pool
     from sqlalchemy.dialects import mysql, postgresql, sqlite
 
-    if POOL in _known(session):
+    if POOL in _slots_by_pool(session):
         return
     unless_there: dict[str, Any] = {
         "mysql": mysql.insert(Pool).prefix_with("IGNORE"),
@@ -100,7 +100,7 @@ def make(session: Session) -> None:
     session.execute(insert.values(pool=POOL, slots=slots(), description=ABOUT, include_deferred=False))
 
 
-def _known(session: Session) -> dict[str | None, int]:
+def _slots_by_pool(session: Session) -> dict[str | None, int]:
     """Slots of each pool; -1 is as many as there may be."""
     from airflow.models.pool import Pool
     from sqlalchemy import select

@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from sluicegate.airflow.dags.params import AUTO, DISCARD, REPLAY, UNDO_DISCARD
 from sluicegate.airflow.reporting.task_alerts import FACTS
-from sluicegate.airflow.timetable import whole
+from sluicegate.airflow.timetable import interval_begin
 from sluicegate.errors import AccountingError, SluicegateError, UserError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _OF_DISCARDS = ("note", "discard", "quarantine")
 FINAL = (2, 3)
 
 
-def request_of(pipeline: Pipeline, context: Context) -> Request:
+def read_request(pipeline: Pipeline, context: Context) -> Request:
     """Request of the run that a task belongs to.
 
     A backfill run reprocesses its data interval, also where it reruns a scheduled run (whose id still begins with
@@ -53,17 +53,17 @@ def request_of(pipeline: Pipeline, context: Context) -> Request:
         if since or until:
             mode = "interval"
     if mode in (DISCARD, UNDO_DISCARD):
-        return Request.of_discard(pipeline, _discard(form, mode, since or until))
+        return Request.from_discard(pipeline, _discard(form, mode, since or until))
     for name in _OF_DISCARDS:
         if form.get(name):
             raise UserError(f"{name} requires the mode discard", hint=f"choose the mode discard, or leave {name} empty")
     if mode == REPLAY:
-        return Request.of_replay(pipeline, _replay(form, since or until))
+        return Request.from_replay(pipeline, _replay(form, since or until))
     if form.get("rules"):
         raise UserError(
             "rules require the mode replay or discard", hint="choose the mode replay or discard, or leave rules empty"
         )
-    return Request.of(pipeline, mode, since, until, form.get("tables") or (), form.get("max_files"))
+    return Request.from_arguments(pipeline, mode, since, until, form.get("tables") or (), form.get("max_files"))
 
 
 def _check_mode(run: Any, mode: str) -> None:
@@ -91,14 +91,14 @@ def _discard(form: Mapping[str, Any], mode: str, end: str | None) -> Discard:
     Raises:
         UserError: it does not name one table, or has what a discard does not take.
     """
-    from sluicegate.launch.discard import Discard, one_line  # not above: as Request
+    from sluicegate.launch.discard import Discard, to_one_line  # not above: as Request
 
     undo = mode == UNDO_DISCARD
     fields = {name: str(form.get(name) or "") for name in _OF_DISCARDS}
     if undo and (fields["note"] or fields["quarantine"]):
         raise UserError("undo-discard takes no note and no quarantine", hint="leave note and quarantine empty")
     return Discard(
-        _one_table("discard", form, end), tuple(form.get("rules") or ()), one_line(fields["note"]), undo,
+        _one_table("discard", form, end), tuple(form.get("rules") or ()), to_one_line(fields["note"]), undo,
         fields["discard"], fields["quarantine"],
     )  # fmt: skip
 
@@ -126,16 +126,16 @@ def _backfill(run: Any, mode: str, end: str | None) -> tuple[str, str, str]:
         )
     if run.data_interval_start is None or run.data_interval_end is None:
         raise UserError("this backfill run has no data interval", hint="trigger a run by hand, with from and to")
-    return "interval", whole(run.data_interval_start).isoformat(), run.data_interval_end.isoformat()
+    return "interval", interval_begin(run.data_interval_start).isoformat(), run.data_interval_end.isoformat()
 
 
 def failure(error: SluicegateError) -> AirflowException:
     """Exception for Airflow; without retries where a retry would end the same way."""
     final = error.exit_code in FINAL or error.code == AccountingError.code
-    return raisable(error.for_people(), error.as_dict(), final=final)
+    return create_exception(error.for_people(), error.as_dict(), final=final)
 
 
-def raisable(text: str, facts: Mapping[str, Any], *, final: bool) -> AirflowException:
+def create_exception(text: str, facts: Mapping[str, Any], *, final: bool) -> AirflowException:
     """Exception for Airflow that has the facts of an error for notifiers.
 
     Args:
@@ -148,6 +148,6 @@ def raisable(text: str, facts: Mapping[str, Any], *, final: bool) -> AirflowExce
     return exception
 
 
-def who(context: Mapping[str, Any]) -> str:
+def run_name(context: Mapping[str, Any]) -> str:
     """Name of a run for those who wait for its lock."""
     return f"{context['dag_run'].dag_id} {context['dag_run'].run_id}"

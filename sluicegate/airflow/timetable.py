@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAX_BACKFILL_RUNS = 31
 """Runs that a backfill has at most: a day each of a month of a daily schedule."""
 
-# Microseconds of a second by which an interval can be moved: ``whole`` finds its beginning again.
+# Microseconds of a second by which an interval can be moved: ``interval_begin`` finds its beginning again.
 _SHIFTS = 999_999
 
 
@@ -68,8 +68,8 @@ class PipelineTimetable(CronDataIntervalTimetable):
         # A schedule has no end, and catches nothing up.
         if first is None or not restriction.catchup or restriction.earliest is None or restriction.latest is None:
             return first
-        start, end = _ends(first)
-        begin, last = self._ends_of_backfill(restriction.earliest, restriction.latest)
+        start, end = _interval_bounds(first)
+        begin, last = self._backfill_bounds(restriction.earliest, restriction.latest)
         if end > last:  # it is not over, and left to the schedule
             return None
         wide = self._end(start, begin, last)
@@ -78,7 +78,7 @@ class PipelineTimetable(CronDataIntervalTimetable):
         shift = timedelta(microseconds=int((wide - start).total_seconds()) // 60 % _SHIFTS or 1)
         return DagRunInfo(run_after=wide + shift, data_interval=DataInterval(start=start - shift, end=wide))
 
-    def _ends_of_backfill(self, earliest: DateTime, latest: DateTime) -> tuple[DateTime, DateTime]:
+    def _backfill_bounds(self, earliest: DateTime, latest: DateTime) -> tuple[DateTime, DateTime]:
         """Beginning of the first interval of a backfill, and end of the last one that is over."""
         time = now("UTC")
         over = self._align_to_prev(time)
@@ -101,12 +101,12 @@ class PipelineTimetable(CronDataIntervalTimetable):
         return last
 
 
-def _ends(info: DagRunInfo) -> tuple[DateTime, DateTime]:
+def _interval_bounds(info: DagRunInfo) -> tuple[DateTime, DateTime]:
     assert info.data_interval is not None  # noqa: S101 (this timetable gives one always)
     return info.data_interval.start, info.data_interval.end
 
 
-def whole(time: datetime) -> datetime:
+def interval_begin(time: datetime) -> datetime:
     """Beginning of an interval without the microseconds by which that of several was moved."""
     if time.microsecond:
         return time.replace(microsecond=0) + timedelta(seconds=1)

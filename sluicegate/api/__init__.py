@@ -11,13 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sluicegate.api.chosen import copy_into, discard, reload, replay, reset, skip
-from sluicegate.console import silent
+from sluicegate.console import ignore_line
 from sluicegate.errors import DefinitionError, JobFailed, PipelineMissing, QueryError, UserError
 from sluicegate.flow.verification.finding import FindingKind, FindingReason
 from sluicegate.launch.run_mode import RunMode
 from sluicegate.settings import Settings
 from sluicegate.storage import aws
-from sluicegate.storage.store_errors import translated
+from sluicegate.storage.store_errors import translate_errors
 
 __all__ = ["alerts", "copy_into", "discard", "files", "history", "impact", "lineage", "load", "plan", "reload",
            "replay", "reset", "run", "skip", "spark_session", "sql", "status", "verify"]  # fmt: skip
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from sluicegate.monitor.status import Status
 
 
-@translated()
+@translate_errors()
 def load(name: str, settings: Settings | None = None) -> Pipeline:
     """Read and check the definition of a pipeline, which remembers the settings that it was read with.
 
@@ -68,13 +68,13 @@ def _demand_not_renamed(name: str, settings: Settings, *, finished: bool) -> Non
 
     if name_fault(name) or not layout.is_local(settings.lake):
         return
-    rename = renamed.recorded(settings.lake, name)
+    rename = renamed.recorded_rename(settings.lake, name)
     if rename is not None and (finished or not rename.done):
         renamed.demand_current(layout.Lake(settings.lake, name))
 
 
-@aws.briefly()
-@translated()
+@aws.brief_requests()
+@translate_errors()
 def plan(pipeline: Pipeline, *, partly: bool = False) -> Plan:
     """What a run would do, table by table, as ``sluicegate plan`` shows. Nothing is written and no JVM started.
 
@@ -94,11 +94,11 @@ def plan(pipeline: Pipeline, *, partly: bool = False) -> Plan:
     from sluicegate.lake.layout import Lake
     from sluicegate.monitor import estimate
 
-    with damaged_files.named(Lake(pipeline.settings.lake, pipeline.name)):
+    with damaged_files.name_damaged_file(Lake(pipeline.settings.lake, pipeline.name)):
         return estimate.plan(pipeline, pipeline.settings, partly=partly)
 
 
-@translated()
+@translate_errors()
 def lineage(pipeline: Pipeline) -> dict[str, TableLineage]:
     """Of each column of the pipeline's tables the columns that it comes from, by table. No JVM.
 
@@ -111,7 +111,7 @@ def lineage(pipeline: Pipeline) -> dict[str, TableLineage]:
     return monitor_lineage.lineage(pipeline, Lake(pipeline.settings.lake, pipeline.name))
 
 
-@translated()
+@translate_errors()
 def impact(pipeline: Pipeline, column: str) -> Impact:
     """What depends on a column, across all layers, as ``sluicegate plan --impact``. No JVM.
 
@@ -130,14 +130,14 @@ def impact(pipeline: Pipeline, column: str) -> Impact:
     return monitor_impact.impact(pipeline, Lake(pipeline.settings.lake, pipeline.name), column)
 
 
-@translated()
+@translate_errors()
 def run(
     pipeline: Pipeline,
     *,
     layer: Layer | None = None,
     interval: Interval | None = None,
     full_refresh: Sequence[str] | None = None,
-    tell: Callable[[str], None] = silent,
+    tell: Callable[[str], None] = ignore_line,
     warm_minutes: float | None = None,
 ) -> list[RunReport]:
     """Process new landed files through bronze, silver and gold in one Spark, as ``sluicegate run``.
@@ -171,14 +171,14 @@ def run(
     else:
         since, until = (None, None)
     if full_refresh is not None:
-        request = Request.of(pipeline, RunMode.FULL_REFRESH, since, until, full_refresh)
+        request = Request.from_arguments(pipeline, RunMode.FULL_REFRESH, since, until, full_refresh)
         return run_pipeline.refresh(pipeline, pipeline.settings, layer, tell, request, warm_minutes)
-    request = Request.of(pipeline, RunMode.INTERVAL if interval else RunMode.INCREMENTAL, since, until)
+    request = Request.from_arguments(pipeline, RunMode.INTERVAL if interval else RunMode.INCREMENTAL, since, until)
     return run_pipeline.run(pipeline, pipeline.settings, layer, tell, request.interval, warm_minutes)
 
 
-@aws.briefly()
-@translated()
+@aws.brief_requests()
+@translate_errors()
 def status(pipeline: Pipeline) -> Status:
     """Rows, version, freshness and quarantine of each table, and what waits, as ``sluicegate status``. No JVM.
 
@@ -190,11 +190,11 @@ def status(pipeline: Pipeline) -> Status:
     from sluicegate.lake.layout import Lake
     from sluicegate.monitor import status as monitor_status
 
-    with damaged_files.named(Lake(pipeline.settings.lake, pipeline.name)):
+    with damaged_files.name_damaged_file(Lake(pipeline.settings.lake, pipeline.name)):
         return monitor_status.status(pipeline, pipeline.settings)
 
 
-@translated()
+@translate_errors()
 def alerts(pipeline: Pipeline) -> list[Alert]:
     """What the limits under ``alerts`` of the definition say now, as ``sluicegate alerts``. No JVM.
 
@@ -209,14 +209,14 @@ def alerts(pipeline: Pipeline) -> list[Alert]:
     return monitor_alerts.evaluate(pipeline, pipeline.settings, datetime.now(UTC))
 
 
-@translated()
+@translate_errors()
 def verify(
     pipeline: Pipeline,
     *,
     percent: float = 100,
     since_last: bool = False,
     spark: bool = True,
-    tell: Callable[[str], None] = silent,
+    tell: Callable[[str], None] = ignore_line,
 ) -> list[Finding]:
     """Verify tables, as ``sluicegate status --verify``.
 
@@ -257,22 +257,22 @@ def verify(
     proofs = verification.proofs_of(pipeline, sample, tell, since_last=since_last)
     if damaged := verify_damage.findings(pipeline, settings):
         return damaged
-    findings = verification.without_spark(pipeline, tell, sample, proofs)
+    findings = verification.findings_without_spark(pipeline, tell, sample, proofs)
 
-    def in_order() -> list[Finding]:
+    def sorted_findings() -> list[Finding]:
         verification.forget_doubtful(pipeline, findings, proofs)
-        return verification.in_order(findings)
+        return verification.sort_findings(findings)
 
     lake = Lake(settings.lake, pipeline.name)
-    names, evaluated = verify_gold.provable(pipeline, lake), flows.stored_silver(pipeline, lake)
+    names, evaluated = verify_gold.provable_tables(pipeline, lake), flows.stored_silver(pipeline, lake)
     if not spark:
         without = partial(Finding, reason=FindingReason.WITHOUT_SPARK)
         findings += [without(FindingKind.UNSEEN, table_name, "its values") for table_name in evaluated]
         findings += [without(FindingKind.UNPROVED, name, "its query was not re-run") for name in names]
-        return in_order()
+        return sorted_findings()
     if not (names or evaluated):
-        findings += verify_gold.unprovable(pipeline)
-        return in_order()
+        findings += verify_gold.unprovable_findings(pipeline)
+        return sorted_findings()
 
     def take(message: str) -> None:
         if (facts := facts_of(FINDING, message)) is not None:
@@ -282,10 +282,10 @@ def verify(
     reports = submit.submit("verify", pipeline.name, settings, submit.run_info(), tell, arguments, take)
     if reports.unreported:  # a finding may be missing
         raise JobFailed("the verification of silver and gold ended without a report", hint="verify it again")
-    return in_order()
+    return sorted_findings()
 
 
-@translated()
+@translate_errors()
 def files(pipeline: Pipeline, table: str, *, states: Sequence[str] = (), newest: int | None = None) -> pa.Table:
     """The ledger of a bronze table, a row for each landed file with its ``state``, as ``sluicegate files``. No JVM.
 
@@ -302,11 +302,11 @@ def files(pipeline: Pipeline, table: str, *, states: Sequence[str] = (), newest:
     """
     from sluicegate.monitor import status as monitor_status
 
-    _demand_some(newest)
+    _demand_limit(newest)
     return monitor_status.files(table, pipeline, pipeline.settings, states, newest)
 
 
-@translated()
+@translate_errors()
 def history(pipeline: Pipeline, table: str | None = None, *, newest: int = 20) -> pa.Table:
     """The event log, a row for each commit of a run, oldest first, as ``sluicegate history``. No JVM.
 
@@ -324,12 +324,12 @@ def history(pipeline: Pipeline, table: str | None = None, *, newest: int = 20) -
     from sluicegate.lake.layout import Lake
     from sluicegate.monitor import event_log
 
-    _demand_some(newest)
+    _demand_limit(newest)
     event_log.demand_table(pipeline, table)
     return event_log.history(pipeline, Lake(pipeline.settings.lake, pipeline.name), table, newest)
 
 
-@translated()
+@translate_errors()
 def sql(query: str, settings: Settings | None = None) -> pa.Table:
     """The rows of one SELECT in Spark's SQL over ``pipeline.table``, as ``sluicegate sql``. No JVM.
 
@@ -374,6 +374,6 @@ def spark_session(name: str = "notebook") -> SparkSession:
     return session.session_inside(name)
 
 
-def _demand_some(newest: int | None) -> None:
+def _demand_limit(newest: int | None) -> None:
     if newest is not None and newest < 1:
         raise UserError(f"invalid limit newest={newest}", hint="use 1 or more")

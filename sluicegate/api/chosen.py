@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sluicegate.console import files as files_of
-from sluicegate.console import silent
-from sluicegate.storage.store_errors import translated
+from sluicegate.console import ignore_line
+from sluicegate.storage.store_errors import translate_errors
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
@@ -45,7 +45,7 @@ class ReloadPreview:
         return [f"{len(self.missing):,} matching files cannot be read again, and their rows stay: {shown}"]
 
 
-@translated()
+@translate_errors()
 def copy_into(
     pipeline: Pipeline,
     table: str,
@@ -63,7 +63,7 @@ def copy_into(
     dialect: str | None = None,
     merge_schema: bool | None = None,
     validate: int | None = None,
-    tell: Callable[[str], None] = silent,
+    tell: Callable[[str], None] = ignore_line,
 ) -> list[RunReport]:
     """Copy chosen files into a bronze table, each of them once, as ``sluicegate copy-into``.
 
@@ -105,16 +105,16 @@ def copy_into(
     else:
         folder = str(Path(source).absolute())
     copy_options = CopyOptions(select, tuple(columns), format, dict(options or {}), merge_schema, dialect=dialect)
-    copy = Copy(folder, tuple(files), pattern, force, _utc(modified_after), _utc(modified_before), copy_options)
+    copy = Copy(folder, tuple(files), pattern, force, _to_utc(modified_after), _to_utc(modified_before), copy_options)
     lake = Lake(pipeline.settings.lake, pipeline.name)
     new = copy.discover(table, bronze_table(pipeline, table), lake).new.num_rows
-    if not (new or (validate is None and copy.unfinished(table, lake))):
+    if not (new or (validate is None and copy.is_unfinished(table, lake))):
         return []
     arguments = copy.arguments(table, validate)
     return [submit.submit("copy_into", pipeline.name, pipeline.settings, submit.run_info(), tell, arguments)]
 
 
-@translated()
+@translate_errors()
 def reload(
     pipeline: Pipeline,
     table: str,
@@ -123,7 +123,7 @@ def reload(
     pattern: str | None = None,
     archived: bool = False,
     confirm: Callable[[ReloadPreview], bool] | None = None,
-    tell: Callable[[str], None] = silent,
+    tell: Callable[[str], None] = ignore_line,
 ) -> list[RunReport]:
     """Read chosen files again and replace their former rows, as ``sluicegate reload``.
 
@@ -152,7 +152,7 @@ def reload(
     from sluicegate.launch import submit
 
     bronze = bronze_table(pipeline, table)
-    chosen = reread.chosen(files, pattern, pipeline, table, archived=archived)
+    chosen = reread.choose_reload(files, pattern, pipeline, table, archived=archived)
     subject = (table, bronze, Lake(pipeline.settings.lake, pipeline.name))
     preview = ReloadPreview(chosen.discover(*subject).paths, chosen.missing(*subject))
     agreed = confirm is None or confirm(preview)
@@ -164,14 +164,14 @@ def reload(
     return [reports]
 
 
-@translated()
+@translate_errors()
 def reset(
     pipeline: Pipeline,
     table: str,
     *,
     drop_missing: bool = False,
     confirm: Callable[[ResetPreview], bool] | None = None,
-    tell: Callable[[str], None] = silent,
+    tell: Callable[[str], None] = ignore_line,
 ) -> list[RunReport]:
     """Rebuild a bronze table with its columns from all its files, in one commit, as ``sluicegate reset --yes``.
 
@@ -204,7 +204,7 @@ def reset(
     return [submit.submit("reset", pipeline.name, pipeline.settings, submit.run_info(), tell, arguments)]
 
 
-@translated()
+@translate_errors()
 def replay(
     pipeline: Pipeline,
     table: str,
@@ -213,7 +213,7 @@ def replay(
     dropped: bool = False,
     everything: bool = False,
     validate: bool = False,
-    tell: Callable[[str], None] = silent,
+    tell: Callable[[str], None] = ignore_line,
 ) -> list[RunReport]:
     """Evaluate quarantined records by today's rules, transform and lookups, as ``sluicegate replay``; gold follows.
 
@@ -243,7 +243,7 @@ def replay(
     return submit.submit_all("replay", pipeline.name, pipeline.settings, submit.run_info(), tell, arguments)
 
 
-@translated()
+@translate_errors()
 def discard(
     pipeline: Pipeline,
     table: str,
@@ -253,7 +253,7 @@ def discard(
     undo: bool = False,
     only: str = "",
     confirm: Callable[[Chosen], bool] | None = None,
-    tell: Callable[[str], None] = silent,
+    tell: Callable[[str], None] = ignore_line,
 ) -> int:
     """Discard quarantined records with a note, or undo discards, as ``sluicegate discard --yes``. No Spark.
 
@@ -276,9 +276,9 @@ def discard(
         TargetConflict: the tables belong to another target.
         SluicegateError: others discard records of the table at the same time, again and again.
     """
-    from sluicegate.launch.discard import Discard, find, one_line, user
+    from sluicegate.launch.discard import Discard, find_records, to_one_line, user
 
-    chosen = find(pipeline, Discard(table, tuple(rules), one_line(note), undo, only))
+    chosen = find_records(pipeline, Discard(table, tuple(rules), to_one_line(note), undo, only))
     if (confirm is not None and not confirm(chosen)) or not (chosen.records or chosen.discards):
         return 0
     identity = secrets.token_hex(4)
@@ -287,7 +287,7 @@ def discard(
     return written
 
 
-@translated()
+@translate_errors()
 def skip(
     pipeline: Pipeline,
     table: str,
@@ -297,7 +297,7 @@ def skip(
     from_prefix: Sequence[str] = (),
     to_prefix: Sequence[str] = (),
     confirm: Callable[[SkipPreview], bool] | None = None,
-    tell: Callable[[str], None] = silent,
+    tell: Callable[[str], None] = ignore_line,
 ) -> int:
     """Enters files that another pipeline has read into the ledger as skipped, as ``sluicegate skip --yes``. No Spark.
 
@@ -333,7 +333,7 @@ def skip(
     return entered
 
 
-def _utc(time: datetime | None) -> datetime | None:
+def _to_utc(time: datetime | None) -> datetime | None:
     """The time in UTC, which it is in where it has no zone."""
     if time is None:
         return None

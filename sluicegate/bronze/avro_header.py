@@ -23,28 +23,28 @@ def schema(file: IO[bytes]) -> str:
     Raises:
         ValueError: the file is not Avro, or is truncated within its header.
     """
-    if _exactly(file, len(MAGIC)) != MAGIC:
+    if _read_exactly(file, len(MAGIC)) != MAGIC:
         raise ValueError("it does not start with the magic bytes of Avro")
-    while count := _long(file):
+    while count := _read_long(file):
         if count < 0:  # the length of the block in bytes follows
             count = -count
-            _long(file)
+            _read_long(file)
         for _ in range(count):
-            key, value = _bytes(file), _bytes(file)
+            key, value = _read_bytes(file), _read_bytes(file)
             if key == b"avro.schema":
                 return value.decode()
     raise ValueError("its header has no schema")
 
 
-def _bytes(file: IO[bytes]) -> bytes:
-    return _exactly(file, _long(file))
+def _read_bytes(file: IO[bytes]) -> bytes:
+    return _read_exactly(file, _read_long(file))
 
 
-def _long(file: IO[bytes]) -> int:
+def _read_long(file: IO[bytes]) -> int:
     """Read a number in Avro's encoding: seven bits a byte, lowest first, zigzag for the sign."""
     number = shift = 0
     while shift < 64:
-        byte = _exactly(file, 1)[0]
+        byte = _read_exactly(file, 1)[0]
         number |= (byte & 0x7F) << shift
         if byte < 0x80:
             return (number >> 1) ^ -(number & 1)
@@ -52,7 +52,7 @@ def _long(file: IO[bytes]) -> int:
     raise ValueError("its header has an unterminated number")
 
 
-def _exactly(file: IO[bytes], size: int) -> bytes:
+def _read_exactly(file: IO[bytes], size: int) -> bytes:
     if not 0 <= size <= LARGEST:
         raise ValueError("its header is damaged")
     data = file.read(size)

@@ -13,13 +13,13 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from sluicegate.bronze.reader import Reader
-from sluicegate.definition.fields import nearest
+from sluicegate.definition.fields import suggest_name
 from sluicegate.errors import QueryError, SchemaMismatch, Where
 from sluicegate.schema.columns import CORRUPT, PROVENANCE, RESCUED
 from sluicegate.schema.evolution import Schema
 from sluicegate.schema.values import MICROSECONDS, Value
 from sluicegate.spark import connect
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.spark_sql.tokens import QuerySyntax
 
 if TYPE_CHECKING:
@@ -55,11 +55,11 @@ def read(by: Reader, copy: CopyOptions, paths: Sequence[str], *, strict: bool = 
     from pyspark.sql import functions as F
 
     schema, select = by.schema, copy.query
-    raw = _with_fields_of_copy(by, copy, paths)
+    raw = _read_all_fields(by, copy, paths)
     fields = [name for name in raw.columns if name not in PROVENANCE]
     absent = [field for output in select.outputs for field in output.fields if field not in fields]
     if absent and strict:
-        raise _unknown(schema, absent[0], fields)
+        raise _unknown_field(schema, absent[0], fields)
     try:
         names = select.names(copy.columns, fields)
     except QuerySyntax as error:
@@ -68,21 +68,21 @@ def read(by: Reader, copy: CopyOptions, paths: Sequence[str], *, strict: bool = 
         raw = raw.withColumns({field: F.lit(None).cast("string") for field in dict.fromkeys(absent)})
     raw = raw.withColumn("_metadata", F.expr(_ABOUT)).alias(select.alias)
     try:
-        selected = connect.analyzed(_selected(raw, select, fields))
+        selected = connect.analyze(_select_values(raw, select, fields))
     except AnalysisException as error:
         cause = str(error).split(";\n")[0].split("\n==")[0].strip()
         message = f"Spark rejects the SELECT of the copy into {schema.table}"
         raise QueryError(message, where=Where(table=schema.table), cause=cause) from None
-    return _fitted(selected, _of_fields(copy, fields, names, schema.landed), schema)
+    return _fit_columns(selected, _landed_names(copy, fields, names, schema.landed), schema)
 
 
-def _with_fields_of_copy(by: Reader, copy: CopyOptions, paths: Sequence[str]) -> DataFrame:
+def _read_all_fields(by: Reader, copy: CopyOptions, paths: Sequence[str]) -> DataFrame:
     """Read some files, with NULL in fields that only other files of their copy have."""
     from pyspark.sql import functions as F
 
     known_fields = _fields_of_copy(copy)
-    reader = _free(by, known_fields)
-    raw = reader.nothing()
+    reader = _unconstrained_reader(by, known_fields)
+    raw = reader.empty_frame()
     if paths:
         raw = reader.read(paths)
     of_other_files = {name: F.lit(None).cast(kind) for name, kind in known_fields.items() if name not in raw.columns}
@@ -99,7 +99,7 @@ def fields(by: Reader, paths: Sequence[str]) -> str:
     """
     from pyspark.sql.types import StructType
 
-    schema = _free(by, {}).read(paths).schema
+    schema = _unconstrained_reader(by, {}).read(paths).schema
     return StructType([field for field in schema if field.name not in PROVENANCE]).json()
 
 
@@ -112,14 +112,14 @@ def _fields_of_copy(copy: CopyOptions) -> dict[str, DataType]:
     return {field.name: field.dataType for field in StructType.fromJson(json.loads(copy.fields))}
 
 
-def _free(by: Reader, known_fields: Mapping[str, DataType]) -> Reader:
+def _unconstrained_reader(by: Reader, known_fields: Mapping[str, DataType]) -> Reader:
     """Return a reader of all fields of the files, whatever columns the table has."""
     free = {"schema_": None, "schemaHints": None, "schemaEvolutionMode": "addNewColumns", "columnNames": "landed"}
     definition = by.schema.definition.model_copy(update=free)
     return replace(by, schema=Schema(by.schema.table, definition, known_fields, first=True))
 
 
-def _selected(frame: DataFrame, select: Select, fields: Sequence[str]) -> DataFrame:
+def _select_values(frame: DataFrame, select: Select, fields: Sequence[str]) -> DataFrame:
     """Return the values of the expressions, as ``o0``, ``o1`` and so on.
 
     ``_failed`` is JSON of the fields that a cast did not convert.
@@ -128,16 +128,16 @@ def _selected(frame: DataFrame, select: Select, fields: Sequence[str]) -> DataFr
 
     expressions = []
     for output in select.outputs:
-        if output.star:
-            expressions += [F.col(quoted(field)) for field in fields]
+        if output.is_star:
+            expressions += [F.col(quote_name(field)) for field in fields]
         else:
             expressions.append(F.expr(output.text))
     values = [expression.alias(f"o{number}", metadata={}) for number, expression in enumerate(expressions)]
     technical = [F.col(name) for name in (RESCUED, CORRUPT, *_OWN)]
-    return frame.select(*values, _failed(select.outputs).alias("_failed"), *technical)
+    return frame.select(*values, _failed_casts(select.outputs).alias("_failed"), *technical)
 
 
-def _failed(outputs: Sequence[Output]) -> Expression:
+def _failed_casts(outputs: Sequence[Output]) -> Expression:
     """Return JSON of the fields that the failed casts read; NULL where none failed."""
     from pyspark.sql import functions as F
 
@@ -148,11 +148,13 @@ def _failed(outputs: Sequence[Output]) -> Expression:
     any_of = {field: reduce(lambda a, b: a | b, failures) for field, failures in flags.items() if failures}
     if not any_of:
         return F.lit(None).cast("string")
-    values = [F.when(flag, F.col(quoted(field))).alias(field) for field, flag in any_of.items()]
+    values = [F.when(flag, F.col(quote_name(field))).alias(field) for field, flag in any_of.items()]
     return F.when(reduce(lambda a, b: a | b, any_of.values()), F.to_json(F.struct(*values), MICROSECONDS))
 
 
-def _of_fields(copy: CopyOptions, fields: Sequence[str], names: Sequence[str], landed: Mapping[str, str]) -> list[str]:
+def _landed_names(
+    copy: CopyOptions, fields: Sequence[str], names: Sequence[str], landed: Mapping[str, str]
+) -> list[str]:
     """Return the landed names of the selected columns: a name that is a column's becomes the field of that column.
 
     Args:
@@ -163,7 +165,7 @@ def _of_fields(copy: CopyOptions, fields: Sequence[str], names: Sequence[str], l
     """
     named_as_column = []
     for output in copy.query.outputs:
-        if output.star:
+        if output.is_star:
             named_as_column += [bool(copy.columns)] * len(fields)
         else:
             named_as_column.append(True)
@@ -176,7 +178,7 @@ def _of_fields(copy: CopyOptions, fields: Sequence[str], names: Sequence[str], l
     return of_fields
 
 
-def _fitted(selected: DataFrame, names: Sequence[str], schema: Schema) -> DataFrame:
+def _fit_columns(selected: DataFrame, names: Sequence[str], schema: Schema) -> DataFrame:
     """Cast the selected columns to the table's types; what does not fit becomes rescued data."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructField
@@ -189,19 +191,19 @@ def _fitted(selected: DataFrame, names: Sequence[str], schema: Schema) -> DataFr
     values = [Value(column, F.col(f"o{number}"), {}) for number, column in enumerate(columns)]
     made_of = [column.name or column.field for column in columns]
     have = {name.lower() for name in (*made_of, *schema.known)}
-    absent = {name: kind for name, kind in target.named.items() if name.lower() not in have}
+    absent = {name: kind for name, kind in target.definition_types.items() if name.lower() not in have}
     return selected.select(
-        *[value.typed.alias(value.column.name) for value in values if value.column.name],
+        *[value.typed_value.alias(value.column.name) for value in values if value.column.name],
         *[F.lit(None).cast(kind).alias(name) for name, kind in absent.items()],
-        _rescued(values).alias(RESCUED), CORRUPT, *_OWN,
+        _join_rescued(values).alias(RESCUED), CORRUPT, *_OWN,
     )  # fmt: skip
 
 
-def _rescued(values: Sequence[Value]) -> Expression:
+def _join_rescued(values: Sequence[Value]) -> Expression:
     """Return one JSON object of all rescued values: by the reader, by failed casts and by the types of columns."""
     from pyspark.sql import functions as F
 
-    lost = [(value, fails) for value in values if (fails := value.lost) is not None]
+    lost = [(value, fails) for value in values if (fails := value.loss) is not None]
     misfit = F.lit(None).cast("string")
     if lost:
         raw_values = [F.when(fails, value.raw).alias(value.column.field) for value, fails in lost]
@@ -210,23 +212,23 @@ def _rescued(values: Sequence[Value]) -> Expression:
         )
     path = F.to_json(F.struct(F.col("source_file").alias("_file_path")))
     # What the reader rescued ends with the path of the file.
-    parts = [_inner(misfit), _inner(F.col("_failed")), _inner(F.coalesce(F.col(RESCUED), path))]
+    parts = [_json_members(misfit), _json_members(F.col("_failed")), _json_members(F.coalesce(F.col(RESCUED), path))]
     whole = F.concat(F.lit("{"), F.concat_ws(",", *parts), F.lit("}"))
     return F.when(F.coalesce(misfit, "_failed", RESCUED).isNotNull(), whole)
 
 
-def _inner(text: Expression) -> Expression:
+def _json_members(text: Expression) -> Expression:
     """Return the members of a JSON object without its braces; NULL if it has none."""
     from pyspark.sql import functions as F
 
     return F.nullif(F.substring(text, F.lit(2), F.length(text) - 2), F.lit(""))
 
 
-def _unknown(schema: Schema, field: str, fields: Sequence[str]) -> SchemaMismatch:
+def _unknown_field(schema: Schema, field: str, fields: Sequence[str]) -> SchemaMismatch:
     return SchemaMismatch(
         f"the SELECT of the copy reads {field}, a field that no file has",
         where=Where(table=schema.table),
-        hint=nearest(field, fields) or f"fields of the files: {', '.join(fields) or 'none'}",
+        hint=suggest_name(field, fields) or f"fields of the files: {', '.join(fields) or 'none'}",
     )
 
 

@@ -35,16 +35,16 @@ def apply(batch: Batch, name: str, table: BronzeTable) -> None:
         ExpectationFailed: rows break a rule that fails the run; nothing is written.
     """
     from sluicegate.bronze.ingest import CASE_SENSITIVE
-    from sluicegate.spark.session import configured
+    from sluicegate.spark.session import override_settings
 
     source = tables.delta_table(table.path)
     if source is None:
-        raise prerequisites.missing(batch.flow)
+        raise prerequisites.missing_source_error(batch.flow)
     with (
-        configured(batch.session, CASE_SENSITIVE),
-        record_rules.checked(batch, table, _frame(batch, name, table), few=False) as checked,
+        override_settings(batch.session, CASE_SENSITIVE),
+        record_rules.checked_records(batch, table, _frame(batch, name, table), few=False) as checked,
     ):
-        rows = batch.described(checked.records)
+        rows = batch.add_comments(checked.records)
         writer = rows.write.format("delta").mode("overwrite" if batch.whole else "append")
         # A full refresh takes the source's own columns; where they were frozen, they stay.
         overwrites_schema = batch.whole and table.schemaEvolutionMode == "addNewColumns"
@@ -66,21 +66,21 @@ def _frame(batch: Batch, name: str, table: BronzeTable) -> DataFrame:
     """Return the source's rows with the bronze table's columns."""
     from pyspark.sql import functions as F
 
-    from sluicegate.schema.values import Value, rescued
-    from sluicegate.spark_sql.identifiers import quoted
+    from sluicegate.schema.values import Value, rescued_json
+    from sluicegate.spark_sql.identifiers import quote_name
     from sluicegate.spark_sql.type_parts import is_void
 
     columns = _schema(batch, name, table).columns([field for field in batch.rows.schema if not is_void(field.dataType)])
-    values = [Value(column, F.col(quoted(column.field)), {}) for column in columns]
+    values = [Value(column, F.col(quote_name(column.field)), {}) for column in columns]
     path = F.lit(table.path)
     return batch.rows.select(
         # Without the source's metadata of a column (a default, an identity, a length): these are rules for its writers.
-        *[value.typed.alias(value.column.name, metadata={}) for value in values if value.column.name],
-        rescued(values, F.struct(path.alias("file_path"))).alias("_rescued_data"),
+        *[value.typed_value.alias(value.column.name, metadata={}) for value in values if value.column.name],
+        rescued_json(values, F.struct(path.alias("file_path"))).alias("_rescued_data"),
         F.lit(None).cast("string").alias("_corrupt_record"),
         F.current_timestamp().alias("receipt_time"),
         path.alias("source_file"),
-        F.lit(_committed(table.path, batch.progress.until)).cast("timestamp").alias("_file_modification_time"),
+        F.lit(_commit_time(table.path, batch.progress.until)).cast("timestamp").alias("_file_modification_time"),
         F.lit(batch.progress.until).cast("bigint").alias("_chunk"),
         F.monotonically_increasing_id().alias("_pos"),
     )
@@ -99,7 +99,7 @@ def _schema(batch: Batch, name: str, table: BronzeTable) -> Schema:
     return Schema(name, table, known, first=tables.rows(there) == 0)
 
 
-def _committed(uri: str, version: int) -> datetime | None:
+def _commit_time(uri: str, version: int) -> datetime | None:
     """Return the commit time of a version of the source (UTC); None if its log no longer has it."""
     table = tables.delta_table(uri)
     for commit in log.commits(table, table.version() - version + 1) if table else ():

@@ -56,7 +56,7 @@ class Group:
     unreadable: Mapping[str, str] = field(default_factory=dict)
 
 
-def alike(paths: Iterable[str], key: Callable[[str], Any]) -> list[tuple[Any, list[str]]]:
+def group_by_key(paths: Iterable[str], key: Callable[[str], Any]) -> list[tuple[Any, list[str]]]:
     """Return the paths that have the same key, in order of their first."""
     groups: dict[Any, list[str]] = {}
     for path in paths:

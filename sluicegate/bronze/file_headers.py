@@ -48,7 +48,7 @@ def footer(path: str, form: str) -> dict[str, Any]:
             if form == "avro":
                 return {"fields": avro_header.schema(file), "records": None}
             if form == "parquet":
-                return _of_parquet(file)
+                return _parquet_footer(file)
             opened = orc.ORCFile(file)
             # Without other metadata, which may differ in each file.
             fields = opened.schema.to_string(show_field_metadata=False, show_schema_metadata=False)
@@ -57,7 +57,7 @@ def footer(path: str, form: str) -> dict[str, Any]:
         return {"error": _reason(error)}
 
 
-def _of_parquet(file: IO[bytes]) -> dict[str, Any]:
+def _parquet_footer(file: IO[bytes]) -> dict[str, Any]:
     from pyarrow import parquet
 
     if _is_encrypted(file):
@@ -177,7 +177,7 @@ def _fault(line: str, number: int) -> str:
 
     UTF-16 without a byte order mark has a NUL in each Latin letter.
     """
-    if undecoded := undecodable.first_in(line, number):
+    if undecoded := undecodable.first_undecodable(line, number):
         return undecoded.reason("UTF-8")
     if "\0" in line:
         return f"a NUL character in line {number}, as in UTF-16: set the option encoding"

@@ -53,7 +53,7 @@ class SizeLimits(NamedTuple):
     separator: str = ""
 
     @classmethod
-    def of(cls, table: BronzeTable) -> SizeLimits:
+    def from_table(cls, table: BronzeTable) -> SizeLimits:
         """Limits of a table's definition."""
         options = {name.lower(): value for name, value in table.options.items()}
         several, text = (options.get(name, "").lower() == "true" for name in ("multiline", "wholetext"))
@@ -81,7 +81,7 @@ class SizeLimits(NamedTuple):
         return None
 
 
-def too_large(
+def oversized_files(
     session: SparkSession, table: BronzeTable, paths: Sequence[str], sizes: Mapping[str, int]
 ) -> dict[str, str]:
     """Return the files that are larger than the definition allows, each with the reason.
@@ -94,7 +94,7 @@ def too_large(
     """
     if table.format not in (*PACKABLE, "binaryFile"):
         return {}
-    bounds = SizeLimits.of(table)
+    bounds = SizeLimits.from_table(table)
     too_large_files: dict[str, str] = {}
     unsure: list[str] = []
     for path in paths:
@@ -107,7 +107,7 @@ def too_large(
             unsure.append(path)
         elif not fits:
             too_large_files[path] = bounds.violation(size) or ""
-    measured = executors.each(session, measure, unsure, *bounds, few=0)
+    measured = executors.map_files(session, measure, unsure, *bounds, few=0)
     return too_large_files | {path: reason for path, reason in measured.items() if reason}
 
 
@@ -115,7 +115,7 @@ def _size(path: str) -> int:
     try:
         if is_local(path):
             return os.stat(local_path(path)).st_size
-        filesystem, inner = filesystems.opened(path)
+        filesystem, inner = filesystems.open_store(path)
         return int(filesystem.size(inner) or 0)
     except OSError:
         return 0  # gone, perhaps: the reader reports it
@@ -130,10 +130,10 @@ def measure(path: str, *limits: Any) -> str | None:
     bounds = SizeLimits(*limits)
     size = line = 0
     try:
-        with _opened(path) as file:
+        with _open_file(path) as file:
             for block in blocks_of(file, path):
                 size += len(block)
-                longest, line = _longest(block, line, bounds.separator)
+                longest, line = _line_lengths(block, line, bounds.separator)
                 if reason := bounds.violation(size, longest):
                     return reason
     except (OSError, EOFError, ValueError, zlib.error, ImportError):
@@ -141,13 +141,13 @@ def measure(path: str, *limits: Any) -> str | None:
     return None
 
 
-def _opened(path: str) -> Any:
+def _open_file(path: str) -> Any:
     if is_local(path):
         return open(local_path(path), "rb")
     return filesystems.reader(path)
 
 
-def _longest(block: bytes, begun: int, separator: str) -> tuple[int, int]:
+def _line_lengths(block: bytes, begun: int, separator: str) -> tuple[int, int]:
     """Return the length of the longest line of a block and of its last line, in bytes.
 
     The first line already has ``begun`` bytes.
@@ -170,7 +170,7 @@ def blocks_of(file: IO[bytes], path: str) -> Iterator[bytes]:
     """
     suffix = os.path.splitext(path.lower())[1]
     if suffix == ".deflate":
-        yield from _inflated(file)
+        yield from _inflate(file)
         return
     unpacked: Any = file
     if suffix == ".gz":
@@ -185,7 +185,7 @@ def blocks_of(file: IO[bytes], path: str) -> Iterator[bytes]:
         yield block
 
 
-def _inflated(file: IO[bytes]) -> Iterator[bytes]:
+def _inflate(file: IO[bytes]) -> Iterator[bytes]:
     inflating, packed = zlib.decompressobj(), b""
     while not inflating.eof and (packed := inflating.unconsumed_tail or file.read(BLOCK)):
         yield inflating.decompress(packed, BLOCK)

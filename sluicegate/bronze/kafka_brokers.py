@@ -54,12 +54,12 @@ def connection(source: KafkaSource) -> dict[str, str]:
     secrets = {name: os.environ.get(variable, "") for name, variable in SECRETS.items()}
     user, password = os.environ.get("SLUICEGATE_KAFKA_USERNAME"), os.environ.get("SLUICEGATE_KAFKA_PASSWORD")
     if user and not secrets["sasl.jaas.config"] and (module := MODULES.get(source.security.get("sasl.mechanism", ""))):
-        login = f"username={_quoted(user)} password={_quoted(password or '')}"
+        login = f"username={_quote(user)} password={_quote(password or '')}"
         secrets["sasl.jaas.config"] = f"{module} required {login};"
     return options | {name: value for name, value in secrets.items() if value}
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -94,7 +94,7 @@ def offsets(session: SparkSession, name: str, source: KafkaSource) -> TopicOffse
     try:
         return _offsets(session._jvm, name, source)
     except Py4JJavaError as error:
-        raise readable(error, name, source) from None
+        raise translate_error(error, name, source) from None
     except (Py4JError, TypeError) as error:
         if "JavaPackage" in str(error) or "does not exist in the JVM" in str(error):
             raise UserError(
@@ -116,7 +116,7 @@ def _offsets(jvm: Any, name: str, source: KafkaSource) -> TopicOffsets:
         partitions: dict[Partition, Any] = {}
         described = {}
         if topics:
-            described = admin.describeTopics(_listed(jvm, topics)).allTopicNames().get()
+            described = admin.describeTopics(_java_list(jvm, topics)).allTopicNames().get()
         for topic in topics:
             about = described[topic]
             if (topic_id := str(about.topicId().toString())) != NO_ID:
@@ -125,11 +125,11 @@ def _offsets(jvm: Any, name: str, source: KafkaSource) -> TopicOffsets:
                 number = partition.partition()
                 partitions[Partition(topic, number)] = jvm.org.apache.kafka.common.TopicPartition(topic, number)
         spec = jvm.org.apache.kafka.clients.admin.OffsetSpec
-        begins = _of_spec(jvm, admin, partitions, spec.earliest(), source.isolation)
-        ends = _of_spec(jvm, admin, partitions, spec.latest(), source.isolation)
+        begins = _list_offsets(jvm, admin, partitions, spec.earliest(), source.isolation)
+        ends = _list_offsets(jvm, admin, partitions, spec.latest(), source.isolation)
         if source.isolation == "read_uncommitted":
             return TopicOffsets(ids, begins, ends)
-        return TopicOffsets(ids, begins, ends, _of_spec(jvm, admin, partitions, spec.latest(), "read_uncommitted"))
+        return TopicOffsets(ids, begins, ends, _list_offsets(jvm, admin, partitions, spec.latest(), "read_uncommitted"))
     finally:
         with suppress(Exception):
             admin.close(jvm.java.time.Duration.ofSeconds(1))
@@ -141,22 +141,22 @@ def _topics(jvm: Any, admin: Any, name: str, source: KafkaSource) -> list[str]:
     Raises:
         LandingMissing: a named topic does not exist.
     """
-    if source.named is None:
+    if source.topic_names is None:
         pattern = re.compile(source.topic_pattern or "")
         topic_names = admin.listTopics().names().get()
         return sorted(str(topic) for topic in topic_names if pattern.fullmatch(str(topic)))
     # Not by their descriptions, which would be an error for all if one were missing.
     topic_names = {str(topic) for topic in admin.listTopics().names().get()}
-    if missing := [topic for topic in source.named if topic not in topic_names]:
+    if missing := [topic for topic in source.topic_names if topic not in topic_names]:
         raise LandingMissing(
             f"topic {missing[0]} not found at {source.bootstrap_servers}, or these credentials may not describe it",
             where=Where(table=name, file=source.address),
             hint="correct the name, or create the topic",
         )
-    return list(source.named)
+    return list(source.topic_names)
 
 
-def _of_spec(
+def _list_offsets(
     jvm: Any, admin: Any, partitions: Mapping[Partition, Any], spec: Any, isolation: str
 ) -> dict[Partition, int]:
     if not partitions:
@@ -170,14 +170,14 @@ def _of_spec(
     return {partition: int(answers.get(topic_partition).offset()) for partition, topic_partition in partitions.items()}
 
 
-def _listed(jvm: Any, items: list[str]) -> Any:
+def _java_list(jvm: Any, items: list[str]) -> Any:
     java_list = jvm.java.util.ArrayList()
     for item in items:
         java_list.add(item)
     return java_list
 
 
-def readable(error: Exception, name: str, source: KafkaSource) -> SluicegateError:
+def translate_error(error: Exception, name: str, source: KafkaSource) -> SluicegateError:
     """Translate an error of Kafka's clients; the message never quotes the value of an option."""
     thrown = [(kind, text or "") for kind, text in _THROWN.findall(str(error))]
     kinds = [kind for kind, _ in thrown]

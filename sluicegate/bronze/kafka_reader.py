@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from sluicegate.bronze.file_groups import Group, ReadMode
 from sluicegate.bronze.raw_reader import NO_SUCH_FIELD
 from sluicegate.bronze.reader import Reader
-from sluicegate.bronze.text.json_reader import ABOUT, CORRUPT_AS, JsonFiles, named_back
+from sluicegate.bronze.text.json_reader import ABOUT, CORRUPT_AS, JsonFiles, restore_value
 from sluicegate.bronze.text.json_sql import ARRAY, FILLED, FLAT, NAMED, SHOWN, UNSURE
 from sluicegate.definition.tables.kafka import COLUMNS
 from sluicegate.landing.kafka_ledger import Partition, Range
@@ -43,12 +43,14 @@ class JsonValues(JsonFiles):
     @property
     def _object(self) -> str:
         """Condition that a value is one JSON object: an array would be many records, or none."""
-        return f"(({FLAT} OR ({FILLED} AND NOT ({ARRAY}) AND {self._one})) AND NOT {UNSURE})"
+        return f"(({FLAT} OR ({FILLED} AND NOT ({ARRAY}) AND {self._single_value_condition})) AND NOT {UNSURE})"
 
     def fields(self, values: DataFrame) -> list[StructField]:
         """Return the fields that occur anywhere in the values."""
-        inferred = self._fields(values.where(self._object).selectExpr(f"{self.doubts.shown(SHOWN)} AS value"))
-        return json_doubts.on_record(inferred, self.doubts.of_signs(inferred, {field.name for field in inferred}))
+        inferred = self._fields(values.where(self._object).selectExpr(f"{self.doubts.add_sign_fields(SHOWN)} AS value"))
+        return json_doubts.record_doubts(
+            inferred, self.doubts.find_doubts(inferred, {field.name for field in inferred})
+        )
 
     def rows(self, values: DataFrame, schema: Sequence[StructField]) -> DataFrame:
         """Parse each value into a row, by a schema that ends with the field of the corrupt record."""
@@ -62,10 +64,10 @@ class JsonValues(JsonFiles):
         # Nothing of a corrupt record goes into columns.
         sound = F.expr(f"j IS NOT NULL AND j.{CORRUPT_AS} IS NULL")
         data_fields = [data_field for data_field in schema if data_field.name != CORRUPT_AS]
-        fields = [F.when(sound, self._exact(data_field)).alias(data_field.name) for data_field in data_fields]
+        fields = [F.when(sound, self._exact_value(data_field)).alias(data_field.name) for data_field in data_fields]
         return rows.select(*fields, _corrupt(F.when(~sound, F.col("value"))).alias(CORRUPT_AS), ABOUT)
 
-    def _exact(self, own: StructField) -> Expression:
+    def _exact_value(self, own: StructField) -> Expression:
         """Return a field's value; a number as text with its original digits, not those of a double.
 
         The digits are found by the field's name, which must occur once in the value, and only if they equal the number.
@@ -73,7 +75,7 @@ class JsonValues(JsonFiles):
         from pyspark.sql import functions as F
         from pyspark.sql.types import StringType
 
-        value = named_back(F.col("j").getField(own.name), own)
+        value = restore_value(F.col("j").getField(own.name), own)
         if not isinstance(own.dataType, StringType) or not own.name.isidentifier():
             return value
         key = f'"{own.name}"'
@@ -87,7 +89,8 @@ class JsonValues(JsonFiles):
         """Parse each value into one VARIANT in the column ``name``."""
         from pyspark.sql import functions as F
 
-        sound = f"if(({FLAT} OR ({FILLED} AND {self._one})) AND NOT {UNSURE}, try_parse_json(value), NULL)"
+        is_single = f"({FLAT} OR ({FILLED} AND {self._single_value_condition}))"
+        sound = f"if({is_single} AND NOT {UNSURE}, try_parse_json(value), NULL)"
         rows = values.selectExpr(f"{sound} AS v", "value", "bytes", ABOUT)
         corrupt = _corrupt(F.expr("if(v IS NULL, value, NULL)"))
         return rows.select(F.col("v").alias(name), corrupt.alias(CORRUPT_AS), ABOUT)
@@ -118,14 +121,14 @@ class KafkaReader(Reader):
         """Read some ranges, as ``Reader.read`` reads files."""
         return self._read([path for path in paths if self.parts[path].size])
 
-    def nothing(self) -> DataFrame:
+    def empty_frame(self) -> DataFrame:
         """Return an empty frame with the known columns."""
         from pyspark.sql import functions as F
 
         kinds = COLUMNS
         if self._has_binary_keys:
             kinds = {**COLUMNS, "_key": "BINARY"}
-        return super().nothing().withColumns({name: F.lit(None).cast(kind) for name, kind in kinds.items()})
+        return super().empty_frame().withColumns({name: F.lit(None).cast(kind) for name, kind in kinds.items()})
 
     @property
     def _has_binary_keys(self) -> bool:
@@ -134,7 +137,11 @@ class KafkaReader(Reader):
     @cached_property
     def _values(self) -> JsonValues:
         return JsonValues(
-            self.session, self.schema.table, self._reader_options, {}, doubts=json_doubts.Doubts.of(self.schema)
+            self.session,
+            self.schema.table,
+            self._reader_options,
+            {},
+            doubts=json_doubts.Doubts.from_schema(self.schema),
         )
 
     def _groups(self, paths: Sequence[str]) -> Iterator[Group]:
@@ -142,7 +149,7 @@ class KafkaReader(Reader):
 
         match self._table.format:
             case _ if self._table.singleVariantColumn:
-                yield Group(self._variant, list(paths), ReadMode.VARIANT)
+                yield Group(self._variant_fields, list(paths), ReadMode.VARIANT)
             case "json":
                 yield Group(self._values.fields(self._read_values(paths)), list(paths))
             case "text":
@@ -150,7 +157,7 @@ class KafkaReader(Reader):
             case _:
                 yield Group([StructField("value", BinaryType())], list(paths))
 
-    def _raw(self, group: Group, columns: list[Column]) -> tuple[DataFrame, list[str]]:
+    def _load_raw(self, group: Group, columns: list[Column]) -> tuple[DataFrame, list[str]]:
         from pyspark.sql import functions as F
         from pyspark.sql.types import StringType, StructField
 
@@ -167,14 +174,14 @@ class KafkaReader(Reader):
             return texts.select("value", _corrupt(F.lit(None).cast("string")).alias(CORRUPT_AS), ABOUT), names
         return texts.select(F.col("bytes").alias("value"), ABOUT), names
 
-    def _of_source(self, about: Expression) -> list[Expression]:
+    def _source_columns(self, about: Expression) -> list[Expression]:
         return [about[name].alias(name) for name in (*COLUMNS, "_pos")]
 
     def _read_values(self, paths: Sequence[str]) -> DataFrame:
         """Return the values as bytes and as text, with the metadata in one column."""
         from pyspark.sql import functions as F
 
-        ranges = {path: Range.of(path) for path in paths}
+        ranges = {path: Range.from_path(path) for path in paths}
         names = {path: f"{one.partition.topic}/{one.partition.number}" for path, one in ranges.items()}
         where = F.create_map(*[F.lit(part) for path, name in names.items() for part in (name, path)])
         first = F.create_map(
@@ -201,13 +208,13 @@ class KafkaReader(Reader):
         for topic, number in sorted(starts):
             numbers.setdefault(topic, []).append(number)
         options = {
-            **self.connection, "assign": json.dumps(numbers), "startingOffsets": _by_topic(starts),
-            "endingOffsets": _by_topic(ends), "includeHeaders": "true", "failOnDataLoss": "true",
+            **self.connection, "assign": json.dumps(numbers), "startingOffsets": _format_offsets(starts),
+            "endingOffsets": _format_offsets(ends), "includeHeaders": "true", "failOnDataLoss": "true",
         }  # fmt: skip
         return self.session.read.format("kafka").options(**options).load()
 
 
-def _by_topic(offsets: Mapping[Partition, int]) -> str:
+def _format_offsets(offsets: Mapping[Partition, int]) -> str:
     """Format offsets as JSON for Spark's options."""
     by_topic: dict[str, dict[str, int]] = {}
     for partition, offset in sorted(offsets.items()):

@@ -17,13 +17,13 @@ from pyspark.sql import functions as F
 from sluicegate.bronze import kafka_brokers, reread_rows
 from sluicegate.bronze.ingest import Chunk
 from sluicegate.bronze.kafka_reader import KafkaReader
-from sluicegate.bronze.ledger_batches import chunks, newest_redone
+from sluicegate.bronze.ledger_batches import chunks, newest_reread_batch
 from sluicegate.console import say
 from sluicegate.errors import BrokerUnreachable, LandingMissing, SluicegateError
 from sluicegate.frames import small_writes
 from sluicegate.landing.file_states import UNREAD
-from sluicegate.landing.kafka_ledger import Range, TopicOffsets, demand_same, gone_records, gone_while_read
-from sluicegate.schema.landed import with_landed
+from sluicegate.landing.kafka_ledger import Range, TopicOffsets, deleted_records_error, demand_same, lost_records_error
+from sluicegate.schema.landed import record_landed_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,12 +59,12 @@ def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake, there: T
         SchemaMismatch: a column's type differs from the definition, or a new column is not allowed.
         ExpectationFailed: records of a ledger batch break a rule that fails the run; that batch and later ones wait.
     """
-    newest, places = newest_redone(batch), reread_rows.ArchivedLocations(at, name)
+    newest, places = newest_reread_batch(batch), reread_rows.ArchivedLocations(at, name)
     pending = list(chunks(batch))
     for count, (number, entries) in enumerate(pending, 1):
         started = time.monotonic()
-        KafkaChunk(batch, name, table.of_values, number, entries, number <= newest, places, there=there).commit()
-        there = _there_after(batch, name, table, there, number, is_last=count == len(pending))
+        KafkaChunk(batch, name, table.value_table, number, entries, number <= newest, places, there=there).commit()
+        there = _offsets_after(batch, name, table, there, number, is_last=count == len(pending))
         if len(pending) > 1:
             offsets = sum(entry["size"] for entry in entries if entry["action"] not in UNREAD)
             pace = offsets / max(time.monotonic() - started, 1e-3)
@@ -78,12 +78,12 @@ def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake, there: T
             small_writes.commit_only(batch.session, batch.flow.target)
 
 
-def _there_after(
+def _offsets_after(
     batch: Batch, name: str, table: BronzeTable, before: TopicOffsets, number: int, *, is_last: bool
 ) -> TopicOffsets:
     """Return the brokers' offsets after a ledger batch was read; after the last batch, as far as they answer."""
     try:
-        there = kafka_brokers.offsets(batch.session, name, table.of_topics)
+        there = kafka_brokers.offsets(batch.session, name, table.topic_source)
     except (BrokerUnreachable, LandingMissing):
         if is_last:
             return before
@@ -106,7 +106,7 @@ class KafkaChunk(Chunk):
     def amount(self) -> dict[str, Any]:
         """Half-open offset range ``[start, end)`` of each partition."""
         by_topic: dict[str, dict[str, list[int]]] = {}
-        for offset_range in (Range.of(entry["path"]) for entry in self.entries if entry["action"] not in UNREAD):
+        for offset_range in (Range.from_path(entry["path"]) for entry in self.entries if entry["action"] not in UNREAD):
             by_topic.setdefault(offset_range.partition.topic, {})[str(offset_range.partition.number)] = [
                 offset_range.start,
                 offset_range.end,
@@ -116,23 +116,23 @@ class KafkaChunk(Chunk):
     def _frame(self, paths: Sequence[str], damaged: dict[str, str], records: dict[str, int] | None = None) -> DataFrame:
         schema = self.schema()
         reader = KafkaReader(
-            self.batch.session, schema, connection=kafka_brokers.reader_options(self.table.of_topics),
-            begins=self._begins(), parts=self._parts(paths, damaged),
+            self.batch.session, schema, connection=kafka_brokers.reader_options(self.table.topic_source),
+            begins=self._first_numbers(), parts=self._available_ranges(paths, damaged),
         )  # fmt: skip
-        frame = with_landed(reader.read(paths), schema.landed)
-        self.collisions, self.padded = schema.collisions, schema.padded
+        frame = record_landed_names(reader.read(paths), schema.landed)
+        self.collisions, self.padded = schema.collisions, schema.padded_headers
         return frame.withColumn("_chunk", F.lit(self.number).cast("bigint"))
 
-    def _begins(self) -> dict[str, int]:
+    def _first_numbers(self) -> dict[str, int]:
         """Number of the first record of each range, which is the same at each attempt."""
         begins, count = {}, 0
-        for entry in sorted(self.entries, key=lambda entry: Range.of(entry["path"]).partition):
+        for entry in sorted(self.entries, key=lambda entry: Range.from_path(entry["path"]).partition):
             if entry["action"] not in UNREAD:
                 begins[entry["path"]] = count
-                count += Range.of(entry["path"]).size
+                count += Range.from_path(entry["path"]).size
         return begins
 
-    def _parts(self, paths: Sequence[str], damaged: dict[str, str]) -> dict[str, Range]:
+    def _available_ranges(self, paths: Sequence[str], damaged: dict[str, str]) -> dict[str, Range]:
         """Return what the brokers still have of each range; the rest is added to ``damaged``.
 
         Raises:
@@ -140,24 +140,24 @@ class KafkaChunk(Chunk):
         """
         parts = {}
         for path in paths:
-            offset_range = Range.of(path)
+            offset_range = Range.from_path(path)
             begin = self.there.begins.get(offset_range.partition, offset_range.end)
             if begin > offset_range.start:
                 missing = Range(offset_range.partition, offset_range.start, min(begin, offset_range.end))
-                if self.table.of_topics.data_loss == "fail":
-                    raise gone_records(self.name, missing)
+                if self.table.topic_source.data_loss == "fail":
+                    raise lost_records_error(self.name, missing)
                 damaged[path] = f"the offsets [{missing.start}, {missing.end}) were deleted before they were read"
             parts[path] = Range(
                 offset_range.partition, min(max(begin, offset_range.start), offset_range.end), offset_range.end
             )
         return parts
 
-    def _failed(self, paths: list[str], error: Exception) -> dict[str, Failure]:
+    def _failures(self, paths: list[str], error: Exception) -> dict[str, Failure]:
         """Raise the error: a range that cannot be read is never skipped."""
         if not isinstance(error, SluicegateError):
             text = str(error)
             if any(sign in text for sign in GONE):
-                raise gone_while_read(self.name, self.table.of_topics.address) from None
+                raise deleted_records_error(self.name, self.table.topic_source.address) from None
             if any(sign in text for sign in OF_CLIENTS):
-                raise kafka_brokers.readable(error, self.name, self.table.of_topics) from None
+                raise kafka_brokers.translate_error(error, self.name, self.table.topic_source) from None
         raise error

@@ -51,7 +51,7 @@ def demand_unpacked(table: str, form: str, paths: Sequence[str]) -> None:
         )
 
 
-def apart(paths: Sequence[str]) -> Iterator[list[str]]:
+def separate_paths(paths: Sequence[str]) -> Iterator[list[str]]:
     """Yield paths in groups that can be read together: a name with a colon cannot be escaped."""
     colons = [path for path in paths if has_colon(path)]
     both = [path for path in colons if not GLOB.isdisjoint(path)]
@@ -60,7 +60,7 @@ def apart(paths: Sequence[str]) -> Iterator[list[str]]:
 
 
 def load(reader: DataFrameReader, form: str, paths: Sequence[str]) -> DataFrame:
-    """Load the files of one group of ``apart`` by their literal names."""
+    """Load the files of one group of ``separate_paths`` by their literal names."""
     if not any(map(has_colon, paths)):
         return reader.format(form).load([escape_glob(path) for path in paths])
     checksums = {}

@@ -30,9 +30,9 @@ class Amount(NamedTuple):
     bytes: int
 
     @classmethod
-    def of(cls, entries: Iterable[Entry]) -> Amount:
+    def from_entries(cls, entries: Iterable[Entry]) -> Amount:
         """Return the amount of the files of some ledger entries."""
-        sizes = [entry["size"] for entry in read_of(entries)]
+        sizes = [entry["size"] for entry in read_entries(entries)]
         return cls(len(sizes), sum(sizes))
 
     def __str__(self) -> str:
@@ -49,10 +49,10 @@ class Pace:
 
     def __init__(self, name: str, batches: Sequence[list[Entry]]) -> None:
         self.name, self.prints = name, len(batches) > 1
-        self.total = self.left = Amount.of(entry for entries in batches for entry in entries)
+        self.total = self.left = Amount.from_entries(entry for entries in batches for entry in entries)
         self.begin = self.previous = time.monotonic()
 
-    def taken_in(self, number: int, files_read: Amount, rows: Callable[[], int]) -> None:
+    def report_batch(self, number: int, files_read: Amount, rows: Callable[[], int]) -> None:
         """Print the size and pace of the ledger batch that was just committed, and what is left.
 
         Args:
@@ -73,7 +73,7 @@ class Pace:
         say(f"  bronze {self.name:<28} chunk {number}: {files_read}, {pace}; {remainder}")
 
 
-def read_of(entries: Iterable[Entry]) -> list[Entry]:
+def read_entries(entries: Iterable[Entry]) -> list[Entry]:
     return [entry for entry in entries if entry["action"] not in UNREAD]
 
 
@@ -92,7 +92,7 @@ def chunks(batch: Batch) -> Iterator[tuple[int, list[Entry]]]:
         yield int(chunk), list(entries)
 
 
-def newest_redone(batch: Batch) -> int:
+def newest_reread_batch(batch: Batch) -> int:
     """Return the newest ledger batch with rows that must be read again, as after an interrupted RESTORE."""
     if not batch.progress.restores:
         return -1

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from sluicegate.bronze import copy_reader
 from sluicegate.bronze.ingest import AS_DEFINED, READING
 from sluicegate.bronze.reader import Reader
-from sluicegate.bronze.records import records, stored_schema
+from sluicegate.bronze.records import records, schema_factory
 from sluicegate.bronze.text import decoded_files
-from sluicegate.bronze.unreadable_files import Failure, unreadable
+from sluicegate.bronze.unreadable_files import Failure, find_unreadable
 from sluicegate.console import say
 from sluicegate.errors import QueryError, SchemaMismatch
 from sluicegate.landing.chosen.copy_options import CopyOptions
-from sluicegate.spark.session import configured, new_session
+from sluicegate.spark.session import new_session, override_settings
 from sluicegate.spark.spark_errors import root_cause
 
 if TYPE_CHECKING:
@@ -41,20 +41,20 @@ def preview(
         records as ``sample``.
     """
     session = new_session(session)  # the caller's keeps its settings, also where two threads look at files
-    schema = stored_schema(name, table, target)
-    with configured(session, READING), decoded_files.opened(session, target, thorough=True) as decoded:
+    schema = schema_factory(name, table, target)
+    with override_settings(session, READING), decoded_files.open_copies(session, target, thorough=True) as decoded:
         damaged: dict[str, str] = {}
 
         def reader(damaged: dict[str, str]) -> Reader:
             return Reader(session, schema(), damaged, decoded=decoded)
 
         try:
-            counted = _counted(records(reader(damaged), copy, paths, strict=True), shown)
+            counted = _count_rows(records(reader(damaged), copy, paths, strict=True), shown)
             failed: dict[str, Failure] = {}
         except Exception as error:
-            failed = unreadable(lambda part: records(reader({}), copy, part), paths, error, private=private)
+            failed = find_unreadable(lambda part: records(reader({}), copy, part), paths, error, private=private)
             readable = [path for path in paths if path not in failed]
-            counted = _counted(records(reader(damaged), copy, readable), shown)
+            counted = _count_rows(records(reader(damaged), copy, readable), shown)
     return {**counted, "failed": {path: reason for path, (reason, _) in failed.items()} | damaged}
 
 
@@ -69,8 +69,8 @@ def checked_copy(
         QueryError: Spark rejects the SELECT.
     """
     session = new_session(session)  # the caller's keeps its settings, also where two threads look at files
-    schema = stored_schema(name, table, target)
-    with configured(session, READING), decoded_files.opened(session, target, thorough=True) as decoded:
+    schema = schema_factory(name, table, target)
+    with override_settings(session, READING), decoded_files.open_copies(session, target, thorough=True) as decoded:
         try:
             if not copy.selects:
                 records(Reader(session, schema(), decoded=decoded), copy, paths)
@@ -85,7 +85,7 @@ def checked_copy(
     return copy
 
 
-def _counted(frame: DataFrame, shown: int) -> dict[str, Any]:
+def _count_rows(frame: DataFrame, shown: int) -> dict[str, Any]:
     frame = frame.persist()  # else Spark would read only the columns that are counted, and find other records corrupt
     sums = frame.selectExpr("count(1) AS rows", "count(_corrupt_record) AS corrupt", "count(_rescued_data) AS rescued")
     try:

@@ -11,7 +11,7 @@ from sluicegate.bronze import avro_header, landed_paths
 from sluicegate.bronze.file_groups import Group, ReadMode
 from sluicegate.bronze.text import decoded_files
 from sluicegate.bronze.text.csv_files import CsvFiles
-from sluicegate.bronze.text.decoded_files import DecodedFiles, demanding
+from sluicegate.bronze.text.decoded_files import DecodedFiles, guard_value
 from sluicegate.bronze.text.json_reader import CORRUPT_AS, JsonFiles
 from sluicegate.bronze.typed_files import TypedFiles
 from sluicegate.schema import json_doubts
@@ -63,10 +63,10 @@ class RawReader:
     @property
     def _options_without_encoding(self) -> dict[str, str]:
         """Reader options without the encoding: files in other encodings are read from decoded copies."""
-        return decoded_files.without_encoding(self._table.reader_options)
+        return decoded_files.drop_encoding(self._table.reader_options)
 
     @property
-    def _sure(self) -> bool:
+    def _is_utf_8(self) -> bool:
         """Whether Spark's input is certainly UTF-8, so that U+FFFD is a character of the files."""
         return self.decoded is None or self.decoded.is_sure_of(self._table)
 
@@ -78,23 +78,23 @@ class RawReader:
             options["maxStringLen"] = str(self._table.maxRecordBytes)
         return options
 
-    def _true(self, option: str) -> bool:
+    def _is_set(self, option: str) -> bool:
         return self._options.get(option.lower(), "false").lower() == "true"
 
     @property
     def _multi_line(self) -> bool:
-        return self._true("multiLine")
+        return self._is_set("multiLine")
 
     @cached_property
-    def _typed(self) -> TypedFiles:
+    def _typed_files(self) -> TypedFiles:
         form = self._table.format
         load = partial(self._load, form)
         return TypedFiles(self.session, self.schema.table, form, load, self.damaged, self.records)
 
     @cached_property
     def _json(self) -> JsonFiles:
-        doubts = json_doubts.Doubts.of(self.schema)
-        return JsonFiles(self.session, self.schema.table, self._reader_options, self.damaged, self._sure, doubts)
+        doubts = json_doubts.Doubts.from_schema(self.schema)
+        return JsonFiles(self.session, self.schema.table, self._reader_options, self.damaged, self._is_utf_8, doubts)
 
     @cached_property
     def _csv(self) -> CsvFiles:
@@ -111,7 +111,7 @@ class RawReader:
             form = avro_header.PROVIDER
         return landed_paths.load(reader, form, paths)
 
-    def _raw(self, group: Group, columns: list[Column]) -> tuple[DataFrame, list[str]]:
+    def _load_raw(self, group: Group, columns: list[Column]) -> tuple[DataFrame, list[str]]:
         """Return the frame that Spark reads from the files, and the names of its fields."""
         from pyspark.sql.types import StructField
 
@@ -128,16 +128,16 @@ class RawReader:
 
         form = self._table.format
         if group.mode == ReadMode.UNDECODED:
-            return self._undecoded(group)
+            return self._corrupt_texts(group)
         if form == "text":
             return self._text_lines(group)
         if form == "binaryFile":
             return self._load(form, group.paths)
         if form not in ("json", "csv", "xml"):
             return self._load(form, group.paths, schema=StructType(fields))
-        return self._parsed(group, columns, fields)
+        return self._parse(group, columns, fields)
 
-    def _undecoded(self, group: Group) -> DataFrame:
+    def _corrupt_texts(self, group: Group) -> DataFrame:
         """Return records with undecodable bytes, as corrupt text."""
         from pyspark.sql import functions as F
 
@@ -148,44 +148,44 @@ class RawReader:
         from pyspark.sql import functions as F
 
         raw = self._load("text", group.paths)
-        if self._sure:
+        if self._is_utf_8:
             return raw
-        return raw.withColumn("value", demanding(F.col("value"), ~F.is_valid_utf8("value")))
+        return raw.withColumn("value", guard_value(F.col("value"), ~F.is_valid_utf8("value")))
 
-    def _parsed(self, group: Group, columns: list[Column], fields: list[StructField]) -> DataFrame:
+    def _parse(self, group: Group, columns: list[Column], fields: list[StructField]) -> DataFrame:
         """Parse records of JSON, CSV or XML, with the text of each that cannot be parsed."""
         from pyspark.sql import functions as F
         from pyspark.sql.types import StringType, StructField, StructType
 
-        digits = exact_digits(columns) or json_doubts.about_digits(group.fields)
+        digits = exact_digits(columns) or json_doubts.has_doubtful_digits(group.fields)
         if self._table.format == "json" and (digits or not self._multi_line):
             self.session.conf.set(EXACT, "true")
         corrupt = StructField(CORRUPT_AS, StringType())
         if columns:
-            return self._parsed_as(group, len(columns), StructType([*fields, corrupt]))
+            return self._parse_by_schema(group, len(columns), StructType([*fields, corrupt]))
         # Spark refuses to read the corrupt text alone, as it must where no record has a field.
         absent_field = StructField(NO_SUCH_FIELD, StringType())
-        raw = self._parsed_as(group, 0, StructType([absent_field, corrupt]))
+        raw = self._parse_by_schema(group, 0, StructType([absent_field, corrupt]))
         return raw.withColumn(CORRUPT_AS, F.coalesce(CORRUPT_AS, NO_SUCH_FIELD))
 
-    def _parsed_as(self, group: Group, columns: int, schema: StructType) -> DataFrame:
+    def _parse_by_schema(self, group: Group, columns: int, schema: StructType) -> DataFrame:
         """Parse records by a schema that ends with the corrupt text, in the group's mode."""
         form = self._table.format
         if form == "json" and group.mode == ReadMode.VARIANT:
             return self._json.variants(group, schema.names[0])
         if group.mode in (ReadMode.LINES, ReadMode.ELEMENTS):
-            return self._json.parsed(group, schema)
+            return self._json.parse(group, schema)
         if group.mode == ReadMode.RECORDS:
-            return self._with_bytes(self._csv.parsed(group.paths, columns, schema), group)
+            return self._guard_bytes(self._csv.parse(group.paths, columns, schema), group)
         options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS}
         if group.mode == ReadMode.VARIANT:
             options["singleVariantColumn"] = schema.names[0]
-        return self._with_bytes(self._load(form, group.paths, schema=schema, extra=options), group)
+        return self._guard_bytes(self._load(form, group.paths, schema=schema, extra=options), group)
 
-    def _with_bytes(self, raw: DataFrame, group: Group) -> DataFrame:
+    def _guard_bytes(self, raw: DataFrame, group: Group) -> DataFrame:
         """Keep undecodable bytes in Spark's records from being replaced silently or becoming values."""
         if self.decoded is not None and self.decoded.has_sentinels(group.paths):
-            return self.decoded.without_sentinels(raw, self._table.format, self._reader_options)
-        if self._sure or self._table.format != "csv":
+            return self.decoded.flag_sentinels(raw, self._table.format, self._reader_options)
+        if self._is_utf_8 or self._table.format != "csv":
             return raw
-        return raw.withColumns(decoded_files.demanded(raw.schema))
+        return raw.withColumns(decoded_files.guarded_texts(raw.schema))

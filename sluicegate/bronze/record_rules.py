@@ -81,7 +81,7 @@ class Checked:
 
 
 @contextmanager
-def checked(batch: Batch, table: BronzeTable, records: DataFrame, *, few: bool) -> Iterator[Checked]:
+def checked_records(batch: Batch, table: BronzeTable, records: DataFrame, *, few: bool) -> Iterator[Checked]:
     """Provide records that were checked against the table's expectations, computed only once.
 
     Args:
@@ -99,21 +99,21 @@ def checked(batch: Batch, table: BronzeTable, records: DataFrame, *, few: bool) 
     rules = RowRules(table.expectations)
     if few or connect.is_remote(batch.session):
         materialized = materialize(records, few=few)
-        yield Checked(materialized, _demand(batch, rules, materialized), batch, table)
+        yield Checked(materialized, _demand_rules(batch, rules, materialized), batch, table)
         return
     persisted = records.persist()
     try:
-        yield Checked(persisted, _demand(batch, rules, persisted), batch, table)
+        yield Checked(persisted, _demand_rules(batch, rules, persisted), batch, table)
     finally:
         persisted.unpersist()
 
 
-def _demand(batch: Batch, rules: RowRules, records: DataFrame) -> dict[str, Any]:
+def _demand_rules(batch: Batch, rules: RowRules, records: DataFrame) -> dict[str, Any]:
     """Return the commit facts of the expectations; raise if one of them refuses the records."""
     if not rules.expectations:
         return {}
-    evaluated = rules.evaluated(records)
-    with failing_rules.naming(lambda: records, rules.expectations, batch.flow):
+    evaluated = rules.evaluate(records)
+    with failing_rules.name_failing_rule(lambda: records, rules.expectations, batch.flow):
         tally = rules.tally(evaluated)
     facts, warnings = tally.facts(), rules.warnings(tally)
     facts_of_commit: dict[str, Any] = {"expectations": facts}

@@ -12,7 +12,7 @@ from sluicegate.lake import tables
 from sluicegate.landing.chosen.copy_options import CopyOptions
 from sluicegate.schema.columns import data_columns
 from sluicegate.schema.evolution import Schema
-from sluicegate.schema.landed import landed_names, with_landed
+from sluicegate.schema.landed import landed_names, record_landed_names
 from sluicegate.spark import table_reader
 
 if TYPE_CHECKING:
@@ -33,15 +33,15 @@ def records(reader: Reader, copy: CopyOptions, paths: Sequence[str], *, strict: 
         strict: whether a field that no file has is an error in the SELECT.
     """
     if not paths:
-        frame = reader.nothing()
+        frame = reader.empty_frame()
     elif copy.selects:
         frame = copy_reader.read(reader, copy, paths, strict=strict)
     else:
         frame = reader.read(paths)
-    return with_landed(frame, reader.schema.landed)
+    return record_landed_names(frame, reader.schema.landed)
 
 
-def stored_schema(name: str, table: BronzeTable, target: str) -> Callable[[], Schema]:
+def schema_factory(name: str, table: BronzeTable, target: str) -> Callable[[], Schema]:
     """Return a factory of the stored schema: a new one for each attempt, as reading adds columns to it."""
     stored = tables.delta_table(target)
     columns, landed = {}, {}

@@ -19,15 +19,15 @@ from sluicegate.schema import typed_values
 from sluicegate.schema.columns import PROVENANCE, RESCUED
 from sluicegate.schema.landed import landed_names
 from sluicegate.schema.values import MICROSECONDS
-from sluicegate.spark_sql.identifiers import literal, quoted
+from sluicegate.spark_sql.identifiers import literal, quote_name
 from sluicegate.storage import filesystems, local_files
-from sluicegate.storage.concurrent import each
+from sluicegate.storage.concurrent import map_concurrently
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyspark.sql import Column, DataFrame, SparkSession
 
-# The ledger's path of a file, from the name that Spark gives it: as ``lake.layout.canonical``.
+# The ledger's path of a file, from the name that Spark gives it: as ``lake.layout.to_ledger_path``.
 CANONICAL = "regexp_replace(coalesce(try_url_decode(replace(source_file, '+', '%2B')), source_file), '^file:/+', '/')"
 
 
@@ -60,15 +60,15 @@ class ArchivedLocations:
                 lost[entry["path"]] = (local_files.OUTSIDE, False)
             else:
                 inside.append(entry)
-        archived = archive.of(self.lake, self.name, [archive.facts_of(entry) for entry in inside])
+        archived = archive.archived_rows(self.lake, self.name, [archive.facts_of(entry) for entry in inside])
         candidates = [(entry, archived.get(archive.facts_of(entry))) for entry in inside]
         away = [(entry, row) for entry, row in candidates if row is not None]
-        for (entry, row), location in zip(away, each(_locate, away), strict=True):
+        for (entry, row), location in zip(away, map_concurrently(_locate, away), strict=True):
             match location:
                 case "archive":
                     self.places[entry["path"]] = row["place"]
                 case "nowhere":
-                    lost[entry["path"]] = (_lost(row), True)
+                    lost[entry["path"]] = (_loss_reason(row), True)
         return lost
 
     def _leads_out(self, path: str) -> bool:
@@ -77,7 +77,7 @@ class ArchivedLocations:
             return False
         return path.startswith(f"{self.folder.rstrip('/')}/") and local_files.leads_out(path, self.folder)
 
-    def landed_at(self, paths: Iterable[str]) -> dict[str, archive.Facts]:
+    def landed_facts(self, paths: Iterable[str]) -> dict[str, archive.Facts]:
         """Return the files that ``cleanSource`` moved, by their present path, with their facts at landing."""
         below = f"{self.folder.rstrip('/')}/"
         outside = [path for path in paths if not path.startswith(below)]
@@ -86,13 +86,13 @@ class ArchivedLocations:
         ledger = tables.delta_table(self.lake.ledger(self.name))
         if ledger is None:
             return {}
-        return archive.landed_at(self.lake, self.name, ledger, outside)
+        return archive.landed_facts(self.lake, self.name, ledger, outside)
 
-    def of(self, path: str) -> str:
+    def location(self, path: str) -> str:
         """Return where to read the file with this path in the ledger."""
         return self.places.get(path, path)
 
-    def named(self, frame: DataFrame, paths: Sequence[str]) -> DataFrame:
+    def restore_names(self, frame: DataFrame, paths: Sequence[str]) -> DataFrame:
         """Restore the landed names of records that were read from the archive, in rescued data too."""
         names = {self.places[path]: path for path in paths if path in self.places}
         if not names:
@@ -104,14 +104,14 @@ class ArchivedLocations:
             path=map(landed_paths.spark_uri, names.values()),
         )
         source = F.coalesce(former["path"], F.col("source_file"))
-        columns = {name: frame[quoted(name)] for name in frame.columns} | {"source_file": source}
+        columns = {name: frame[quote_name(name)] for name in frame.columns} | {"source_file": source}
         if RESCUED in frame.columns:
-            columns[RESCUED] = _of_file(F.col(RESCUED), F.col("source_file"), source)
+            columns[RESCUED] = _replace_file_name(F.col(RESCUED), F.col("source_file"), source)
         renamed = [columns[name].alias(name) for name in frame.columns]
         return frame.join(former, F.expr(CANONICAL) == former["place"], "left").select(*renamed)
 
 
-def _of_file(rescued: Column, file: Column, former: Column) -> Column:
+def _replace_file_name(rescued: Column, file: Column, former: Column) -> Column:
     """Replace the file name at the end of rescued JSON; a URI has no character that JSON escapes."""
     member, former_member = (F.concat(F.lit('"_file_path":"'), name, F.lit('"}')) for name in (file, former))
     values = F.substr(rescued, F.lit(1), F.length(rescued) - F.length(member))
@@ -131,7 +131,7 @@ class Former:
     chunks: list[int]
 
     @classmethod
-    def of(
+    def from_ledger(
         cls,
         ledger: DeltaTable | None,
         paths: Collection[str],
@@ -151,9 +151,9 @@ class Former:
         if ledger is None or not paths:
             return None
         aliases = {*paths, *moved_files.aliases(ledger, paths).values()}  # as they were before landing was moved
-        several = arrivals.replaced(ledger, aliases, chunk, files)
+        several = arrivals.replaced_batches(ledger, aliases, chunk, files)
         ranges = {path: [several.get(path, (0, chunk - 1))] for path in aliases}
-        for path, batches in _landed_before(ledger, archived, chunk):
+        for path, batches in _former_arrivals(ledger, archived, chunk):
             ranges.setdefault(path, []).append(batches)
         entered = pc.field("path").isin(pa.array(sorted(ranges), pa.string())) & (pc.field("chunk") < chunk)
         chunks = sorted(tables.dataset(ledger).to_table(["chunk"], filter=entered)["chunk"].unique().to_pylist())
@@ -166,7 +166,7 @@ class Former:
         """Paths in the rows' ``source_file``."""
         return frozenset(self.ranges)
 
-    def staying(self, rows: DataFrame) -> DataFrame:
+    def retained_rows(self, rows: DataFrame) -> DataFrame:
         """Return the rows of a table that are not replaced."""
         each_range = [(path, *batches) for path in sorted(self.ranges) for batches in self.ranges[path]]
         paths, first, last = zip(*each_range, strict=True)
@@ -182,10 +182,12 @@ class Former:
         """
         parts = tables.dataset(table).scanner(["source_file"], filter=pc.field("_chunk").isin(self.chunks)).to_batches()
         sources = {name for part in parts for name in part["source_file"].unique().to_pylist() if name is not None}
-        names = {name: layout.canonical(name) for name in sorted(sources) if layout.canonical(name) in self.ranges}
+        names = {
+            name: layout.to_ledger_path(name) for name in sorted(sources) if layout.to_ledger_path(name) in self.ranges
+        }
         conditions, whole = [], []
         for name, path in names.items():
-            if self._all_of(path):
+            if self._is_wholly_replaced(path):
                 whole.append(literal(name))
                 continue
             for first, last in self.ranges[path]:
@@ -196,11 +198,11 @@ class Former:
             return ""
         return f"_chunk BETWEEN {self.chunks[0]} AND {self.chunks[-1]} AND ({' OR '.join(conditions)})"
 
-    def _all_of(self, path: str) -> bool:
+    def _is_wholly_replaced(self, path: str) -> bool:
         return any(first <= self.chunks[0] and last >= self.chunks[-1] for first, last in self.ranges[path])
 
 
-def _landed_before(
+def _former_arrivals(
     ledger: DeltaTable, archived: Mapping[str, archive.Facts], chunk: int
 ) -> Iterator[tuple[str, arrivals.Batches]]:
     """Yield the path and ledger batch of each arrival that an archived file was when it landed.
@@ -209,11 +211,11 @@ def _landed_before(
     """
     copied = {
         place
-        for place, of_place in arrivals.of_paths(ledger, list(archived), chunk + 1).items()
+        for place, of_place in arrivals.arrivals_by_path(ledger, list(archived), chunk + 1).items()
         if of_place[0].entries[0]["action"] == LedgerAction.READ
     }
     moved = [facts for place, facts in archived.items() if place not in copied]
-    landed = arrivals.of_paths(ledger, {path for path, _, _ in moved}, chunk)
+    landed = arrivals.arrivals_by_path(ledger, {path for path, _, _ in moved}, chunk)
     for path, size, modification_time in moved:
         for arrival in landed.get(path, []):
             if any((e["size"], e["modification_time"]) == (size, modification_time) for e in arrival.entries):
@@ -229,14 +231,14 @@ def _broadcast(session: SparkSession, **columns: Iterable[Any]) -> DataFrame:
 def _locate(away: tuple[Mapping[str, Any], Mapping[str, Any]]) -> Literal["landing", "archive", "nowhere"]:
     """Return where a file that was moved is now: back in landing, in the archive, or nowhere."""
     entry, row = away
-    if filesystems.file(entry["path"]) == (entry["size"], entry["modification_time"]):
+    if filesystems.file_facts(entry["path"]) == (entry["size"], entry["modification_time"]):
         return "landing"
-    if row["place"] and filesystems.file(row["place"]):
+    if row["place"] and filesystems.file_facts(row["place"]):
         return "archive"
     return "nowhere"
 
 
-def _lost(row: Mapping[str, Any]) -> str:
+def _loss_reason(row: Mapping[str, Any]) -> str:
     when = row["archived"].strftime("%Y-%m-%d %H:%M")
     if row["mode"] == RemovalMode.MOVE:
         return f"it was moved to {row['place']} on {when}, and is missing there"
@@ -269,23 +271,23 @@ def union(new: DataFrame, retained: DataFrame, options: Mapping[str, str]) -> Da
     for old in retained.schema:
         if old.name in PROVENANCE:
             continue
-        column = F.col(quoted(old.name))
+        column = F.col(quote_name(old.name))
         name, kind = types.get(old.name.lower(), (old.name, old.dataType))
-        part = typed_values.fitted(column, old.dataType, kind, texts)
+        part = typed_values.fit_value(column, old.dataType, kind, texts)
         columns.append(part.value.alias(name))
         if part.lost is not None:
-            misfit = F.when(part.lost, typed_values.printable(column, old.dataType))
+            misfit = F.when(part.lost, typed_values.to_printable(column, old.dataType))
             misfits.append(misfit.alias(landed.get(old.name, old.name)))
     provenance = [F.col(name) for name in PROVENANCE if name in retained.columns and name != RESCUED]
     rescued = F.col(RESCUED)
     if misfits:
-        rescued = _rescued(misfits)
+        rescued = _add_rescued(misfits)
     both = new.unionByName(retained.select(*columns, rescued.alias(RESCUED), *provenance), allowMissingColumns=True)
     last = [column for column in PROVENANCE if column in both.columns]
-    return both.select(*[quoted(column) for column in both.columns if column not in last], *last)
+    return both.select(*[quote_name(column) for column in both.columns if column not in last], *last)
 
 
-def _rescued(misfits: Sequence[Column]) -> Column:
+def _add_rescued(misfits: Sequence[Column]) -> Column:
     """Add misfits to the rescued data of a retained row; Spark omits NULL members from JSON."""
     stored = F.col(RESCUED)
     more = F.to_json(F.struct(*misfits), MICROSECONDS)

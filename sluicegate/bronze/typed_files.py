@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.bronze import file_headers
-from sluicegate.bronze.file_groups import Group, alike
+from sluicegate.bronze.file_groups import Group, group_by_key
 from sluicegate.bronze.parquet import groups
 from sluicegate.errors import SourceError, Where
 from sluicegate.spark import executors
@@ -45,9 +45,9 @@ class TypedFiles:
             SourceError: a file is damaged, or Spark rejects its types.
         """
         footers = self._footers(paths)
-        for (_, refused, *void), paths_alike in alike(footers, footers.__getitem__):
+        for (_, refused, *void), paths_alike in group_by_key(footers, footers.__getitem__):
             if refused:
-                group = groups.of(paths_alike)
+                group = groups.refused_group(paths_alike)
             else:
                 group = self._group(paths_alike)
             fields = [field for field in group.fields if field.name not in void and not is_void(field.dataType)]
@@ -61,7 +61,7 @@ class TypedFiles:
         except (AnalysisException, ArithmeticException) as error:
             group = None
             if self.form == "parquet":
-                group = groups.unforeseen(paths)
+                group = groups.unforeseen_group(paths)
             if group is None:
                 # An error of the file: the others of its ledger batch are read.
                 where = Where(table=self.table, file=paths[0])
@@ -70,7 +70,7 @@ class TypedFiles:
 
     def _footers(self, paths: Sequence[str]) -> dict[str, tuple[Any, ...]]:
         """Return the schema of each file, whether Spark refuses it, and its columns without a type."""
-        facts = executors.each(self.session, file_headers.footer, paths, self.form)
+        facts = executors.map_files(self.session, file_headers.footer, paths, self.form)
         demand_whole(facts, self.table, f"a {self.form} file cannot be read")
         self.damaged.update({path: footer["unreadable"] for path, footer in facts.items() if "unreadable" in footer})
         read = {path: footer for path, footer in facts.items() if "unreadable" not in footer}

@@ -10,7 +10,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-unt
 from pyspark.errors import PySparkException
 
 from sluicegate.errors import QueryError, SchemaMismatch, SluicegateError
-from sluicegate.spark.spark_errors import file_trouble, root_cause
+from sluicegate.spark.spark_errors import is_file_error, root_cause
 from sluicegate.storage import filesystems
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ PASSING = (
 )  # fmt: skip
 
 
-def unreadable(
+def find_unreadable(
     read: Callable[[Sequence[str]], DataFrame], paths: list[str], error: Exception, *,
     private: bool, tried: Callable[[], AbstractSet[str]] = frozenset, others: Sequence[str] = (),
 ) -> dict[str, Failure]:  # fmt: skip
@@ -55,10 +55,10 @@ def unreadable(
     wrong = isinstance(error, (SchemaMismatch, QueryError))
     failed = {}
     if not wrong:
-        failed = _bad_among(read, paths, passing, private=private)
+        failed = _bisect_unreadable(read, paths, passing, private=private)
     if not failed:
         raise error
-    if len(passing) == len(paths) or (len(failed) == len(paths) > 1 and not file_trouble(error)):
+    if len(passing) == len(paths) or (len(failed) == len(paths) > 1 and not is_file_error(error)):
         if tried().isdisjoint(failed) and not (passing and any(_can_be_read(read, other) for other in others)):
             raise error
         return {path: (reason, True) for path, (reason, _) in failed.items()}
@@ -73,12 +73,12 @@ def _can_be_read(read: Callable[[Sequence[str]], DataFrame], path: str) -> bool:
     return True
 
 
-def passes(error: BaseException) -> bool:
+def is_transient(error: BaseException) -> bool:
     """Return whether an error is transient: the same files may be read by the next attempt."""
     return isinstance(error, Py4JNetworkError) or any(sign in str(error) for sign in PASSING)
 
 
-def _bad_among(
+def _bisect_unreadable(
     read: Callable[[Sequence[str]], DataFrame], paths: list[str], passing: set[str], *, private: bool
 ) -> dict[str, Failure]:
     """Find unreadable files by halving; all are read again, since most errors are transient.
@@ -91,17 +91,17 @@ def _bad_among(
         raise
     except (SluicegateError, PySparkException, Py4JError, OSError) as trouble:  # a mistake of ours is no file's
         if len(paths) == 1:
-            if passes(trouble):
+            if is_transient(trouble):
                 passing.update(paths)
-            transient = passes(trouble) or _unreachable(paths[0])
+            transient = is_transient(trouble) or _is_unreachable(paths[0])
             return {paths[0]: (root_cause(trouble, private=private), transient)}
         half = len(paths) // 2
-        halves = [_bad_among(read, part, passing, private=private) for part in (paths[:half], paths[half:])]
+        halves = [_bisect_unreadable(read, part, passing, private=private) for part in (paths[:half], paths[half:])]
         return halves[0] | halves[1]
     return {}
 
 
-def _unreachable(path: str) -> bool:
+def _is_unreachable(path: str) -> bool:
     """Return whether a file cannot be opened at all: it is gone, or permissions or a connection are missing."""
     try:
         with filesystems.reader(path) as file:

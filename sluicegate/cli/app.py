@@ -106,7 +106,7 @@ def main() -> None:
     if completion.VARIABLE in os.environ:  # a shell asks what may come next
         completion.prepare()
     try:
-        with store_errors.translated():
+        with store_errors.translate_errors():
             command_line(_needed_commands())()
     except SluicegateError as error:
         if "--json" in sys.argv:

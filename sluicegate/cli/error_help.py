@@ -326,7 +326,7 @@ EXPLANATIONS = {
 }
 
 
-def in_text(code: str, name: str, exit_code: int) -> str:
+def explain_code(code: str, name: str, exit_code: int) -> str:
     """Return the explanation of a code as lines for a terminal."""
     explanation = EXPLANATIONS[code]
     lines = [f"{code} {name}, exit code {exit_code}", "", explanation.means, "", "Usual causes"]

@@ -9,7 +9,7 @@ import typer
 from sluicegate.cli import error_help
 from sluicegate.cli.options import JsonOption, show_json, show_table
 from sluicegate.console import say
-from sluicegate.errors import UserError, of_code
+from sluicegate.errors import UserError, error_type
 
 
 def help_(
@@ -35,14 +35,14 @@ def help_(
     if topic is None:
         _codes(as_json)
     elif code in error_help.EXPLANATIONS:
-        _explained(code, as_json)
+        _show_explanation(code, as_json)
     elif topic in commands:
         with typer.Context(commands[topic], info_name=topic, parent=context.parent) as inner:
             say(*commands[topic].get_help(inner).split("\n"))
     else:
-        from sluicegate.definition.fields import nearest
+        from sluicegate.definition.fields import suggest_name
 
-        hint = nearest(topic, [*commands, *error_help.EXPLANATIONS]) or "`sluicegate help` lists the codes"
+        hint = suggest_name(topic, [*commands, *error_help.EXPLANATIONS]) or "`sluicegate help` lists the codes"
         raise UserError(f"no help for {topic}", hint=hint)
 
 
@@ -50,18 +50,18 @@ def _codes(as_json: bool) -> None:
     if as_json:
         show_json([_facts(code) for code in error_help.EXPLANATIONS])
         return
-    rows = [[code, of_code(code).__name__, error_help.EXPLANATIONS[code].means] for code in error_help.EXPLANATIONS]
+    rows = [[code, error_type(code).__name__, error_help.EXPLANATIONS[code].means] for code in error_help.EXPLANATIONS]
     show_table(["code", "error", "meaning"], rows)
     say("", "sluicegate help CODE has causes and remedies, sluicegate --help the commands")
 
 
-def _explained(code: str, as_json: bool) -> None:
+def _show_explanation(code: str, as_json: bool) -> None:
     if as_json:
         show_json(_facts(code))
     else:
-        say(*error_help.in_text(code, of_code(code).__name__, of_code(code).exit_code).split("\n"))
+        say(*error_help.explain_code(code, error_type(code).__name__, error_type(code).exit_code).split("\n"))
 
 
 def _facts(code: str) -> dict[str, Any]:
     facts = error_help.EXPLANATIONS[code]
-    return {"code": code, "error": of_code(code).__name__, "exit_code": of_code(code).exit_code, **vars(facts)}
+    return {"code": code, "error": error_type(code).__name__, "exit_code": error_type(code).exit_code, **vars(facts)}

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from sluicegate import api
-from sluicegate.console import say, silent, warn
+from sluicegate.console import ignore_line, say, warn
 from sluicegate.errors import UserError
-from sluicegate.escapes import escaped
+from sluicegate.escapes import escape_text
 from sluicegate.lake.exclusion import target_owner
 from sluicegate.lake.layout import Lake
 from sluicegate.settings import SERVER, Settings
 from sluicegate.storage import aws
-from sluicegate.storage.store_errors import translated
+from sluicegate.storage.store_errors import translate_errors
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
@@ -65,7 +65,7 @@ REMOTE = typer.Option(
 )
 
 
-def with_settings(*places: Place) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def pass_settings(*places: Place) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add the path options to a command, and pass it the resolved ``Settings``.
 
     The help lists the options in the place of the parameter ``settings``, in the given order. A path without an option
@@ -74,24 +74,24 @@ def with_settings(*places: Place) -> Callable[[Callable[..., None]], Callable[..
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
-        def with_options(**values: Any) -> None:
+        def run_with_settings(**values: Any) -> None:
             values_of_places = {place: values.pop(place) for place in places}
             if "master" in places:
                 values_of_places["master"] = _master(values_of_places["master"], values.pop("remote"))
             command(settings=Settings.of(**values_of_places), **values)
 
         # Typer reads types from the signature, and could not resolve their names in this module.
-        parameters = _expanded(inspect.signature(command, eval_str=True).parameters, places)
-        with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters} | {
+        parameters = _expand_parameters(inspect.signature(command, eval_str=True).parameters, places)
+        run_with_settings.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run_with_settings.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters} | {
             "return": None
         }
-        return with_options
+        return run_with_settings
 
     return decorate
 
 
-def _expanded(parameters: Mapping[str, inspect.Parameter], places: Sequence[Place]) -> list[inspect.Parameter]:
+def _expand_parameters(parameters: Mapping[str, inspect.Parameter], places: Sequence[Place]) -> list[inspect.Parameter]:
     """Return the parameters of a command, with the path options in place of ``settings``."""
     options = [
         inspect.Parameter(place, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_annotation(place))
@@ -129,9 +129,9 @@ def _annotation(place: Place) -> Any:
     return Annotated[str | None, PLACES[place]]
 
 
-@aws.briefly()
-@translated()
-def loaded(name: str, settings: Settings) -> Pipeline:
+@aws.brief_requests()
+@translate_errors()
+def load_definition(name: str, settings: Settings) -> Pipeline:
     """Load a definition to read its tables; warn on stderr if they belong to another target.
 
     Raises:
@@ -142,8 +142,8 @@ def loaded(name: str, settings: Settings) -> Pipeline:
     return definition
 
 
-@aws.briefly()
-@translated()
+@aws.brief_requests()
+@translate_errors()
 def warn_of_owner(definition: Pipeline) -> None:
     """Warn on stderr if the tables of a pipeline are those of another target."""
     in_use = definition.settings
@@ -154,7 +154,7 @@ def warn_of_owner(definition: Pipeline) -> None:
 def printer(as_json: bool, *, quiet: bool = False) -> Callable[[str], None]:
     """Return the function that prints a job's output: to stderr if stdout is for JSON, or nowhere if ``quiet``, too."""
     if as_json and quiet:
-        return silent
+        return ignore_line
     if as_json:
         return warn
     return say
@@ -191,14 +191,14 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Seq
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(escaped(column), justify="right" if column in right else "left", overflow="fold")
+        table.add_column(escape_text(column), justify="right" if column in right else "left", overflow="fold")
     for row in rows:
         table.add_row(*[_text(value) for value in row])
     width = None if sys.stdout.isatty() else 200
     Console(width=width, highlight=False, markup=False, emoji=False).print(table)
 
 
-def watched(show: Callable[[], None], seconds: float = WATCHED_EVERY) -> None:
+def repeat_display(show: Callable[[], None], seconds: float = WATCHED_EVERY) -> None:
     """Repeat a display until Ctrl-C; on a terminal each one replaces the last.
 
     Args:
@@ -221,4 +221,4 @@ def _text(value: Any) -> str:
         return value.strftime("%Y-%m-%d %H:%M:%S")
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
-    return escaped(str(value))
+    return escape_text(str(value))

@@ -34,21 +34,21 @@ def facts(value: Any) -> Any:
 
 def tag(value: Any) -> str:
     """An entity tag of a result (RFC 9110): another one if a fact has changed, fields ``OF_THE_MOMENT`` left out."""
-    facts_as_json = json.dumps(facts(_lasting(value)), ensure_ascii=False)
+    facts_as_json = json.dumps(facts(_lasting_facts(value)), ensure_ascii=False)
     return f'"{hashlib.sha256(facts_as_json.encode()).hexdigest()[:32]}"'
 
 
-def _lasting(value: Any) -> Any:
+def _lasting_facts(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         values = {field: getattr(value, field.name) for field in fields(value)}
         return {
-            field.name: field_value is not None if field.metadata == OF_THE_MOMENT else _lasting(field_value)
+            field.name: field_value is not None if field.metadata == OF_THE_MOMENT else _lasting_facts(field_value)
             for field, field_value in values.items()
         }
     if isinstance(value, Mapping):
-        return {name: _lasting(field_value) for name, field_value in value.items()}
+        return {name: _lasting_facts(field_value) for name, field_value in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_lasting(field_value) for field_value in value]
+        return [_lasting_facts(field_value) for field_value in value]
     return value
 
 

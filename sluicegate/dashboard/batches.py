@@ -69,7 +69,7 @@ class Balance:
     duplicates: int = 0
 
     @property
-    def ends(self) -> int:
+    def ended_records(self) -> int:
         """Records by where they ended, in all."""
         return self.written + self.quarantined + self.dropped + self.duplicates
 
@@ -78,10 +78,10 @@ class Balance:
         """Whether both sides are equal; None where a batch has no left side, as a table of gold has none."""
         if self.read is None:
             return None
-        return self.ends == (self.read if self.made is None else self.made)
+        return self.ended_records == (self.read if self.made is None else self.made)
 
     @property
-    def _gave(self) -> int:
+    def _produced_rows(self) -> int:
         """Rows that the records gave, where each is one as well."""
         if self.made is None:
             return self.read or 0
@@ -92,7 +92,7 @@ class Balance:
         if self.made is None and other.made is None:
             produced = None
         else:
-            produced = self._gave + other._gave
+            produced = self._produced_rows + other._produced_rows
         return Balance(
             _sum(self.read, other.read), produced, self.no_rows + other.no_rows,
             self.written + other.written, self.quarantined + other.quarantined, self.dropped + other.dropped,
@@ -155,16 +155,22 @@ class CommittedBatch:
     mixed: bool = False
 
 
-def newest(source: Source, pipeline: Pipeline, limit: int = NEWEST) -> tuple[CommittedBatch, ...]:
+def newest_batches(source: Source, pipeline: Pipeline, limit: int = NEWEST) -> tuple[CommittedBatch, ...]:
     """The last batches of a pipeline's tables, newest first.
 
     A job copies its commits to the event log when it ends, and one that is killed leaves that to the next: until then
     they are in the logs of the tables alone, of which the newest commits are read.
     """
     lake = source.lake(pipeline)
-    log_batches: Copied = source.once(lake.events, ("batches", limit), partial(_copied, limit=limit)) or ((), {})
+    log_batches: Copied = source.compute_once(
+        lake.events, ("batches", limit), partial(_copied_batches, limit=limit)
+    ) or ((), {})
     copied, versions = log_batches
-    more = [batch for logged in event_log.logged(pipeline, lake) for batch in _not_copied(source, logged, versions)]
+    more = [
+        batch
+        for logged in event_log.logged_tables(pipeline, lake)
+        for batch in _uncopied_batches(source, logged, versions)
+    ]
     if not more:
         return copied
     return tuple(sorted((*copied, *more), key=_place, reverse=True)[:limit])
@@ -174,8 +180,8 @@ Copied = tuple[tuple[CommittedBatch, ...], Mapping[str, int]]
 """Batches of the event log, newest first, and the newest version that they have of each table, by its id."""
 
 
-def _copied(events: DeltaTable, limit: int) -> Copied:
-    rows = event_log.newest(events, limit).to_pylist()
+def _copied_batches(events: DeltaTable, limit: int) -> Copied:
+    rows = event_log.newest_events(events, limit).to_pylist()
     versions: dict[str, int] = {}
     for row in rows:
         versions[row["table_id"]] = max(versions.get(row["table_id"], -1), row["version"])
@@ -187,7 +193,7 @@ def _place(batch: CommittedBatch) -> tuple[datetime, str, int]:
     return batch.time, batch.table, batch.version
 
 
-def _not_copied(source: Source, of: Logged, versions: Mapping[str, int]) -> tuple[CommittedBatch, ...]:
+def _uncopied_batches(source: Source, of: Logged, versions: Mapping[str, int]) -> tuple[CommittedBatch, ...]:
     """Batches of a table since those of the event log; none of one that cannot be read, whose own page says why."""
     try:
         table = source.table(of.uri)
@@ -197,21 +203,25 @@ def _not_copied(source: Source, of: Logged, versions: Mapping[str, int]) -> tupl
             copied = versions.get(tables.table_id(table), -1)
         if table is None or table.version() <= copied:
             return ()
-        return source.of_version(of.uri, table, ("since", copied), partial(_since, of=of, copied=copied))
+        return source.compute_for_version(
+            of.uri, table, ("since", copied), partial(_batches_since, of=of, copied=copied)
+        )
     except SluicegateError:
         return ()
 
 
-def _since(table: DeltaTable, of: Logged, copied: int) -> tuple[CommittedBatch, ...]:
-    return tuple(_batch(row) for row in event_log.since(table, of, copied, OF_A_TABLE))
+def _batches_since(table: DeltaTable, of: Logged, copied: int) -> tuple[CommittedBatch, ...]:
+    return tuple(_batch(row) for row in event_log.events_since(table, of, copied, OF_A_TABLE))
 
 
-def of_table(source: Source, pipeline: Pipeline, layer: str, table: str) -> tuple[CommittedBatch, ...]:
+def table_batches(source: Source, pipeline: Pipeline, layer: str, table: str) -> tuple[CommittedBatch, ...]:
     """The last batches of one table, newest first; those that the newest of its pipeline lack are from its own log."""
-    of_log = [batch for batch in newest(source, pipeline) if batch.table == table]
+    of_log = [batch for batch in newest_batches(source, pipeline) if batch.table == table]
     if len(of_log) < OF_A_TABLE:
         of = Logged(table, source.lake(pipeline).table(layer, table))
-        committed: tuple[CommittedBatch, ...] = source.once(of.uri, "batches", partial(_since, of=of, copied=-1)) or ()
+        committed: tuple[CommittedBatch, ...] = (
+            source.compute_once(of.uri, "batches", partial(_batches_since, of=of, copied=-1)) or ()
+        )
         written = {batch.version for batch in of_log if batch.mode not in ("refused", "passed")}
         more = [batch for batch in committed if batch.version not in written]
         of_log = sorted([*of_log, *more], key=_place, reverse=True)
@@ -268,7 +278,7 @@ def _rules(counts: Mapping[str, Mapping[str, int]]) -> tuple[RuleCount, ...]:
     )
 
 
-def total(batches: Sequence[CommittedBatch]) -> Balance:
+def total_balance(batches: Sequence[CommittedBatch]) -> Balance:
     """Balance of several batches together."""
     return sum((batch.balance for batch in batches), Balance())
 

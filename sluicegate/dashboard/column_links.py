@@ -77,7 +77,7 @@ def lineage_of(source: Source, pipeline: Pipeline) -> Mapping[str, TableLineage]
     )
     lake = source.lake(pipeline)
     return source.remember(
-        ("lineage", pipeline.name), (pipeline, columns), lambda: lineage(pipeline, lake, source.opened())
+        ("lineage", pipeline.name), (pipeline, columns), lambda: lineage(pipeline, lake, source.table_handles())
     )
 
 
@@ -88,7 +88,7 @@ def kinds(source: Source, pipeline: Pipeline, layer: str, table: str) -> dict[st
         SluicegateError: it cannot be read.
     """
     uri = source.lake(pipeline).table(layer, table)
-    return source.once(uri, "kinds", _kinds) or {}
+    return source.compute_once(uri, "kinds", _kinds) or {}
 
 
 def _kinds(table: DeltaTable) -> dict[str, str]:
@@ -109,34 +109,37 @@ def links(source: Source, pipeline: Pipeline, table: str, readable: Collection[s
     except SluicegateError as error:
         return ColumnLinks(unsure=error.message)
     of_table = tables[table]
-    reads = {column.lower(): _named(tables, pipeline.name, origins) for column, origins in of_table.columns.items()}
-    used_by = _used_by(tables, pipeline.name, of_table)
+    reads = {
+        column.lower(): _column_links(tables, pipeline.name, origins) for column, origins in of_table.columns.items()
+    }
+    used_by = _column_uses(tables, pipeline.name, of_table)
     if of_table.layer == "bronze":
-        reads |= _of_other(source, pipeline, table, reads, readable)
+        reads |= _columns_of_source(source, pipeline, table, reads, readable)
     elsewhere = None
     if len(source.names()) > 1:
         elsewhere = other_pipelines.readers(source)
-    for other, bronze in _others(elsewhere.value if elsewhere else None, pipeline.name, of_table, readable):
-        for column, link in _passed_on(source, other, bronze, of_table).items():
+    for other, bronze in _reading_tables(elsewhere.value if elsewhere else None, pipeline.name, of_table, readable):
+        for column, link in _passed_columns(source, other, bronze, of_table).items():
             used_by[column] = (*used_by.get(column, ()), link)
     searching = elsewhere is not None and elsewhere.since is None
-    return ColumnLinks(reads, used_by, _named(tables, pipeline.name, of_table.rows), of_table.unsure, searching)
+    return ColumnLinks(reads, used_by, _column_links(tables, pipeline.name, of_table.rows), of_table.unsure, searching)
 
 
-def _named(tables: Mapping[str, TableLineage], pipeline: str, origins: Origins) -> tuple[ColumnLink, ...]:
+def _column_links(tables: Mapping[str, TableLineage], pipeline: str, origins: Origins) -> tuple[ColumnLink, ...]:
     uses: dict[Origin, set[Use]] = {}
     for source, use in origins:
         uses.setdefault(source, set()).add(use)
     return tuple(
-        ColumnLink(pipeline, source.table, _spelled(tables, source), _words(uses[source])) for source in sorted(uses)
+        ColumnLink(pipeline, source.table, _spell_column(tables, source), _words(uses[source]))
+        for source in sorted(uses)
     )
 
 
-def _spelled(tables: Mapping[str, TableLineage], source: Origin) -> str:
+def _spell_column(tables: Mapping[str, TableLineage], source: Origin) -> str:
     of = tables.get(source.table)
     if of is None:
         return source.column
-    return of.spelled(source.column)
+    return of.spell_column(source.column)
 
 
 def _words(uses: Iterable[Use]) -> tuple[str, ...]:
@@ -145,7 +148,7 @@ def _words(uses: Iterable[Use]) -> tuple[str, ...]:
     return tuple(sorted(words))
 
 
-def _used_by(
+def _column_uses(
     tables: Mapping[str, TableLineage], pipeline: str, of_table: TableLineage
 ) -> dict[str, tuple[ColumnLink, ...]]:
     """Columns of other tables of the pipeline that use those of a table, by the order of the tables.
@@ -171,11 +174,11 @@ def _used_by(
 # --- other pipelines -------------------------------------------------------------------------------------------------
 
 
-def _of_other(
+def _columns_of_source(
     source: Source, pipeline: Pipeline, bronze: str, columns: Iterable[str], readable: Collection[str]
 ) -> dict[str, tuple[ColumnLink, ...]]:
     """Columns of another pipeline's table that a bronze table has as they are."""
-    place = other_pipelines.read_by(source, pipeline, bronze)
+    place = other_pipelines.source_table(source, pipeline, bronze)
     if place is None or place[0] not in readable:
         return {}
     of, layer, name = place
@@ -187,7 +190,7 @@ def _of_other(
     return {column: (ColumnLink(of, name, column, _words([IDENTITY])),) for column in passed if column in present}
 
 
-def _others(
+def _reading_tables(
     readers: other_pipelines.Readers | None, pipeline: str, of_table: TableLineage, readable: Collection[str]
 ) -> Iterator[tuple[str, str]]:
     """Bronze tables of other pipelines, of those that may be named, that read a table."""
@@ -196,7 +199,7 @@ def _others(
             yield other, bronze
 
 
-def _passed_on(source: Source, other: str, bronze: str, of_table: TableLineage) -> dict[str, ColumnLink]:
+def _passed_columns(source: Source, other: str, bronze: str, of_table: TableLineage) -> dict[str, ColumnLink]:
     """Columns of a bronze table of another pipeline that are those of a table."""
     try:
         present = kinds(source, source.pipeline(other), "bronze", bronze)

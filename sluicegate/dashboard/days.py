@@ -85,8 +85,8 @@ def day_details(source: Source, pipeline: Pipeline, name: str | None = None) -> 
     if table is None:
         return view
     version = (tables.table_id(table), table.version())
-    counts = source.soon(("days", uri, version), lambda: _counted(table, column)).value
-    history = [batch for batch in batches.newest(source, pipeline) if batch.table == name]
+    counts = source.compute_soon(("days", uri, version), lambda: _count_days(table, column)).value
+    history = [batch for batch in batches.newest_batches(source, pipeline) if batch.table == name]
     if counts is None:
         return replace(view, days=None)
     rows, unknown = counts
@@ -97,7 +97,7 @@ def day_details(source: Source, pipeline: Pipeline, name: str | None = None) -> 
     return replace(view, mixed=history[0].mixed, definition=history[0].definition)
 
 
-def _counted(table: DeltaTable, column: str) -> tuple[dict[date, int], int]:
+def _count_days(table: DeltaTable, column: str) -> tuple[dict[date, int], int]:
     """Rows by day, and rows without one that a calendar has; of the table that one column alone is read, in parts."""
     name = {field.name.lower(): field.name for field in table.schema().fields}.get(column.lower())
     if name is None:  # the definition has it since today, and no run has made it yet

@@ -31,41 +31,41 @@ class Standing:
     made: tuple[Discarded, ...] = ()
 
 
-def of(source: Source, lake: layout.Lake, name: str) -> DeltaTable | None:
+def discard_table(source: Source, lake: layout.Lake, name: str) -> DeltaTable | None:
     """The table of discards of a silver table; None where nothing is discarded."""
-    uri = lake.discarded(name)
+    uri = lake.discards(name)
     if source.rows(uri):
         return source.table(uri)
     return None
 
 
-def standing(source: Source, lake: layout.Lake, name: str) -> Standing | None:
+def read_standing(source: Source, lake: layout.Lake, name: str) -> Standing | None:
     """What waits and what is discarded in a quarantine; None while that is being counted.
 
     Raises:
         SluicegateError: a table cannot be read.
     """
-    discard_log, quarantine = of(source, lake, name), source.table(lake.quarantine(name))
+    discard_log, quarantine = discard_table(source, lake, name), source.table(lake.quarantine(name))
     if discard_log is None or quarantine is None:
         return Standing()
     version = tuple((tables.table_id(table), table.version()) for table in (quarantine, discard_log))
     key = ("discarded", lake.quarantine(name))
 
-    def read() -> Standing:
-        return source.remember(key, version, lambda: _standing(quarantine, discard_log))
+    def recompute() -> Standing:
+        return source.remember(key, version, lambda: _compute_standing(quarantine, discard_log))
 
-    return source.soon((*key, version), read).value
+    return source.compute_soon((*key, version), recompute).value
 
 
 def rows(source: Source, lake: layout.Lake, name: str) -> int:
     """Rows of a quarantine that are discarded; 0 while they are being counted."""
-    discards_of_table = standing(source, lake, name)
+    discards_of_table = read_standing(source, lake, name)
     if discards_of_table is not None:
         return discards_of_table.discarded
     return 0
 
 
-def waiting(source: Source, lake: layout.Lake, name: str) -> int:
+def waiting_rows(source: Source, lake: layout.Lake, name: str) -> int:
     """Rows of a quarantine that wait: those that nobody has discarded."""
     quarantined = source.rows(lake.quarantine(name))
     if quarantined:
@@ -73,7 +73,9 @@ def waiting(source: Source, lake: layout.Lake, name: str) -> int:
     return 0
 
 
-def among(source: Source, lake: layout.Lake, name: str, records: Sequence[dict[str, Any]]) -> dict[int, dict[str, Any]]:
+def discards_of_rows(
+    source: Source, lake: layout.Lake, name: str, records: Sequence[dict[str, Any]]
+) -> dict[int, dict[str, Any]]:
     """Those of a few rows of a quarantine that are discarded: by their place, the discard of each.
 
     Args:
@@ -82,20 +84,20 @@ def among(source: Source, lake: layout.Lake, name: str, records: Sequence[dict[s
         name: the silver table.
         records: the rows, with the columns of ``lake.discards.KEYS`` that the quarantine has.
     """
-    table = of(source, lake, name)
+    table = discard_table(source, lake, name)
     if table is None or not records:
         return {}
-    discard_log: pa.Table = source.once(lake.discarded(name), "discards", discards.on_record)
+    discard_log: pa.Table = source.compute_once(lake.discards(name), "discards", discards.recorded_discards)
     names = [key for key in (*discards.KEYS, discards.RULES) if key in records[0]]
     shown = pa.Table.from_pylist([{key: row.get(key) for key in names} for row in records])
-    places, indexes = discards.counting(discards.keyed(shown, discards.RULES), discard_log)
+    places, indexes = discards.match_discards(discards.comparable_rows(shown, discards.RULES), discard_log)
     facts = discard_log.take(indexes).select(["discard", "discarded_at", "discarded_by", "note"])
     return dict(zip(places.to_pylist(), facts.to_pylist(), strict=True))
 
 
-def _standing(quarantine: DeltaTable, discard_log: DeltaTable) -> Standing:
-    quarantined, recorded = discards.quarantined(quarantine), discards.on_record(discard_log)
-    undone = discards.waiting(quarantined, recorded)
+def _compute_standing(quarantine: DeltaTable, discard_log: DeltaTable) -> Standing:
+    quarantined, recorded = discards.quarantined_rows(quarantine), discards.recorded_discards(discard_log)
+    undone = discards.waiting_rows(quarantined, recorded)
     counted = undone.group_by("rules").aggregate([([], "count_all"), (discards.WHEN, "min"), (discards.WHEN, "max")])
     of_rules = [(discards.rules_of(row["rules"]), row) for row in counted.to_pylist()]
     names = sorted({rule for rules, _ in of_rules for rule in rules})
@@ -103,7 +105,7 @@ def _standing(quarantine: DeltaTable, discard_log: DeltaTable) -> Standing:
     return Standing(
         quarantined.num_rows - undone.num_rows,
         tuple(sorted(reasons, key=lambda reason: (-reason["count_all"], reason["rule"]))),
-        tuple(discards.listed(quarantined, recorded)),
+        tuple(discards.list_discards(quarantined, recorded)),
     )
 
 

@@ -50,13 +50,13 @@ def search(source: Source, names: Sequence[str], text: str) -> tuple[Hit, ...]:
     hits: list[Hit] = []
     for name in names:
         try:
-            hits += _of_pipeline(source, source.pipeline(name), words)
+            hits += _pipeline_hits(source, source.pipeline(name), words)
         except SluicegateError:  # its definition has mistakes, which the home says
             continue
     return tuple(sorted(hits, key=lambda hit: (hit.place, hit.pipeline, hit.table, hit.column))[:MOST])
 
 
-def _of_pipeline(source: Source, pipeline: Pipeline, words: str) -> Iterator[Hit]:
+def _pipeline_hits(source: Source, pipeline: Pipeline, words: str) -> Iterator[Hit]:
     lake = source.lake(pipeline)
     for layer in LAYERS:
         for name in pipeline.names(layer):

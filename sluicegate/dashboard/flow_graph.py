@@ -119,19 +119,19 @@ def graph(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], key: s
     """
     lake = source.lake(pipeline)
     source.open_together(lake.table(layer, name) for layer in LAYERS for name in pipeline.names(layer))
-    until = source.until()
-    overview.waiting(source, pipeline, 0.0)  # it is listed while the tables are looked at
-    last = runs.of_batches(batches.newest(source, pipeline), dag_runs)
-    run = runs.chosen(last, key)
-    tables = {place: _node(source, pipeline, *place) for place in _in_order(pipeline)}
-    waiting = overview.waiting(source, pipeline, until)
+    until = source.deadline()
+    overview.pending_work(source, pipeline, 0.0)  # it is listed while the tables are looked at
+    last = runs.group_batches(batches.newest_batches(source, pipeline), dag_runs)
+    run = runs.choose_run(last, key)
+    tables = {place: _node(source, pipeline, *place) for place in _ordered_tables(pipeline)}
+    waiting = overview.pending_work(source, pipeline, until)
     nodes = tuple(_nodes(source, pipeline, tables, run, waiting.value))
     last_runs = tuple(replace(last_run, batches=()) for last_run in last)
-    backlog = overview.of_answer(waiting)
+    backlog = overview.backlog_from_answer(waiting)
     return Graph(pipeline.name, pipeline.description, nodes, tuple(_edges(pipeline)), last_runs, run, backlog)
 
 
-def _in_order(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
+def _ordered_tables(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     """Layer and name of each table, in the order in which they are made."""
     for layer in LAYERS:
         copies = (name for name in pipeline.names(layer) if name in pipeline.deidentified_tables)
@@ -146,21 +146,21 @@ def _nodes(
     if waiting is not None:
         works = {work.table: work for work in waiting.tables}
     for name, table in pipeline.bronze.items():
-        yield Node(place_of(table), "landing", name, _of_folder(works.get(name)), files=_of(run, name).files)
+        yield Node(place_of(table), "landing", name, _folder_state(works.get(name)), files=_table_run(run, name).files)
     for name in pipeline.views:
         yield Node(name, "view", name)
     for (layer, name), (node, has) in tables.items():
-        of_run = _of(run, name)
+        of_run = _table_run(run, name)
         step = ""
         if run is not None:
             step = run.step(layer)
-        yield _with_run(_with_state(replace(node, step=step), works.get(name)), of_run)
+        yield _add_run(_add_state(replace(node, step=step), works.get(name)), of_run)
         if has is not None and has.quarantined:
-            rows = discarded.waiting(source, lake, name)
+            rows = discarded.waiting_rows(source, lake, name)
             yield Node("quarantine", "quarantine", name, rows=rows, balance=of_run.balance)
 
 
-def _of_folder(work: TableWork | None) -> str:
+def _folder_state(work: TableWork | None) -> str:
     if work is None:
         return ""
     if work.state == TableState.UNASKED:
@@ -170,7 +170,7 @@ def _of_folder(work: TableWork | None) -> str:
     return TableState.UP_TO_DATE
 
 
-def _with_state(node: Node, work: TableWork | None) -> Node:
+def _add_state(node: Node, work: TableWork | None) -> Node:
     """A node with what is said of its table, the worst first; up to date while landing is being listed."""
     if node.state:
         return node
@@ -195,7 +195,7 @@ def _node(source: Source, pipeline: Pipeline, layer: str, name: str) -> tuple[No
     else:
         comment = pipeline.table(name)[1].comment
     try:
-        has = status.facts(source.opened(), source.lake(pipeline), layer, name)
+        has = status.facts(source.table_handles(), source.lake(pipeline), layer, name)
     except SluicegateError as error:
         return Node(name, layer, name, "broken", error.message, comment=comment), None
     if has.version is None:
@@ -217,26 +217,26 @@ class _OfRun:
     seconds: float | None = None
 
 
-def _of(run: PipelineRun | None, name: str) -> _OfRun:
+def _table_run(run: PipelineRun | None, name: str) -> _OfRun:
     """What a run did for a table."""
-    batches_of_table = run.of(name) if run is not None else ()
+    batches_of_table = run.table_batches(name) if run is not None else ()
     reported = run.dag_run.seconds.get(name) if run is not None and run.dag_run is not None else None
     if not batches_of_table:
         return _OfRun(seconds=reported)
     took = [batch.seconds for batch in batches_of_table if batch.seconds is not None]
     return _OfRun(
-        batches.total(batches_of_table), sum(batch.files for batch in batches_of_table), batches_of_table[-1],
+        batches.total_balance(batches_of_table), sum(batch.files for batch in batches_of_table), batches_of_table[-1],
         reported if reported is not None else sum(took) if took else None,
     )  # fmt: skip
 
 
-def _with_run(node: Node, of_run: _OfRun) -> Node:
+def _add_run(node: Node, of_run: _OfRun) -> Node:
     if of_run.last is None:
         return node
     return replace(
         node, changed=of_run.last.time, balance=of_run.balance, files=of_run.files, seconds=of_run.seconds,
         technique=of_run.last.technique, strategy=of_run.last.strategy, because=of_run.last.because,
-        differs=techniques.differs(of_run.last),
+        differs=techniques.difference_reason(of_run.last),
     )  # fmt: skip
 
 

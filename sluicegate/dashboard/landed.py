@@ -44,7 +44,7 @@ class _Landing:
     error: str = ""
 
     @classmethod
-    def of(cls, answer: Answer[tuple[LedgerFile, ...]]) -> _Landing:
+    def from_answer(cls, answer: Answer[tuple[LedgerFile, ...]]) -> _Landing:
         if answer.error is not None:
             return cls(answer.value or (), None, answer.error.message)
         return cls(answer.value or (), answer.since)
@@ -108,18 +108,20 @@ def file_details(
     if state and state not in {*FileStatus}:
         raise PipelineMissing("unknown file state")
     request = FilesRequest(source, source.lake(pipeline), name, table, state, before)
-    if table.of_files:
-        return _of_files(request, pipeline)
+    if table.reads_files:
+        return _landed_details(request, pipeline)
     if table.kafka:
-        return _of_ranges(request, pipeline)
-    return _of_versions(request, pipeline)
+        return _range_details(request, pipeline)
+    return _version_details(request, pipeline)
 
 
-def _of_files(request: FilesRequest, pipeline: Pipeline) -> FileDetails:
+def _landed_details(request: FilesRequest, pipeline: Pipeline) -> FileDetails:
     """Files of the ledger, after those that landing has and the ledger has not."""
     source, name = request.source, request.name
     entries = source.rows(request.ledger)
-    landing = _Landing.of(source.soon(("landed", pipeline.name, name), lambda: _landed(pipeline, name)))
+    landing = _Landing.from_answer(
+        source.compute_soon(("landed", pipeline.name, name), lambda: _landed_files(pipeline, name))
+    )
     counts = _counts(request, entries)
     entered = counts.pop(FileStatus.WAITING, 0) or 0  # and not in bronze yet
     counts |= landing.counts()
@@ -129,7 +131,7 @@ def _of_files(request: FilesRequest, pipeline: Pipeline) -> FileDetails:
     return _view(request, pipeline, landing, entries, counts)
 
 
-def _of_ranges(request: FilesRequest, pipeline: Pipeline) -> FileDetails:
+def _range_details(request: FilesRequest, pipeline: Pipeline) -> FileDetails:
     """Ranges of offsets of Kafka's topics, in place of files."""
     entries = _ranges(request.source, request.ledger)
     return _view(request, pipeline, _Landing(), entries, _counts(request, entries))
@@ -144,11 +146,11 @@ def _view(
         UserError: the page of the ledger cannot be read.
     """
     files: tuple[LedgerFile, ...] = ()
-    if request.only_landed or request.before is None:
-        files = request.newest(landing.files)
+    if request.is_only_landed or request.before is None:
+        files = request.newest_files(landing.files)
     page, searching = Page(), False
-    if not request.only_landed:
-        request.source.dataset(request.lake.outcome(request.name))
+    if not request.is_only_landed:
+        request.source.dataset(request.lake.file_status(request.name))
         answer = page_of(request)
         if answer.error is not None:
             raise answer.error
@@ -157,7 +159,7 @@ def _view(
         pipeline=pipeline.name,
         table=request.name,
         folder=request.table.path or "",
-        of_files=request.table.of_files,
+        of_files=request.table.reads_files,
         entries=entries,
         counts=counts,
         state=request.state,
@@ -169,13 +171,15 @@ def _view(
     )
 
 
-def _of_versions(request: FilesRequest, pipeline: Pipeline) -> FileDetails:
+def _version_details(request: FilesRequest, pipeline: Pipeline) -> FileDetails:
     """What each run took of a Delta table, and the versions that wait, in place of files."""
     source, name, path = request.source, request.name, request.table.path
     stamp = tuple(version_of(source.table(uri)) for uri in (request.lake.table("bronze", name), path))
-    answer = source.soon(("versions", pipeline.name, name, stamp), lambda: _versions(pipeline, name))
+    answer = source.compute_soon(("versions", pipeline.name, name, stamp), lambda: _versions(pipeline, name))
     runs = answer.value or ()
-    matching = [run for run in runs if request.shows(run) and (request.before is None or _ends(run) < request.before)]
+    matching = [
+        run for run in runs if request.shows(run) and (request.before is None or _end_version(run) < request.before)
+    ]
     files = tuple(matching[: ledger_files.PAGE])
     error = ""
     if answer.error is not None:
@@ -189,7 +193,7 @@ def _of_versions(request: FilesRequest, pipeline: Pipeline) -> FileDetails:
         counts={state: sum(run.state == state for run in runs) for state in _OF_VERSIONS},
         state=request.state,
         files=files,
-        older=_ends(files[-1]) if len(matching) > ledger_files.PAGE else None,
+        older=_end_version(files[-1]) if len(matching) > ledger_files.PAGE else None,
         listed=answer.since,
         error=error,
         searching=answer.value is None and not error,
@@ -203,7 +207,7 @@ def _versions(pipeline: Pipeline, name: str) -> tuple[LedgerFile, ...]:
     return tuple(file_of(row) for row in reversed(status.files(name, pipeline, pipeline.settings).to_pylist()))
 
 
-def _ends(file: LedgerFile) -> int:
+def _end_version(file: LedgerFile) -> int:
     """Version of its source that a run ended at."""
     if file.batch is not None:
         return file.batch
@@ -212,18 +216,20 @@ def _ends(file: LedgerFile) -> int:
 
 def _ranges(source: Source, ledger: str) -> int:
     """Ranges of offsets that a ledger has."""
-    ranges = source.once(ledger, "ranges", lambda table: status.with_records(tables.dataset(table).to_table(["size"])))
+    ranges = source.compute_once(
+        ledger, "ranges", lambda table: status.nonempty_ranges(tables.dataset(table).to_table(["size"]))
+    )
     if ranges is None:
         return 0
     return int(ranges.num_rows)
 
 
-def _landed(pipeline: Pipeline, name: str) -> tuple[LedgerFile, ...]:
+def _landed_files(pipeline: Pipeline, name: str) -> tuple[LedgerFile, ...]:
     """Files in landing that the ledger does not have as they are."""
     if _is_small(pipeline, name):
         files = status.files(name, pipeline, pipeline.settings, LANDED)
     else:
-        files = _discovered(pipeline, name)
+        files = _discover_files(pipeline, name)
     rows = files.filter(pc.is_null(files["chunk"])).to_pylist()
     return tuple(file_of(row) for row in reversed(rows))
 
@@ -234,7 +240,7 @@ def _is_small(pipeline: Pipeline, name: str) -> bool:
     return tables.rows(tables.delta_table(lake.ledger(name))) <= ledger_files.FEW
 
 
-def _discovered(pipeline: Pipeline, name: str) -> pa.Table:
+def _discover_files(pipeline: Pipeline, name: str) -> pa.Table:
     """The same as ``status.files`` for files that are not in the ledger, without the ledger's own."""
     from sluicegate.landing import discovery
 
@@ -248,20 +254,22 @@ def _counts(request: FilesRequest, entries: int) -> dict[str, int | None]:
     """Entries of the ledger by state; of many entries those that failed or wait, which are few of them."""
     source, lake, name = request.source, request.lake, request.name
     if entries <= ledger_files.FEW:
-        stamp = tuple(source.rows(uri) for uri in (lake.table("bronze", name), lake.outcome(name), lake.archive(name)))
-        counts = source.once(request.ledger, ("states", stamp), lambda _: _states(request.table, lake, name))
+        stamp = tuple(
+            source.rows(uri) for uri in (lake.table("bronze", name), lake.file_status(name), lake.archive(name))
+        )
+        counts = source.compute_once(request.ledger, ("states", stamp), lambda _: _states(request.table, lake, name))
         return dict(counts or {})
-    opened = source.opened()
-    failed = source.once(
-        lake.outcome(name), "failed", lambda _: status_log.read(lake, name, ["path"], FAILED, opened).num_rows
+    opened = source.table_handles()
+    failed = source.compute_once(
+        lake.file_status(name), "failed", lambda _: status_log.read(lake, name, ["path"], FAILED, opened).num_rows
     )
     bronze = version_of(source.table(lake.table("bronze", name)))
-    waiting = source.once(
-        request.ledger, ("unread", bronze), lambda ledger: len(file_status.unread(lake, name, ledger, opened))
+    waiting = source.compute_once(
+        request.ledger, ("unread", bronze), lambda ledger: len(file_status.unread_files(lake, name, ledger, opened))
     )
     return {FileStatus.WAITING: waiting or 0, FileStatus.FAILED: failed or 0, FileStatus.INGESTED: None}
 
 
 def _states(table: BronzeTable, lake: layout.Lake, name: str) -> dict[str, int | None]:
-    counts = status.of_ledger(name, table, lake)["state"].value_counts().to_pylist()
+    counts = status.ledger_entries(name, table, lake)["state"].value_counts().to_pylist()
     return {count["values"]: count["counts"] for count in counts}

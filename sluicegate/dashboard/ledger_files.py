@@ -106,14 +106,14 @@ class FilesRequest:
         return self.lake.ledger(self.name)
 
     @property
-    def only_landed(self) -> bool:
+    def is_only_landed(self) -> bool:
         """Whether the ledger has no files in this state."""
         return self.state in LANDED and self.state != FileStatus.WAITING
 
     def shows(self, file: LedgerFile) -> bool:
         return not self.state or file.state == self.state
 
-    def newest(self, files: Iterable[LedgerFile]) -> tuple[LedgerFile, ...]:
+    def newest_files(self, files: Iterable[LedgerFile]) -> tuple[LedgerFile, ...]:
         """The first files to be shown, as many as a page has."""
         return tuple(islice(filter(self.shows, files), PAGE))
 
@@ -121,21 +121,21 @@ class FilesRequest:
 def page_of(request: FilesRequest) -> Answer[Page]:
     """Files of a page, read once for the versions of the tables that they are in."""
     source, lake, name = request.source, request.lake, request.name
-    uris = (request.ledger, lake.table("bronze", name), lake.outcome(name), lake.archive(name))
+    uris = (request.ledger, lake.table("bronze", name), lake.file_status(name), lake.archive(name))
     versions = tuple(version_of(source.table(uri)) for uri in uris)
     key = ("files", lake, name, versions, request.state, request.before)
     if request.state:
-        return source.soon(key, lambda: _of_ledger(request))
-    page = source.once(request.ledger, key, lambda _: _of_ledger(request))
+        return source.compute_soon(key, lambda: _ledger_page(request))
+    page = source.compute_once(request.ledger, key, lambda _: _ledger_page(request))
     return Answer(page or Page())
 
 
-def _of_ledger(request: FilesRequest) -> Page:
+def _ledger_page(request: FilesRequest) -> Page:
     ledger = request.source.table(request.ledger)
     if ledger is None:
         return Page()
     if request.state == FileStatus.FAILED:
-        return _failed(request)
+        return _failed_page(request)
     files: tuple[LedgerFile, ...] = ()
     oldest = request.before
     for first in _windows(ledger, request.before):
@@ -177,14 +177,14 @@ def _window(request: FilesRequest, first: int) -> list[LedgerFile]:
     inside = pc.field("chunk") >= first
     if before is not None:
         inside = inside & (pc.field("chunk") < before)
-    entries = tables.where(request.source.dataset(request.ledger), inside)
+    entries = tables.filter_rows(request.source.dataset(request.ledger), inside)
     if before is not None and entries.num_rows:
         entries = pa.concat_tables([entries, *_later_entries(request, entries, before)])
-    statuses = file_status.of_entries(request.lake, request.name, entries, first, request.source.opened())
+    statuses = file_status.entry_statuses(request.lake, request.name, entries, first, request.source.table_handles())
     if before is not None:
         statuses = statuses.filter(pc.less(statuses["chunk"], before))
     if request.table.kafka is not None:
-        statuses = status.with_records(statuses)
+        statuses = status.nonempty_ranges(statuses)
     return [file_of(row) for row in statuses.to_pylist()]
 
 
@@ -193,27 +193,29 @@ def _later_entries(request: FilesRequest, entries: pa.Table, before: int) -> lis
     ledger = request.source.dataset(request.ledger)
     skipped = entries.filter(pc.equal(entries["action"], LedgerAction.SKIP))["path"].unique()
     replacing = pc.field("action").isin(RENEWING) | pc.field("path").isin(skipped)
-    replacements = tables.where(ledger, (pc.field("chunk") >= before) & replacing)["path"]
-    addresses = pa.concat_arrays([entries["path"].combine_chunks(), _archived_at(request, entries)])
+    replacements = tables.filter_rows(ledger, (pc.field("chunk") >= before) & replacing)["path"]
+    addresses = pa.concat_arrays([entries["path"].combine_chunks(), _archive_addresses(request, entries)])
     replaced = replacements.filter(pc.is_in(replacements, value_set=addresses))
     if not len(replaced):
         return []
-    return [tables.where(ledger, (pc.field("chunk") >= before) & pc.field("path").isin(replaced.unique().to_pylist()))]
+    return [
+        tables.filter_rows(ledger, (pc.field("chunk") >= before) & pc.field("path").isin(replaced.unique().to_pylist()))
+    ]
 
 
-def _archived_at(request: FilesRequest, entries: pa.Table) -> pa.Array:
+def _archive_addresses(request: FilesRequest, entries: pa.Table) -> pa.Array:
     """Addresses in the archive of some entries, under which they may have been read again."""
-    opened = request.source.opened()
+    opened = request.source.table_handles()
     ledger, log = opened[request.ledger].delta, opened[request.lake.archive(request.name)].delta
     if ledger is None or log is None:
         return pa.array([], pa.string())
-    return archive.among(request.lake, request.name, ledger, entries)["place"].combine_chunks().drop_null()
+    return archive.match_files(request.lake, request.name, ledger, entries)["place"].combine_chunks().drop_null()
 
 
-def _failed(request: FilesRequest) -> Page:
+def _failed_page(request: FilesRequest) -> Page:
     """The newest files that could not be read."""
     source, lake, name = request.source, request.lake, request.name
-    failures = status_log.read(lake, name, ["path", "chunk"], FAILED, source.opened())
+    failures = status_log.read(lake, name, ["path", "chunk"], FAILED, source.table_handles())
     if request.before is not None:
         failures = failures.filter(pc.less(failures["chunk"], request.before))
     newest = failures.sort_by([("chunk", "descending")]).slice(0, PAGE)
@@ -222,8 +224,10 @@ def _failed(request: FilesRequest) -> Page:
     batches = set(newest["chunk"].to_pylist())
     oldest = min(batches)
     # Each file with all that came later of it: what was read whole since is failed no more, but replaced.
-    entries = tables.where(source.dataset(request.ledger), pc.field("path").isin(newest["path"].unique().to_pylist()))
-    statuses = file_status.of_entries(lake, name, entries, oldest, source.opened()).to_pylist()
+    entries = tables.filter_rows(
+        source.dataset(request.ledger), pc.field("path").isin(newest["path"].unique().to_pylist())
+    )
+    statuses = file_status.entry_statuses(lake, name, entries, oldest, source.table_handles()).to_pylist()
     files = [
         file_of(row) for row in reversed(statuses) if row["state"] == FileStatus.FAILED and row["chunk"] in batches
     ]

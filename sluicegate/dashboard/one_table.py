@@ -214,14 +214,14 @@ def table_details(
         PipelineMissing: there is no such table.
     """
     layer = layer_of(pipeline, name)
-    about = _defined(pipeline, layer, name)
+    about = _definition_facts(pipeline, layer, name)
     try:
         facts = _read(source, pipeline, layer, name, rows=rows)
     except SluicegateError as error:
         facts = {"problem": error.message}
     history: tuple[CommittedBatch, ...] = facts.pop("history", ())
     if "columns" in facts:
-        facts |= _linked(column_links.links(source, pipeline, name, readable), facts["columns"])
+        facts |= _link_columns(column_links.links(source, pipeline, name, readable), facts["columns"])
     last = None
     if history:
         last = history[-1]
@@ -234,7 +234,7 @@ def table_details(
     )  # fmt: skip
 
 
-def _linked(links: ColumnLinks, columns: Sequence[ColumnSummary]) -> dict[str, Any]:
+def _link_columns(links: ColumnLinks, columns: Sequence[ColumnSummary]) -> dict[str, Any]:
     """Columns with what they are computed from, and what uses them."""
     linked = tuple(
         replace(
@@ -257,7 +257,7 @@ def layer_of(pipeline: Pipeline, name: str) -> str:
     return layer
 
 
-def _defined(pipeline: Pipeline, layer: str, name: str) -> dict[str, Any]:
+def _definition_facts(pipeline: Pipeline, layer: str, name: str) -> dict[str, Any]:
     about: dict[str, Any] = {"owner": pipeline.owner}
     downstream = [other for of in LAYERS for other in pipeline.names(of) if name in pipeline.reads(other)]
     about["downstream"] = tuple(downstream)
@@ -287,22 +287,22 @@ def _read(source: Source, pipeline: Pipeline, layer: str, name: str, *, rows: bo
     lake = source.lake(pipeline)
     uri = lake.table(layer, name)
     table = source.table(uri)
-    facts: dict[str, Any] = {"history": tuple(reversed(batches.of_table(source, pipeline, layer, name)))}
+    facts: dict[str, Any] = {"history": tuple(reversed(batches.table_batches(source, pipeline, layer, name)))}
     if table is None:
         return facts
-    has = status.facts(source.opened(), lake, layer, name)
-    sizes: list[int] = source.once(uri, "sizes", _sizes) or []
+    has = status.facts(source.table_handles(), lake, layer, name)
+    sizes: list[int] = source.compute_once(uri, "sizes", _sizes) or []
     columns = columns_of(pipeline, name, table)
-    shows = personal.shown(source, pipeline, layer, name)
+    shows = personal.column_visibility(source, pipeline, layer, name)
     shown = tuple(shows(column.name) for column in columns)
     sample = None
     if rows:
-        sample = source.once(uri, ("sample", shown), lambda table: _sample(table, shows))
+        sample = source.compute_once(uri, ("sample", shown), lambda table: _sample(table, shows))
     return facts | {
         "exists": True, "rows": has.rows, "bytes": sum(sizes), "files": len(sizes),
         "small_files": sum(size < SMALL for size in sizes), "version": has.version, "changed": has.changed,
         "columns": columns, "sample": sample, "rejected": has.rejected,
-        "quarantined": discarded.waiting(source, lake, name) if name in pipeline.silver else 0,
+        "quarantined": discarded.waiting_rows(source, lake, name) if name in pipeline.silver else 0,
         "drift": _drift(source, pipeline, name) if layer == "bronze" else (),
     }  # fmt: skip
 
@@ -310,7 +310,7 @@ def _read(source: Source, pipeline: Pipeline, layer: str, name: str, *, rows: bo
 def _drift(source: Source, pipeline: Pipeline, name: str) -> tuple[SchemaVersion, ...]:
     """Versions that changed the columns of a bronze table, as far as they are read by now."""
     lake = source.lake(pipeline)
-    answer = source.soon(("schemas", pipeline.name, name), lambda: schema_history.versions(lake, name))
+    answer = source.compute_soon(("schemas", pipeline.name, name), lambda: schema_history.versions(lake, name))
     versions = reversed(answer.value or ())
     return tuple(SchemaVersion(version["version"], version["since"], version["changes"]) for version in versions)
 

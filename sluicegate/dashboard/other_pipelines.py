@@ -34,7 +34,7 @@ def _addresses(path: str) -> set[str]:
     return {posixpath.normpath(address), os.path.realpath(address) if layout.is_local(path) else address}
 
 
-def read_by(source: Source, pipeline: Pipeline, bronze: str) -> Place | None:
+def source_table(source: Source, pipeline: Pipeline, bronze: str) -> Place | None:
     """The table of this lake that a bronze table reads; None if it reads files, topics or a table of elsewhere."""
     table = pipeline.bronze[bronze]
     if table.format != "delta":
@@ -50,23 +50,23 @@ def read_by(source: Source, pipeline: Pipeline, bronze: str) -> Place | None:
 
 def readers(source: Source) -> Answer[Readers]:
     """Bronze tables that read tables of pipelines, of all that can be loaded; as far as they are read by now."""
-    return source.soon("readers", lambda: _readers(source))
+    return source.compute_soon("readers", lambda: _readers(source))
 
 
 def _readers(source: Source) -> Readers:
     columns_by_place: dict[Place, tuple[tuple[str, str], ...]] = {}
     for name in source.names():
-        for place, bronze in _of(source, name):
+        for place, bronze in _read_places(source, name):
             columns_by_place[place] = (*columns_by_place.get(place, ()), (name, bronze))
     return columns_by_place
 
 
-def _of(source: Source, name: str) -> Iterator[tuple[Place, str]]:
+def _read_places(source: Source, name: str) -> Iterator[tuple[Place, str]]:
     try:
         pipeline = source.pipeline(name)
     except SluicegateError:  # its own page says what is wrong with it
         return
     for bronze in pipeline.bronze:
-        place = read_by(source, pipeline, bronze)
+        place = source_table(source, pipeline, bronze)
         if place is not None:
             yield place, bronze

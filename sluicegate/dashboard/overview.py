@@ -155,10 +155,10 @@ def overview(
         dag_runs: their last runs in Airflow, as far as there are any.
         time: the time by which a pipeline is late (UTC; the clock's by default).
     """
-    time, until = time or datetime.now(UTC), source.until()
+    time, until = time or datetime.now(UTC), source.deadline()
     if source.patience is not None:  # all at once; those that are not read in time are there as being read
         for name in names:
-            source.soon(("line", name), partial(_read, source, name), 0.0)
+            source.compute_soon(("line", name), partial(_read, source, name), 0.0)
     lines = [line(source, name, dag_runs.get(name, ()), time, until) for name in names]
     return tuple(sorted(lines, key=lambda entry: ([*PipelineState].index(entry.state), -entry.quarantined, entry.name)))
 
@@ -177,13 +177,13 @@ class _Facts:
 def _read(source: Source, name: str) -> _Facts:
     pipeline = source.pipeline(name)
     try:
-        backlog_now = _of_pending(_pending(source, pipeline), datetime.now(UTC))
+        backlog_now = _backlog_from_pending(_pending(source, pipeline), datetime.now(UTC))
     except SluicegateError as error:
         backlog_now = PipelineBacklog(error=error.message)
     lake = source.lake(pipeline)
     try:
-        last = batches.newest(source, pipeline, NEWEST)
-        quarantined = sum(discarded.waiting(source, lake, table) for table in pipeline.silver)
+        last = batches.newest_batches(source, pipeline, NEWEST)
+        quarantined = sum(discarded.waiting_rows(source, lake, table) for table in pipeline.silver)
     except SluicegateError as error:
         return _Facts(pipeline, backlog_now, error=error.message)
     return _Facts(pipeline, backlog_now, last, quarantined)
@@ -191,7 +191,7 @@ def _read(source: Source, name: str) -> _Facts:
 
 def line(source: Source, name: str, dag_runs: Sequence[DagRun], moment: datetime, until: float | None = None) -> Line:
     """The line of one pipeline, which is there whatever is wrong with it."""
-    answer = source.soon(("line", name), partial(_read, source, name), until)
+    answer = source.compute_soon(("line", name), partial(_read, source, name), until)
     if isinstance(answer.error, DefinitionError):
         mistakes = mistakes_of(answer.error, source.settings)
         return Line(name, PipelineState.MISTAKES, f"pipeline.yaml has {_mistakes(len(mistakes))}", mistakes=mistakes)
@@ -207,11 +207,11 @@ def line(source: Source, name: str, dag_runs: Sequence[DagRun], moment: datetime
     )  # fmt: skip
     if work.error:
         return about
-    last = runs.of_batches(work.batches, dag_runs)
+    last = runs.group_batches(work.batches, dag_runs)
     points = tuple(RunPoint(r.key, r.state, r.began, r.entered, r.quarantined) for r in reversed(last[:RUNS]))
     state, sentence = _state(last, waiting, pipeline.schedule, moment)
     return replace(
-        about, state=state, sentence=sentence, runs=points, fresh=_fresh(last), quarantined=work.quarantined,
+        about, state=state, sentence=sentence, runs=points, fresh=_last_success(last), quarantined=work.quarantined,
         trend=tuple(point.quarantined for point in points),
     )  # fmt: skip
 
@@ -221,28 +221,28 @@ def mistakes_of(error: DefinitionError, settings: Settings) -> tuple[str, ...]:
     return tuple(str(mistake).replace(f"{settings.pipelines}/", "") for mistake in error.mistakes)
 
 
-def waiting(source: Source, pipeline: Pipeline, until: float | None = None) -> Answer[Pending]:
+def pending_work(source: Source, pipeline: Pipeline, until: float | None = None) -> Answer[Pending]:
     """What waits for each table of a pipeline, as far as it is known by now: a landing folder of a million files takes
-    a while. See ``Source.soon``.
+    a while. See ``Source.compute_soon``.
     """
-    return source.soon(("pending", pipeline.name), lambda: _pending(source, pipeline), until)
+    return source.compute_soon(("pending", pipeline.name), lambda: _pending(source, pipeline), until)
 
 
 def _pending(source: Source, pipeline: Pipeline) -> Pending:
-    opened = flows.all_opened(pipeline, source.lake(pipeline), source.opened())
+    opened = flows.open_all_tables(pipeline, source.lake(pipeline), source.table_handles())
     return pending(pipeline, pipeline.settings, opened)
 
 
-def of_answer(answer: Answer[Pending]) -> PipelineBacklog:
+def backlog_from_answer(answer: Answer[Pending]) -> PipelineBacklog:
     """What waits, in numbers and in words."""
     if answer.error is not None:
         return PipelineBacklog(error=answer.error.message, since=answer.since)
     if answer.value is None:
         return PipelineBacklog()
-    return _of_pending(answer.value, answer.since)
+    return _backlog_from_pending(answer.value, answer.since)
 
 
-def _of_pending(work: Pending, since: datetime | None) -> PipelineBacklog:
+def _backlog_from_pending(work: Pending, since: datetime | None) -> PipelineBacklog:
     behind = tuple(table.table for table in work.tables if table.waits and table.state != TableState.UNASKED)
     return PipelineBacklog(
         work.sentence(), work.files, work.bytes, work.settling, sum(table.failed for table in work.tables),
@@ -262,7 +262,7 @@ def _state(
         return PipelineState.FAILED_FILES, f"{_files(waiting.failed)} could not be read"
     if any(run.is_running for run in last):
         return PipelineState.RUNNING, "a run is under way"
-    if late_since := _late(last, schedule, time):
+    if late_since := _late_since(last, schedule, time):
         return PipelineState.LATE, f"no run has succeeded since {late_since:%Y-%m-%d %H:%M} UTC"
     if waiting.files or waiting.behind:
         return PipelineState.BEHIND, waiting.sentence
@@ -271,7 +271,7 @@ def _state(
     return (PipelineState.EMPTY, "it has not run yet")
 
 
-def _late(last: Sequence[PipelineRun], schedule: str | None, time: datetime) -> datetime | None:
+def _late_since(last: Sequence[PipelineRun], schedule: str | None, time: datetime) -> datetime | None:
     """The end of the last successful run if a schedule has wanted several since; None without one."""
     ended = next((run.ended for run in last if run.state == "success"), None)
     if ended is None or schedule is None:
@@ -285,7 +285,7 @@ def _late(last: Sequence[PipelineRun], schedule: str | None, time: datetime) -> 
     return None
 
 
-def _fresh(last: Sequence[PipelineRun]) -> datetime | None:
+def _last_success(last: Sequence[PipelineRun]) -> datetime | None:
     return next((run.ended for run in last if run.ended and run.state in ("success", "committed")), None)
 
 

@@ -24,12 +24,12 @@ HIDDEN = "••••"
 Shows = Callable[[str], bool]
 
 
-def has(source: Source, pipeline: Pipeline) -> bool:
+def has_personal_data(source: Source, pipeline: Pipeline) -> bool:
     """Whether a pipeline has personal data, of its own or of another pipeline whose tables it reads."""
-    return personal_columns.of(source, pipeline) is not None
+    return personal_columns.find_columns(source, pipeline) is not None
 
 
-def shown(source: Source, pipeline: Pipeline, layer: str, table: str) -> Shows:
+def column_visibility(source: Source, pipeline: Pipeline, layer: str, table: str) -> Shows:
     """Whether values of a column may be shown, by its name.
 
     Args:
@@ -41,16 +41,18 @@ def shown(source: Source, pipeline: Pipeline, layer: str, table: str) -> Shows:
     Raises:
         SluicegateError: the table cannot be read.
     """
-    columns = personal_columns.of(source, pipeline)
+    columns = personal_columns.find_columns(source, pipeline)
     if columns is None:
         return lambda _: True
     types = kinds(source, pipeline, layer, table)
     return lambda name: columns.shows(layer, table, name.lower(), types.get(name.lower(), "STRING"))
 
 
-def of_records(source: Source, pipeline: Pipeline, table: str) -> Shows:
+def record_visibility(source: Source, pipeline: Pipeline, table: str) -> Shows:
     """Whether values of a field may be shown in records as they came to a silver table, by the field's name."""
-    of_sources = [shown(source, pipeline, pipeline.table(name)[0], name) for name in pipeline.silver[table].streams]
+    of_sources = [
+        column_visibility(source, pipeline, pipeline.table(name)[0], name) for name in pipeline.silver[table].streams
+    ]
     return lambda name: bool(of_sources) and all(shows(name) for shows in of_sources)
 
 

@@ -84,7 +84,7 @@ class PersonalColumns:
         return column_of_table in self.traced_columns and is_fact
 
 
-def of(source: Source, pipeline: Pipeline, readers: frozenset[str] = frozenset()) -> PersonalColumns | None:
+def find_columns(source: Source, pipeline: Pipeline, readers: frozenset[str] = frozenset()) -> PersonalColumns | None:
     """Columns of a pipeline that have personal data; None if it has none.
 
     Args:
@@ -92,64 +92,70 @@ def of(source: Source, pipeline: Pipeline, readers: frozenset[str] = frozenset()
         pipeline: the definition.
         readers: pipelines that read this one, one through the other.
     """
-    foreign = frozenset(_of_others(source, pipeline, readers | {pipeline.name}))
+    foreign = frozenset(_foreign_columns(source, pipeline, readers | {pipeline.name}))
     if not pipeline.pii and not foreign:
         return None
     try:
         tables = lineage_of(source, pipeline)
         version = (pipeline, tables, foreign)
-        return source.remember(("personal", pipeline.name), version, lambda: _found(pipeline, tables, foreign))
+        return source.remember(
+            ("personal", pipeline.name), version, lambda: _compute_columns(pipeline, tables, foreign)
+        )
     except SluicegateError:  # a table cannot be read: then of none of them it is known what is in it
         return PersonalColumns(pipeline.pii or frozenset({EVERY}))
 
 
-def _found(pipeline: Pipeline, tables: Mapping[str, TableLineage], foreign: frozenset[Column]) -> PersonalColumns:
+def _compute_columns(
+    pipeline: Pipeline, tables: Mapping[str, TableLineage], foreign: frozenset[Column]
+) -> PersonalColumns:
     all_columns = frozenset(Column(name, column.lower()) for name, table in tables.items() for column in table.columns)
     declared = {Column(name, column.lower()) for name, table in pipeline.silver.items() for column in table.pii}
     origins = frozenset(_origins(tables, declared))
-    columns = frozenset(_made_of(pipeline, tables, declared | foreign, origins))
+    columns = frozenset(_derived_columns(pipeline, tables, declared | foreign, origins))
     of_silver = {of_table for of_table in all_columns if of_table.table in pipeline.names("silver")}
     personal = {
         of_table for of_table in of_silver if of_table in columns or of_table.column in (*pipeline.pii, *_WHOLE)
     }
     shown = of_silver - personal
-    unchanged = frozenset(of for of_table in shown for of, use in _made(tables, of_table) if use.subtype == "IDENTITY")
+    unchanged = frozenset(
+        of for of_table in shown for of, use in _column_origins(tables, of_table) if use.subtype == "IDENTITY"
+    )
     harmless = frozenset({of_table.column for of_table in shown} - {of_table.column for of_table in personal})
     return PersonalColumns(pipeline.pii, columns, origins, unchanged, harmless, all_columns)
 
 
-def _made(tables: Mapping[str, TableLineage], column: Column) -> Origins:
+def _column_origins(tables: Mapping[str, TableLineage], column: Column) -> Origins:
     table = tables[column.table]
-    return table.columns[table.spelled(column.column)]
+    return table.columns[table.spell_column(column.column)]
 
 
 def _origins(tables: Mapping[str, TableLineage], declared: set[Column]) -> set[Column]:
     """All columns whose values go into marked ones, over however many tables."""
     origins, pending = set[Column](), list(declared)
     while pending:
-        for origin in _values_of(tables, pending.pop()):
+        for origin in _value_columns(tables, pending.pop()):
             if origin not in origins:
                 origins.add(origin)
                 pending.append(origin)
     return origins
 
 
-def _values_of(tables: Mapping[str, TableLineage], column: Column) -> Iterator[Column]:
+def _value_columns(tables: Mapping[str, TableLineage], column: Column) -> Iterator[Column]:
     table = tables.get(column.table)
     if table is None or table.layer == "bronze":
         return
     if column.column == EVERY:
         names = [*table.columns]
     else:
-        names = [table.spelled(column.column)]
+        names = [table.spell_column(column.column)]
     for name in names:
         if name in table.columns:
-            yield from (source for source, use in table.columns[name] if use.direct)
+            yield from (source for source, use in table.columns[name] if use.is_direct)
         else:  # the query does not tell what it is made of
             yield from (Column(read, EVERY) for read in table.reads)
 
 
-def _made_of(
+def _derived_columns(
     pipeline: Pipeline, tables: Mapping[str, TableLineage], begin: set[Column], origins: frozenset[Column]
 ) -> set[Column]:
     """Columns that personal values go into, and that are decided by them; tables come after those that they read."""
@@ -173,22 +179,22 @@ def _made_of(
 # --- other pipelines -------------------------------------------------------------------------------------------------
 
 
-def _of_others(source: Source, pipeline: Pipeline, readers: frozenset[str]) -> Iterator[Column]:
+def _foreign_columns(source: Source, pipeline: Pipeline, readers: frozenset[str]) -> Iterator[Column]:
     """Columns of bronze tables that have personal data of a pipeline, whose table they read."""
     for name, table in pipeline.bronze.items():
         for of, layer, read in other_pipelines.places(table.path) if table.format == "delta" else ():
             if of in source.names() and layer in (*LAYERS, "_state"):
-                yield from (Column(name, column) for column in _hidden(source, of, layer, read, readers))
+                yield from (Column(name, column) for column in _hidden_columns(source, of, layer, read, readers))
 
 
-def _hidden(source: Source, other: str, layer: str, table: str, readers: frozenset[str]) -> Iterator[str]:
+def _hidden_columns(source: Source, other: str, layer: str, table: str, readers: frozenset[str]) -> Iterator[str]:
     """Columns of a pipeline's table that have personal data; ``*`` if that is not known."""
     try:
         pipeline = source.pipeline(other)
         if other in readers:
             personal = None
         else:
-            personal = of(source, pipeline, readers)
+            personal = find_columns(source, pipeline, readers)
         if personal is None and other not in readers:
             return
         is_known = personal is not None and layer in LAYERS and table in pipeline.names(layer)

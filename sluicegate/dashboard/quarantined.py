@@ -127,19 +127,19 @@ def quarantine_details(
         raise PipelineMissing("unknown silver table")
     lake = source.lake(pipeline)
     uri = lake.quarantine(name)
-    history = batches.of_table(source, pipeline, "silver", name)
+    history = batches.table_batches(source, pipeline, "silver", name)
     trend = tuple((batch.time, batch.balance.quarantined) for batch in reversed(history))
     table = source.table(uri)
     if table is None:
         return QuarantineDetails(pipeline.name, name, 0, (), rule, () if rows else None, False, trend)
     version = (tables.table_id(table), table.version())
-    discards = discarded.of(source, lake, name)
-    standing = discarded.standing(source, lake, name)
+    discards = discarded.discard_table(source, lake, name)
+    standing = discarded.read_standing(source, lake, name)
     if discards is None:
-        reasons = source.soon(("reasons", uri, version), lambda: _reasons(table)).value
+        reasons = source.compute_soon(("reasons", uri, version), lambda: _reasons(table)).value
     else:
         reasons = None if standing is None else list(standing.reasons)
-    described = None if reasons is None else tuple(_described(pipeline, name, reason) for reason in reasons)
+    described = None if reasons is None else tuple(_describe_reason(pipeline, name, reason) for reason in reasons)
     standing_now = standing or discarded.Standing()
     broken = None
     if described is not None:
@@ -147,7 +147,7 @@ def quarantine_details(
     if not _may_be_broken(pipeline, name, rule, broken):
         raise PipelineMissing("unknown rule")
     examples = _examples(source, pipeline, name, table, rule) if rows else None
-    hidden = personal.has(source, pipeline)
+    hidden = personal.has_personal_data(source, pipeline)
     state = f"{version[0]}@{version[1]}" + (f"/{discards.version()}" if discards is not None else "")
     return QuarantineDetails(
         pipeline.name, name, source.rows(uri) - standing_now.discarded, described, rule, examples, hidden, trend, state,
@@ -166,7 +166,7 @@ def _may_be_broken(pipeline: Pipeline, name: str, rule: str, broken: Collection[
 
 def _reasons(table: DeltaTable) -> list[dict[str, Any]]:
     parts = [
-        _by_rule(batch)
+        _count_by_rule(batch)
         for batch in tables.dataset(table).to_batches([_RULES, _WHEN], batch_readahead=1, fragment_readahead=1)
     ]
     if not parts:
@@ -178,14 +178,14 @@ def _reasons(table: DeltaTable) -> list[dict[str, Any]]:
     return counted.sort_by([("count_all", "descending"), ("rule", "ascending")]).to_pylist()  # type: ignore[no-any-return]
 
 
-def _by_rule(batch: Any) -> Any:
+def _count_by_rule(batch: Any) -> Any:
     """Records of a part by rule, so that whole columns are never in memory."""
     rules = batch[_RULES]
     each = pa.table({"rule": pc.list_flatten(rules), "when": pc.take(batch[_WHEN], pc.list_parent_indices(rules))})
     return each.group_by("rule").aggregate([([], "count_all"), ("when", "min"), ("when", "max")])
 
 
-def _described(pipeline: Pipeline, name: str, counted: dict[str, Any]) -> Reason:
+def _describe_reason(pipeline: Pipeline, name: str, counted: dict[str, Any]) -> Reason:
     expectation = pipeline.silver[name].expectations.get(counted["rule"])
     return Reason(
         counted["rule"],
@@ -201,9 +201,9 @@ def _examples(
     source: Source, pipeline: Pipeline, name: str, table: DeltaTable, rule: str
 ) -> tuple[QuarantinedRecord, ...]:
     names = [field.name for field in table.schema().fields]
-    shows = personal.shown(source, pipeline, "silver", f"{name}{QUARANTINE}")
-    of_record = personal.of_records(source, pipeline, name)
-    masks = personal.has(source, pipeline)
+    shows = personal.column_visibility(source, pipeline, "silver", f"{name}{QUARANTINE}")
+    of_record = personal.record_visibility(source, pipeline, name)
+    masks = personal.has_personal_data(source, pipeline)
     data = [column for column in names if column not in (*ENGINE_COLUMNS, _RULES, _WHEN, _FILE, RECORD)]
     data = data[: one_table.SAMPLE_COLUMNS]
     keys = [key for key in KEYS if key != _FILE]
@@ -211,13 +211,13 @@ def _examples(
     version = (tables.table_id(table), table.version(), tuple(columns))
     rows = source.remember(
         ("examples", table.table_uri, rule), version,
-        lambda: _with_rule(table, columns, rule) if rule else one_table.newest_rows(table, columns, EXAMPLES),
+        lambda: _records_with_rule(table, columns, rule) if rule else one_table.newest_rows(table, columns, EXAMPLES),
     )  # fmt: skip
-    discards = discarded.among(source, source.lake(pipeline), name, rows)
+    discards = discarded.discards_of_rows(source, source.lake(pipeline), name, rows)
     return tuple(_record(row, data, shows, of_record, discards.get(n), masks=masks) for n, row in enumerate(rows))
 
 
-def _with_rule(table: DeltaTable, columns: Sequence[str], rule: str) -> list[dict[str, Any]]:
+def _records_with_rule(table: DeltaTable, columns: Sequence[str], rule: str) -> list[dict[str, Any]]:
     """The newest records that broke a rule."""
     examples: list[dict[str, Any]] = []
     files = tables.statistics(table, "path", "modification_time").sort_by([("modification_time", "descending")])

@@ -87,8 +87,8 @@ def run_details(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], 
     Raises:
         PipelineMissing: unknown run.
     """
-    all_runs = runs.of_batches(batches.newest(source, pipeline), dag_runs)
-    run = runs.chosen(all_runs, key)
+    all_runs = runs.group_batches(batches.newest_batches(source, pipeline), dag_runs)
+    run = runs.choose_run(all_runs, key)
     if run is None:
         raise PipelineMissing("unknown run")
     place = all_runs.index(run)
@@ -106,7 +106,7 @@ def run_details(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], 
     return RunDetails(pipeline.name, run, tables, before, all_runs[place - 1].key if place else None, until)
 
 
-def named(source: Source, pipeline: Pipeline, run: str | None) -> RunDetails:
+def find_run(source: Source, pipeline: Pipeline, run: str | None) -> RunDetails:
     """One run as commits have it, by its key or by its id.
 
     Args:
@@ -117,7 +117,7 @@ def named(source: Source, pipeline: Pipeline, run: str | None) -> RunDetails:
     Raises:
         UserError: unknown run among the last ones.
     """
-    all_runs = runs.of_batches(batches.newest(source, pipeline))
+    all_runs = runs.group_batches(batches.newest_batches(source, pipeline))
     match = next((candidate for candidate in all_runs if run in (candidate.key, candidate.run_id)), None)
     if match is None:
         newest = ", ".join(candidate.key for candidate in all_runs[:3]) or "none"
@@ -126,7 +126,7 @@ def named(source: Source, pipeline: Pipeline, run: str | None) -> RunDetails:
 
 
 def _table(all_runs: Sequence[PipelineRun], run: PipelineRun, layer: str, table: str) -> TableOfRun:
-    of_table = run.of(table)
+    of_table = run.table_batches(table)
     seconds = None
     if run.dag_run is not None:
         seconds = run.dag_run.seconds.get(table)
@@ -134,5 +134,6 @@ def _table(all_runs: Sequence[PipelineRun], run: PipelineRun, layer: str, table:
         took = [batch.seconds for batch in of_table if batch.seconds is not None]
         if took:
             seconds = sum(took)
-    return TableOfRun(layer, table, batches.total(of_table), of_table, seconds, runs.usual(all_runs, run, table),
-                      techniques.differs(of_table[-1]))  # fmt: skip
+    usual_rows = runs.usual_rows(all_runs, run, table)
+    reason = techniques.difference_reason(of_table[-1])
+    return TableOfRun(layer, table, batches.total_balance(of_table), of_table, seconds, usual_rows, reason)

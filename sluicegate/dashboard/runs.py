@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from statistics import median
 
-from sluicegate.dashboard.batches import Balance, CommittedBatch, total
+from sluicegate.dashboard.batches import Balance, CommittedBatch, total_balance
 from sluicegate.definition.tables.table import LAYERS
 from sluicegate.monitor.event_log import BREAK
 
@@ -132,16 +132,16 @@ class PipelineRun:
         steps = self.dag_run.steps if self.dag_run is not None and self.is_running else ()
         return next((step.state for step in steps if step.name in (layer, "run")), "")
 
-    def of(self, table: str) -> tuple[CommittedBatch, ...]:
+    def table_batches(self, table: str) -> tuple[CommittedBatch, ...]:
         """Its commits to a table, oldest first."""
         return tuple(batch for batch in self.batches if batch.table == table)
 
     def balance(self, table: str) -> Balance:
         """Where the records are that it read for a table."""
-        return total(self.of(table))
+        return total_balance(self.table_batches(table))
 
 
-def of_batches(batches: Iterable[CommittedBatch], dag_runs: Sequence[DagRun] = ()) -> tuple[PipelineRun, ...]:
+def group_batches(batches: Iterable[CommittedBatch], dag_runs: Sequence[DagRun] = ()) -> tuple[PipelineRun, ...]:
     """The runs that made some batches, and those that Airflow knows besides; newest first.
 
     Args:
@@ -153,25 +153,25 @@ def of_batches(batches: Iterable[CommittedBatch], dag_runs: Sequence[DagRun] = (
     for batch in sorted(batches, key=lambda batch: batch.time):
         if batch.by_airflow or batch.run_id.startswith("continuous"):
             by_run.setdefault(batch.run_id, []).append(batch)
-        elif unnamed and _goes_on(unnamed[-1], batch):
+        elif unnamed and _continues_run(unnamed[-1], batch):
             unnamed[-1].append(batch)
         else:
             unnamed.append([batch])
     by_id = {dag_run.run_id: dag_run for dag_run in dag_runs}
-    runs = [_of_commits(key, commits) for key, commits in by_run.items() if key not in by_id]
-    runs += [_of_commits(f"{commits[0].time:%Y-%m-%dT%H:%M:%S.%f}", commits) for commits in unnamed]
-    runs += [_of_airflow(dag_run, by_run.get(dag_run.run_id, ())) for dag_run in dag_runs]
+    runs = [_run_from_commits(key, commits) for key, commits in by_run.items() if key not in by_id]
+    runs += [_run_from_commits(f"{commits[0].time:%Y-%m-%dT%H:%M:%S.%f}", commits) for commits in unnamed]
+    runs += [_run_from_airflow(dag_run, by_run.get(dag_run.run_id, ())) for dag_run in dag_runs]
     return tuple(sorted(runs, key=lambda run: (run.began or _END, run.key), reverse=True))
 
 
-def _goes_on(run: Sequence[CommittedBatch], batch: CommittedBatch) -> bool:
+def _continues_run(run: Sequence[CommittedBatch], batch: CommittedBatch) -> bool:
     """Whether a batch is of the same command: soon after its last, and of no layer before it."""
     last = run[-1]
     soon = batch.time - last.time <= BREAK and batch.run_id == last.run_id
     return soon and LAYERS.index(batch.layer) >= LAYERS.index(last.layer)
 
 
-def _of_commits(key: str, batches: Sequence[CommittedBatch]) -> PipelineRun:
+def _run_from_commits(key: str, batches: Sequence[CommittedBatch]) -> PipelineRun:
     first, last = batches[0], batches[-1]
     kind = "command line"
     if first.run_id.startswith("continuous"):
@@ -181,24 +181,26 @@ def _of_commits(key: str, batches: Sequence[CommittedBatch]) -> PipelineRun:
     return PipelineRun(key, first.run_id, "committed", kind, first.time, last.time, tuple(batches))
 
 
-def _of_airflow(dag_run: DagRun, batches: Sequence[CommittedBatch]) -> PipelineRun:
+def _run_from_airflow(dag_run: DagRun, batches: Sequence[CommittedBatch]) -> PipelineRun:
     began = dag_run.began or (batches[0].time if batches else None)
     return PipelineRun(
         dag_run.run_id, dag_run.run_id, dag_run.state, dag_run.kind, began, dag_run.ended, tuple(batches), dag_run
     )
 
 
-def chosen(runs: Sequence[PipelineRun], key: str | None) -> PipelineRun | None:
+def choose_run(runs: Sequence[PipelineRun], key: str | None) -> PipelineRun | None:
     """The run of a key, by default the newest that has changed something or is under way; None if there is none."""
     if key is not None:
         return next((run for run in runs if run.key == key), None)
     return next((run for run in runs if run.batches or run.is_running), runs[0] if runs else None)
 
 
-def usual(runs: Sequence[PipelineRun], run: PipelineRun, table: str) -> float | None:
+def usual_rows(runs: Sequence[PipelineRun], run: PipelineRun, table: str) -> float | None:
     """Rows that runs before this one wrote to a table, as their median; None without such runs."""
     before = [
-        former for former in runs if former.began and run.began and former.began < run.began and former.of(table)
+        former
+        for former in runs
+        if former.began and run.began and former.began < run.began and former.table_batches(table)
     ][:USUAL]
     if before:
         return median(former.balance(table).written for former in before)

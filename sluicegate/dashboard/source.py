@@ -31,7 +31,7 @@ from sluicegate.lake import layout, log, offsets, tables
 from sluicegate.lake.table import Table, Tables
 from sluicegate.settings import Settings
 from sluicegate.storage import concurrent, filesystems
-from sluicegate.storage.store_errors import translated
+from sluicegate.storage.store_errors import translate_errors
 
 T = TypeVar("T")
 
@@ -84,11 +84,11 @@ class _Handle(Table):
     @cached_property
     def restores(self) -> offsets.RestoreHistory | None:
         """See ``Table.restores``."""
-        return self._once("restores", offsets.restore_history)
+        return self._compute_once("restores", offsets.restore_history)
 
     @cached_property
-    def last_commit_of_ours(self) -> log.Commit | None:
-        """See ``Table.last_commit_of_ours``: with what RESTOREs left, so that the log is read once for both."""
+    def last_own_commit(self) -> log.Commit | None:
+        """See ``Table.last_own_commit``: with what RESTOREs left, so that the log is read once for both."""
         if self.restores is not None:
             return self.restores.ours
         return None
@@ -96,20 +96,20 @@ class _Handle(Table):
     @property
     def rows(self) -> int:
         """See ``Table.rows``."""
-        return self._once("rows", tables.rows) or 0
+        return self._compute_once("rows", tables.rows) or 0
 
     @cached_property
     def dataset(self) -> Any:
         """See ``Table.dataset``."""
         if self.delta is not None:
-            return self._once("dataset", tables.dataset)
+            return self._compute_once("dataset", tables.dataset)
         return super().dataset
 
-    def _once(self, key: str, compute: Callable[[DeltaTable], T]) -> T | None:
+    def _compute_once(self, key: str, compute: Callable[[DeltaTable], T]) -> T | None:
         """What is computed from the version that this handle is pinned to."""
         if self.delta is None:
             return None
-        return self._source.of_version(self.uri, self.delta, key, compute)
+        return self._source.compute_for_version(self.uri, self.delta, key, compute)
 
 
 class _Handles(Tables):
@@ -162,7 +162,9 @@ class Source:
         if name not in self.names():
             raise PipelineMissing(f"unknown pipeline {name}")
         folder = self.settings.pipelines / name
-        stamps = sorted((str(file), file.stat().st_mtime_ns) for file in folder.rglob("*") if _defines(file.name))
+        stamps = sorted(
+            (str(file), file.stat().st_mtime_ns) for file in folder.rglob("*") if _is_definition_file(file.name)
+        )
         loaded: Pipeline = self.remember(
             ("pipeline", name), tuple(stamps), lambda: definition.load(name, self.settings, of_many=True)
         )
@@ -186,13 +188,13 @@ class Source:
         if down is not None and time.monotonic() < down[1]:
             raise down[0].with_traceback(None)
         try:
-            with translated():
-                return self._newest(uri)
+            with translate_errors():
+                return self._newest_table(uri)
         except StoreUnreachable as error:
             self._store(("down", _store_of(uri)), (error, time.monotonic() + DOWN_FOR))
             raise
 
-    def _newest(self, uri: str) -> DeltaTable | None:
+    def _newest_table(self, uri: str) -> DeltaTable | None:
         last_opened: _Opened | None = self._recall(("table", uri))
         if last_opened is not None and self._is_newest(uri, last_opened):
             return last_opened.table
@@ -215,7 +217,7 @@ class Source:
         opened.check_time = time.monotonic()
         return newest
 
-    def opened(self) -> Tables:
+    def table_handles(self) -> Tables:
         """Handles of tables, as functions of other packages take them, which open none a second time."""
         return _Handles(self)
 
@@ -225,36 +227,38 @@ class Source:
         Why one cannot be opened is said to whoever asks for it.
         """
 
-        def opened(uri: str) -> None:
+        def open_table(uri: str) -> None:
             with suppress(SluicegateError):
                 self.table(uri)
 
         new = [uri for uri in uris if self._recall(("table", uri)) is None]
         # With the store's keys of this request.
-        concurrent.each(lambda job: job[0].run(opened, job[1]), [(contextvars.copy_context(), uri) for uri in new])
+        concurrent.map_concurrently(
+            lambda job: job[0].run(open_table, job[1]), [(contextvars.copy_context(), uri) for uri in new]
+        )
 
-    def once(self, uri: str, key: Hashable, compute: Callable[[DeltaTable], T]) -> T | None:
+    def compute_once(self, uri: str, key: Hashable, compute: Callable[[DeltaTable], T]) -> T | None:
         """What is computed from a table, once for each of its versions; None if there is no table."""
         table = self.table(uri)
         if table is None:
             return None
-        return self.of_version(uri, table, key, compute)
+        return self.compute_for_version(uri, table, key, compute)
 
-    def of_version(self, uri: str, table: DeltaTable, key: Hashable, compute: Callable[[DeltaTable], T]) -> T:
+    def compute_for_version(self, uri: str, table: DeltaTable, key: Hashable, compute: Callable[[DeltaTable], T]) -> T:
         """What is computed from a version of a table, once for it as long as there is no other."""
         return self.remember((uri, key), (tables.table_id(table), table.version()), lambda: compute(table))
 
     def dataset(self, uri: str) -> Any:
         """A table as Arrow reads it; None if there is none."""
-        return self.once(uri, "dataset", tables.dataset)
+        return self.compute_once(uri, "dataset", tables.dataset)
 
     def rows(self, uri: str) -> int:
         """Number of rows of a table, 0 if there is none; no data is read."""
-        return self.once(uri, "rows", tables.rows) or 0
+        return self.compute_once(uri, "rows", tables.rows) or 0
 
     # --- background --------------------------------------------------------------------------------------------------
 
-    def soon(self, key: Hashable, compute: Callable[[], T], until: float | None = None) -> Answer[T]:
+    def compute_soon(self, key: Hashable, compute: Callable[[], T], until: float | None = None) -> Answer[T]:
         """The newest result of a computation that may take long, which is started if that result is not fresh.
 
         Args:
@@ -284,14 +288,14 @@ class Source:
                 return answered[0]
             return Answer()
 
-    def until(self) -> float:
+    def deadline(self) -> float:
         """The time of ``time.monotonic()`` until which a page waits that asks for several results."""
         return time.monotonic() + (self.patience or 0.0)
 
     def _answer(self, key: Hashable, compute: Callable[[], T]) -> Answer[T]:
         began = time.monotonic()
         try:
-            with translated():
+            with translate_errors():
                 answer = Answer(compute(), datetime.now(UTC))
         except SluicegateError as error:
             answer = Answer(None, datetime.now(UTC), error)
@@ -333,7 +337,7 @@ class Source:
                 self._memory.popitem(last=False)
 
 
-def _defines(name: str) -> bool:
+def _is_definition_file(name: str) -> bool:
     return name == FILE or name.endswith((".sql", ".py", ".yaml", ".yml"))
 
 
@@ -347,4 +351,4 @@ def _store_of(uri: str) -> str:
 
 def _commit(uri: str, version: int) -> Any:
     """Size and time of the file of a commit; None if there is none."""
-    return filesystems.file(log.commit_file(uri, version))
+    return filesystems.file_facts(log.commit_file(uri, version))

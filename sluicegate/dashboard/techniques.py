@@ -25,7 +25,7 @@ def word(name: str) -> str:
     return WORDS.get(name, name)
 
 
-def differs(batch: CommittedBatch) -> str:
+def difference_reason(batch: CommittedBatch) -> str:
     """Why a batch was made otherwise than its table's refresh strategy says, in words; empty if it was not.
 
     Commits say which techniques could be taken, with the seconds that each was estimated at: with one alone there was

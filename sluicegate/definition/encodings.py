@@ -46,12 +46,12 @@ UTF_8 = Encoding("UTF-8", "utf-8")
 
 def find(name: str) -> Encoding | None:
     """The encoding of a name or alias, whatever its case; None if Java knows none of that name."""
-    return _by_name().get(name.strip().lower())
+    return _encodings_by_name().get(name.strip().lower())
 
 
-def nearest(name: str) -> str:
+def nearest_name(name: str) -> str:
     """Java's name of the encoding whose name or alias is most like a name; empty if none is like it."""
-    encodings = _by_name()
+    encodings = _encodings_by_name()
     lower = name.strip().lower()
     if lower in ELSEWHERE:
         return ELSEWHERE[lower]
@@ -67,7 +67,7 @@ def nearest(name: str) -> str:
 
 
 @cache
-def _by_name() -> dict[str, Encoding]:
+def _encodings_by_name() -> dict[str, Encoding]:
     encodings: dict[str, Encoding] = {}
     for line in TABLE.read_text("utf-8").splitlines():
         if line.startswith("#"):

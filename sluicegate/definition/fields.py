@@ -40,13 +40,13 @@ class Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-def wrong(code: str, message: str, hint: str = "") -> PydanticCustomError:
+def field_error(code: str, message: str, hint: str = "") -> PydanticCustomError:
     """Make a pydantic error with a stable code, a sentence, and a hint what to write instead."""
     # pydantic formats the message with its context; users' text may have braces of its own.
     return PydanticCustomError(code, "{message}", {"message": message, "hint": hint})
 
 
-def nearest(name: str, names: Any) -> str:
+def suggest_name(name: str, names: Any) -> str:
     """Suggest the nearest known name as ``did you mean …?``; empty if none is near."""
     near = difflib.get_close_matches(name, list(names), 1, 0.6) or difflib.get_close_matches(
         name.lower(), [other for other in names if other == other.lower()], 1, 0.6
@@ -74,31 +74,31 @@ def _as_text(value: Any) -> Any:
     return value
 
 
-def _with_variables(text: str, info: ValidationInfo) -> str:
+def _expand_variables(text: str, info: ValidationInfo) -> str:
     names: Mapping[str, str] = info.context or {}
 
-    def value(match: re.Match[str]) -> str:
+    def variable_value(match: re.Match[str]) -> str:
         name = match.group(1)
         if name == pii_key.VARIABLE or name.startswith(_OF_KAFKA):
-            raise wrong("unset-variable", f"${{{name}}} is a secret, which a definition must not reference")
+            raise field_error("unset-variable", f"${{{name}}} is a secret, which a definition must not reference")
         if name not in names:
             hint = (
-                nearest(name, ["landing", "lake"])
+                suggest_name(name, ["landing", "lake"])
                 or "set it in the environment of every process that runs the pipeline"
             )
-            raise wrong(
+            raise field_error(
                 "unset-variable", f"${{{name}}} is not set: use landing, lake or a variable of the environment", hint
             )
         return names[name]
 
-    return VARIABLE.sub(value, text)
+    return VARIABLE.sub(variable_value, text)
 
 
-def absolute(path: str, hint: str = "") -> str:
+def check_absolute(path: str, hint: str = "") -> str:
     """Check that a path is absolute or a URI, and return it without slashes that say nothing."""
     if "://" not in path and not path.startswith("/"):
         hint = hint or f"start it with ${{landing}}: ${{landing}}/{path}"
-        raise wrong(
+        raise field_error(
             "relative-path", f"{path} is a relative path, so it depends on the working folder of each process", hint
         )
     if "://" in path:
@@ -106,68 +106,70 @@ def absolute(path: str, hint: str = "") -> str:
     return os.path.normpath(path)
 
 
-def _ddl(text: str) -> str:
-    return _listed(text, lambda text: {(name,): kind for name, kind in ddl.columns(text).items()})
+def _check_ddl(text: str) -> str:
+    return _check_typed_columns(text, lambda text: {(name,): kind for name, kind in ddl.columns(text).items()})
 
 
-def _hints(text: str) -> str:
-    return _listed(text, ddl.hints)
+def _check_hints(text: str) -> str:
+    return _check_typed_columns(text, ddl.hints)
 
 
-def _listed(text: str, read: Callable[[str], Mapping[tuple[str, ...], str]]) -> str:
+def _check_typed_columns(text: str, read: Callable[[str], Mapping[tuple[str, ...], str]]) -> str:
     try:
         columns = read(text)
     except ddl.TypeUnknown as error:
-        raise wrong("unknown-type", error.message, f"did you mean {error.nearest}?" if error.nearest else "") from None
+        raise field_error(
+            "unknown-type", error.message, f"did you mean {error.nearest}?" if error.nearest else ""
+        ) from None
     except QuerySyntax as error:
-        raise wrong("columns", error.message) from None
+        raise field_error("columns", error.message) from None
     for name, *_ in columns:
         if is_reserved(name):
-            raise wrong("reserved-name", f"{name} is a reserved name and cannot be declared")
+            raise field_error("reserved-name", f"{name} is a reserved name and cannot be declared")
     return text
 
 
-def _condition(text: str) -> str:
+def _parse_condition(text: str) -> str:
     try:
         return Condition.parse(text).text
     except QuerySyntax as error:
-        raise wrong("condition", error.message) from None
+        raise field_error("condition", error.message) from None
 
 
-def _distinct(names: list[str]) -> list[str]:
+def _check_distinct(names: list[str]) -> list[str]:
     for name in names:
         if names.count(name) > 1:
-            raise wrong("duplicate-name", f"duplicate name {name}")
+            raise field_error("duplicate-name", f"duplicate name {name}")
     return names
 
 
-def _bytes(value: Any) -> Any:
+def _parse_bytes(value: Any) -> Any:
     """Parse sizes such as ``512m``, as in Auto Loader."""
     if not isinstance(value, str):
         return value
     match = re.fullmatch(r"(\d+)\s*([kmgt]?)i?b?", value.strip().lower())
     if not match:
-        raise wrong("wrong-type", f"expected a size such as 512m, got {value}")
+        raise field_error("wrong-type", f"expected a size such as 512m, got {value}")
     return int(match.group(1)) * _UNITS[match.group(2)]
 
 
-def _duration(value: Any) -> Any:
+def _parse_duration(value: Any) -> Any:
     """Parse time spans such as ``30 days``."""
     try:
         return time_span(str(value))
     except ValueError:
         message = f"expected a duration such as 30 days or 12 hours, got {value}"
-        raise wrong("wrong-type", message) from None
+        raise field_error("wrong-type", message) from None
 
 
-def cron(schedule: str) -> str:
+def check_cron(schedule: str) -> str:
     """Check that a text is a cron expression with five fields of a time that comes, and return it."""
     if preset := _PRESETS.get(schedule.strip()):
-        raise wrong("schedule", f"invalid cron expression {schedule}", f'write "{preset}"')
+        raise field_error("schedule", f"invalid cron expression {schedule}", f'write "{preset}"')
     count = len(schedule.split())
     if count != 5:
         message = f"{schedule} has {count} fields, but cron takes five: minute, hour, day, month and weekday"
-        raise wrong("schedule", message, 'for example "*/15 * * * *", every 15 minutes')
+        raise field_error("schedule", message, 'for example "*/15 * * * *", every 15 minutes')
     _, _, day, month, _ = schedule.split()
     if _is_plain_cron(schedule) and "*" in (day, month):
         return schedule
@@ -177,11 +179,11 @@ def cron(schedule: str) -> str:
     # croniter accepts R for a random minute, which would differ between processes.
     if not croniter.is_valid(schedule) or re.search(r"\b[rR]\b", schedule):
         message = f"invalid cron expression {schedule}"
-        raise wrong("schedule", message, 'minute hour day month weekday, for example "30 6 * * mon-fri"')
+        raise field_error("schedule", message, 'minute hour day month weekday, for example "30 6 * * mon-fri"')
     try:
         croniter(schedule, datetime(2025, 1, 1, tzinfo=UTC)).get_next()
     except CroniterBadDateError:
-        raise wrong(
+        raise field_error(
             "schedule",
             f"{schedule} never runs: no month has this day",
             "the third field is the day, the fourth the month",
@@ -206,7 +208,7 @@ def _is_plain_part(part: str, first: int, last: int) -> bool:
     return match is not None and first <= int(match.group(1)) <= int(match.group(2) or match.group(1)) <= last
 
 
-def _moment(value: Any) -> Any:
+def _parse_moment(value: Any) -> Any:
     """Parse a time, UTC by default, from a text, date or time of YAML."""
     try:
         if isinstance(value, str):
@@ -216,31 +218,31 @@ def _moment(value: Any) -> Any:
     except ValueError:
         pass
     if not isinstance(value, datetime):
-        raise wrong("wrong-type", f"expected a timestamp such as 2024-05-01T12:00:00, got {value}")
+        raise field_error("wrong-type", f"expected a timestamp such as 2024-05-01T12:00:00, got {value}")
     if value.tzinfo:
         return value
     return value.replace(tzinfo=UTC)
 
 
-def _columns(names: list[str]) -> list[str]:
+def _check_column_names(names: list[str]) -> list[str]:
     for name in names:
         if not IDENTIFIER.fullmatch(name):
-            raise wrong("name", f"invalid name {name!r}: use letters, digits and _, starting with a letter or _")
+            raise field_error("name", f"invalid name {name!r}: use letters, digits and _, starting with a letter or _")
         if is_reserved(name):
-            raise wrong("reserved-name", f"{name} is a reserved name")
-    return _distinct(names)
+            raise field_error("reserved-name", f"{name} is a reserved name")
+    return _check_distinct(names)
 
 
 Text = Annotated[str, BeforeValidator(_as_text)]
-OptionText = Annotated[str, BeforeValidator(_as_text), AfterValidator(_with_variables)]
-Location = Annotated[str, AfterValidator(_with_variables), AfterValidator(absolute)]
-Bytes = Annotated[int, BeforeValidator(_bytes)]
-Schedule = Annotated[str, AfterValidator(cron)]
-Ddl = Annotated[str, AfterValidator(_ddl)]
-Hints = Annotated[str, AfterValidator(_hints)]
-SqlCondition = Annotated[str, AfterValidator(_condition)]
-Moment = Annotated[datetime, BeforeValidator(_moment, json_schema_input_type=str)]
-ColumnName = Annotated[str, AfterValidator(lambda name: _columns([name])[0])]
-Duration = Annotated[timedelta, BeforeValidator(_duration, json_schema_input_type=str)]
-ColumnNames = Annotated[list[str], AfterValidator(_columns)]
-Names = Annotated[list[str], AfterValidator(_distinct)]
+OptionText = Annotated[str, BeforeValidator(_as_text), AfterValidator(_expand_variables)]
+Location = Annotated[str, AfterValidator(_expand_variables), AfterValidator(check_absolute)]
+Bytes = Annotated[int, BeforeValidator(_parse_bytes)]
+Schedule = Annotated[str, AfterValidator(check_cron)]
+Ddl = Annotated[str, AfterValidator(_check_ddl)]
+Hints = Annotated[str, AfterValidator(_check_hints)]
+SqlCondition = Annotated[str, AfterValidator(_parse_condition)]
+Moment = Annotated[datetime, BeforeValidator(_parse_moment, json_schema_input_type=str)]
+ColumnName = Annotated[str, AfterValidator(lambda name: _check_column_names([name])[0])]
+Duration = Annotated[timedelta, BeforeValidator(_parse_duration, json_schema_input_type=str)]
+ColumnNames = Annotated[list[str], AfterValidator(_check_column_names)]
+Names = Annotated[list[str], AfterValidator(_check_distinct)]

@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 Reads = Mapping[str, Sequence[str]]
 
 
-def in_order(reads: Reads) -> list[str]:
+def topological_order(reads: Reads) -> list[str]:
     """Tables in topological order: each after those that it reads, else as they are given.
 
     Those of a cycle, and what reads them, are left out.
@@ -38,13 +38,13 @@ def cycles(reads: Reads) -> Iterator[list[str]]:
     """
     reported: set[frozenset[str]] = set()
     for name in reads:
-        cycle = _shortest(reads, name)
+        cycle = _shortest_cycle(reads, name)
         if cycle and frozenset(cycle) not in reported:
             reported.add(frozenset(cycle))
             yield cycle
 
 
-def _shortest(reads: Reads, start: str) -> list[str]:
+def _shortest_cycle(reads: Reads, start: str) -> list[str]:
     """Shortest cycle through a table; empty if there is none."""
     paths = [[start]]
     visited: set[str] = set()

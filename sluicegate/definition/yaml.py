@@ -97,7 +97,7 @@ def sections(text: str) -> dict[str, Any]:
     return lines
 
 
-def with_value(text: str, field: str, value: str) -> str:
+def replace_value(text: str, field: str, value: str) -> str:
     """A document with another plain value of a field at its top; all else stays as it is, with comments and spaces.
 
     Raises:
@@ -138,7 +138,7 @@ class _Builder:
         self.document.lines.setdefault(path, node.start_mark.line + 1)
         self.left -= 1
         if id(node) in self.open or self.left < 0:
-            self._fault("yaml-alias", path, "aliases expand to too many values", node)
+            self._add_fault("yaml-alias", path, "aliases expand to too many values", node)
             return None
         self.open.add(id(node))
         try:
@@ -157,12 +157,14 @@ class _Builder:
         for key_node, value_node in node.value:
             key = key_node.value
             if not isinstance(key, str) or key_node.tag == "tag:yaml.org,2002:merge":
-                self._fault("yaml-key", path, "a key must be a plain name; merge keys (<<) are not supported", key_node)
+                self._add_fault(
+                    "yaml-key", path, "a key must be a plain name; merge keys (<<) are not supported", key_node
+                )
                 continue
             inner = (*path, key)
             if key in mapping:
                 first = self.document.lines[inner]
-                self._fault("duplicate-key", inner, f"duplicate key {key} (first on line {first})", key_node)
+                self._add_fault("duplicate-key", inner, f"duplicate key {key} (first on line {first})", key_node)
                 continue
             self.document.lines[inner] = key_node.start_mark.line + 1
             mapping[key] = self.build(value_node, inner)
@@ -186,12 +188,12 @@ class _Builder:
         try:
             return self.loader.construct_object(node)
         except (yaml.YAMLError, ValueError):
-            self._fault("yaml-value", path, f"invalid value {node.value}", node)
+            self._add_fault("yaml-value", path, f"invalid value {node.value}", node)
             return None
 
     def _tag(self, node: yaml.Node, path: Path) -> None:
         tag = str(node.tag).replace("tag:yaml.org,2002:", "!!")
-        self._fault("yaml-tag", path, f"unsupported tag {tag}: a definition is plain data", node, "remove the tag")
+        self._add_fault("yaml-tag", path, f"unsupported tag {tag}: a definition is plain data", node, "remove the tag")
 
-    def _fault(self, code: str, path: Path, message: str, node: yaml.Node, hint: str = "") -> None:
+    def _add_fault(self, code: str, path: Path, message: str, node: yaml.Node, hint: str = "") -> None:
         self.document.faults.append(Fault(code, path, message, node.start_mark.line + 1, hint))

@@ -17,11 +17,11 @@ from sluicegate.lake import offsets, tables
 from sluicegate.lake.commits.commit_info import BatchMode, CommitInfo, Fact
 from sluicegate.lake.commits.small_commits import Facts
 from sluicegate.lake.table import Tables
-from sluicegate.schema.column_metadata import with_metadata
+from sluicegate.schema.column_metadata import set_metadata
 from sluicegate.schema.columns import ENGINE_COLUMNS
 from sluicegate.spark import commit_settings, table_reader
-from sluicegate.spark.session import configured
-from sluicegate.spark.spark_errors import readable
+from sluicegate.spark.session import override_settings
+from sluicegate.spark.spark_errors import translate_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,7 +76,7 @@ class Batch:
         """Session of this batch; its settings do not affect other streams."""
         return self.delivery.frame.sparkSession
 
-    def pinned(self, name: str, version: int | None = None) -> DataFrame:
+    def pinned_input(self, name: str, version: int | None = None) -> DataFrame:
         """Return another input at the version of the batch; a lazy Delta read is not pinned by itself.
 
         Args:
@@ -94,12 +94,12 @@ class Batch:
         return self._records_at(self.flow.source, self.progress.until)
 
     @property
-    def by_flow(self) -> Mapping[str, DataFrame]:
+    def rows_by_flow(self) -> Mapping[str, DataFrame]:
         """Rows of each flow by name, with the columns of its source; empty if one flow fills the table."""
         return {}
 
     @property
-    def read_by_flow(self) -> Mapping[str, int]:
+    def counts_by_flow(self) -> Mapping[str, int]:
         """Row count of each flow by name; empty if one flow fills the table."""
         return {}
 
@@ -112,10 +112,12 @@ class Batch:
         """Check that the rows are complete by the source's log; see ``Delivery.prove``."""
         self.delivery.prove()
 
-    def of_everything(self) -> Batch:
+    def widen_to_all_rows(self) -> Batch:
         """Return this batch over all rows of the source, to replace the target."""
         count = self.opened.rows_at(self.flow.source, self.progress.until)
-        everything = Delivery(self.records(), self.flow, table=self.opened.at(self.flow.source, self.progress.until))
+        everything = Delivery(
+            self.records(), self.flow, table=self.opened.table_at(self.flow.source, self.progress.until)
+        )
         return replace(self, delivery=everything, read=count, whole=True, reprocesses=False, choice=None)
 
     def changes_of(self, name: str, since: int | None = None) -> DataFrame:
@@ -128,7 +130,7 @@ class Batch:
         first = (self.progress.changed[name] if since is None else since) + 1
         return table_reader.changes(self.session, self.flow.inputs[name], first, self.progress.versions[name])
 
-    def described(self, rows: DataFrame) -> DataFrame:
+    def add_comments(self, rows: DataFrame) -> DataFrame:
         """Add the target's column comments to rows, so that a write that sets columns keeps them."""
         comments = {name.lower(): text for name, text in self.flow.description.columns.items()}
 
@@ -139,14 +141,14 @@ class Batch:
             return {**field.metadata, "comment": text}
 
         if comments:
-            return with_metadata(rows, metadata)
+            return set_metadata(rows, metadata)
         return rows
 
     def _read(self, uri: str, version: int) -> DataFrame:
         # A query over whole tables speaks of their data: `SELECT *` must not bring identities of other records.
-        return self._as_of(uri, version).drop(*ENGINE_COLUMNS)
+        return self._read_version(uri, version).drop(*ENGINE_COLUMNS)
 
-    def _as_of(self, uri: str, version: int) -> DataFrame:
+    def _read_version(self, uri: str, version: int) -> DataFrame:
         return table_reader.read(self.session, uri, version, self.opened[uri].delta)
 
     def _records_at(self, uri: str, version: int) -> DataFrame:
@@ -174,7 +176,7 @@ class Batch:
         if fenced and offset > self.progress.since:
             app_id = self.progress.app_id
         settings = Facts(info.user_metadata(), app_id, offset, private=self.flow.private)
-        with configured(self.session, commit_settings.settings(settings)):
+        with override_settings(self.session, commit_settings.settings(settings)):
             yield
 
     def target_version(self) -> int:
@@ -202,7 +204,7 @@ class Batch:
             SluicegateError: the target changed since the offsets were read.
         """
         if self.target_version() != self.progress.seen:
-            raise overtaken(self.flow.table, self.flow.target)
+            raise overtaken_error(self.flow.table, self.flow.target)
 
     def describe(self) -> CommitInfo:
         """Return what every commit of this batch says of itself."""
@@ -246,7 +248,7 @@ class Batch:
         return {}
 
 
-def overtaken(table: str, uri: str) -> SluicegateError:
+def overtaken_error(table: str, uri: str) -> SluicegateError:
     """Return the error for a run that finds another run's commit in its target."""
     return SluicegateError(
         f"{table} was changed by another run while it was being filled",
@@ -256,7 +258,7 @@ def overtaken(table: str, uri: str) -> SluicegateError:
 
 
 def raise_readable(error: BaseException, flow: Flow) -> NoReturn:
-    """Raise an error of filling a table in readable form; see ``readable``.
+    """Raise an error of filling a table in readable form; see ``translate_error``.
 
     A trace shows Spark's error as its cause, unless that may quote personal data.
     """
@@ -264,4 +266,4 @@ def raise_readable(error: BaseException, flow: Flow) -> NoReturn:
         cause = None
     else:
         cause = error
-    raise readable(error, flow.layer, flow.table, private=flow.private) from cause
+    raise translate_error(error, flow.layer, flow.table, private=flow.private) from cause

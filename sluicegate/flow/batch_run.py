@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate.flow import histories, source_changes
 from sluicegate.flow.batch import Batch, raise_readable
-from sluicegate.flow.model import AVAILABLE_NOW, Flow, Progress, ProgressKind, name_of, query_because
+from sluicegate.flow.model import AVAILABLE_NOW, Flow, Progress, ProgressKind, name_of, query_trigger
 from sluicegate.flow.several import several_batch
 from sluicegate.flow.streaming import delivery, source_stream
 from sluicegate.flow.streaming.delivery import Delivery, ExpectedRows
@@ -54,7 +54,7 @@ class BatchRun:
     choice: Choice | None
     opened: Tables
 
-    def bring_up(self, part: Progress, waiting: Progress) -> Progress:
+    def catch_up(self, part: Progress, waiting: Progress) -> Progress:
         """Apply the changes, or do a full refresh if it is due or the changes are not available.
 
         Args:
@@ -88,14 +88,14 @@ class BatchRun:
         if self.flow.streams or part.since >= part.until:
             return self.reprocess(part)
         if reason := self._why_query(part):
-            self.report.trigger = query_because(reason)
+            self.report.trigger = query_trigger(reason)
             return self.read_changes(part)
         return self.stream_changes(part)
 
     def reprocess(self, part: Progress) -> str:
         """Apply records to reprocess; with several flows, each finds its own. As ``follow``."""
         try:
-            self._apply(self._no_rows(part), part)
+            self._apply(self._empty_rows(part), part)
         except Exception as error:
             if source_stream.is_gap(error):
                 return "the history of a table that it reads is no longer available"
@@ -145,9 +145,9 @@ class BatchRun:
 
     def _why_query(self, part: Progress) -> str:
         """Return why a query reads the changes; empty if a stream does."""
-        if self.flow.foreign and part.until < self.opened[self.flow.source].version:
+        if self.flow.has_foreign_source and part.until < self.opened[self.flow.source].version:
             return "a stream of another program's table cannot end before its newest version"
-        return self.flow.without_stream(remote=connect.is_remote(self.session))
+        return self.flow.why_without_stream(remote=connect.is_remote(self.session))
 
     def _most_files(self, part: Progress, counted: ExpectedRows | None) -> int | None:
         """Return the number of files for the stream's first batch; None for all available ones."""
@@ -159,11 +159,11 @@ class BatchRun:
         """Apply the first batch of a stream of changes."""
         expected, end = source_stream.demand_all(checkpoint, self.flow, part, counted)
         self.report.trigger = AVAILABLE_NOW
-        if not self.flow.foreign:
+        if not self.flow.has_foreign_source:
             # With a condition on a version in it, the plan of each batch would be compiled anew.
             if end > part.until:
                 rows = rows.where(f"_commit_version <= {part.until}")
-            self._apply(self._of_feed(rows), part, expected)
+            self._apply(self._limit_feed(rows), part, expected)
             return
         # Rows of a feed say which commit they are of; without one, all that came is taken in.
         source_changes.demand_additive(self.flow.source, part.until, end)
@@ -173,11 +173,11 @@ class BatchRun:
         """Commit the offset past commits without changes, as of an OPTIMIZE."""
         expected = counted or self._expected_changes(part)
         self.report.trigger = AVAILABLE_NOW
-        self._apply(self._of_feed(no_rows), part, expected)
+        self._apply(self._limit_feed(no_rows), part, expected)
 
     def _why_rewritten(self, error: Exception) -> str:
         """Return the reason if another program's table changed during the read; the next run handles that."""
-        if self.flow.foreign and any(sign in str(error) for sign in source_changes.REWRITTEN):
+        if self.flow.has_foreign_source and any(sign in str(error) for sign in source_changes.REWRITTEN):
             return f"{name_of(self.flow.source)} was changed while it was read"
         return ""
 
@@ -213,23 +213,23 @@ class BatchRun:
             first_load = FirstLoad(self.session, self.flow, self.opened, self.report, self._apply)
             reason = first_load.stream(whole)
         if reason:
-            self.report.trigger = query_because(reason)
-            self._apply(self._no_rows(whole) if self.flow.streams else self._all_rows(whole), whole)
+            self.report.trigger = query_trigger(reason)
+            self._apply(self._empty_rows(whole) if self.flow.streams else self._all_rows(whole), whole)
 
     # --- rows --------------------------------------------------------------------------------------------------------
 
     def _changes(self, part: Progress) -> DataFrame:
         """Query the new rows of the source after the offset, or all of its changes."""
         source = self.flow.source
-        if self.flow.foreign:
+        if self.flow.has_foreign_source:
             return table_reader.added_rows(self.session, source, part.since, part.until)
-        return self._of_feed(table_reader.changes(self.session, source, part.since + 1, part.until))
+        return self._limit_feed(table_reader.changes(self.session, source, part.since + 1, part.until))
 
     def _expected_changes(self, part: Progress) -> ExpectedRows:
         """Return the expected number of these rows by the source's log."""
-        return delivery.expected_rows(self.flow.source, part.since, part.until, feed=not self.flow.foreign)
+        return delivery.expected_rows(self.flow.source, part.since, part.until, feed=not self.flow.has_foreign_source)
 
-    def _of_feed(self, rows: DataFrame) -> DataFrame:
+    def _limit_feed(self, rows: DataFrame) -> DataFrame:
         """Return the rows of a change feed with the columns that the layer expects."""
         if self.flow.policy.row_deltas:
             return rows
@@ -240,7 +240,7 @@ class BatchRun:
         source = self.flow.source
         return table_reader.records(self.session, source, whole.until, self.opened[source].delta)
 
-    def _no_rows(self, part: Progress) -> DataFrame:
+    def _empty_rows(self, part: Progress) -> DataFrame:
         """Return an empty frame with the columns that the layer expects."""
         from pyspark.sql.functions import lit
 
@@ -275,11 +275,11 @@ class BatchRun:
             )  # fmt: skip
         table = None
         if not self.flow.streams:
-            table = self.opened.at(self.flow.source, part.until)
+            table = self.opened.table_at(self.flow.source, part.until)
         delivered = Delivery(rows, self.flow, expected, table=table)
         read = delivered.read
         # Row counts of other programs' commits may be wrong, and are not in every commit.
-        if not self.flow.foreign and not self.flow.streams:
+        if not self.flow.has_foreign_source and not self.flow.streams:
             read = tables.rows(table)
         return Batch(
             delivered, read, True, False, part, self.flow, self.report, facts, None, self.opened,

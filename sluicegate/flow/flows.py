@@ -37,18 +37,18 @@ def flows(pipeline: Pipeline, lake: layout.Lake, layer: str, opened: Tables | No
         opened: the handles of the current step; gold's refresh strategy depends on the present tables.
     """
     by_name = _flows(pipeline, lake, layer, opened or Tables())
-    return {name: _as_defined(flow, pipeline, lake) for name, flow in by_name.items()}
+    return {name: _add_settings(flow, pipeline, lake) for name, flow in by_name.items()}
 
 
-def renewed(flow: Flow, pipeline: Pipeline, lake: layout.Lake) -> Flow:
+def renew_flow(flow: Flow, pipeline: Pipeline, lake: layout.Lake) -> Flow:
     """Return the flow with its present strategy: a gold table's depends on the columns that its sources have now."""
     if flow.layer != "gold":
         return flow
     gold = _gold_flow(flow.table, pipeline.gold[flow.table], lake, _addresses(pipeline, lake), Tables())
-    return _as_defined(gold, pipeline, lake)
+    return _add_settings(gold, pipeline, lake)
 
 
-def _as_defined(flow: Flow, pipeline: Pipeline, lake: layout.Lake) -> Flow:
+def _add_settings(flow: Flow, pipeline: Pipeline, lake: layout.Lake) -> Flow:
     """Add the settings that every table shares: description, rules, and whether its values are private."""
     flow = replace(flow, private=bool(pipeline.pii))
     if flow.table in pipeline.deidentified_tables:
@@ -75,7 +75,7 @@ def stored_silver(pipeline: Pipeline, lake: layout.Lake) -> list[str]:
     return [name for name in names if tables.delta_table(lake.table("silver", name)) is not None]
 
 
-def all_opened(pipeline: Pipeline, lake: layout.Lake, opened: Tables | None = None) -> Tables:
+def open_all_tables(pipeline: Pipeline, lake: layout.Lake, opened: Tables | None = None) -> Tables:
     """Open all tables of a pipeline, each before those that it is built from.
 
     A run may commit to the tables meanwhile. In this order a table is at most behind its source and never ahead of it;
@@ -101,7 +101,7 @@ def _addresses(pipeline: Pipeline, lake: layout.Lake) -> dict[str, str]:
     return {name: lake.table(of, name) for of in layout.LAYERS for name in getattr(pipeline, of)}
 
 
-def needs(by_name: Mapping[str, Flow]) -> dict[str, list[str]]:
+def dependencies(by_name: Mapping[str, Flow]) -> dict[str, list[str]]:
     """Return for each of some flows the others whose tables it reads."""
     of = {flow.target: name for name, flow in by_name.items()}
     return {
@@ -125,7 +125,7 @@ def _flows(pipeline: Pipeline, lake: layout.Lake, layer: str, opened: Tables) ->
     return by_name
 
 
-def _any_case(pipeline: Pipeline, lake: layout.Lake) -> frozenset[str]:
+def _case_insensitive_tables(pipeline: Pipeline, lake: layout.Lake) -> frozenset[str]:
     """Return the bronze tables whose fields are case-insensitive, by address."""
     names = (name for name, table in pipeline.bronze.items() if not table.readerCaseSensitive)
     return frozenset(lake.table("bronze", name) for name in names)
@@ -133,23 +133,23 @@ def _any_case(pipeline: Pipeline, lake: layout.Lake) -> frozenset[str]:
 
 def _silver_flow(name: str, pipeline: Pipeline, lake: layout.Lake, address: Mapping[str, str]) -> Flow:
     table = pipeline.silver[name]
-    lookups = [read for read in table.joined if table.several or read != table.stream]
+    lookups = [read for read in table.lookup_tables if table.flows_or_branches or read != table.stream]
     as_of_run = frozenset(read for read in lookups if table.lookup_mode(read) == "as_of_run")
     policy = RecordPolicy(
         followed=frozenset(read for read in lookups if table.can_follow(read)) - as_of_run,
         as_of_run=as_of_run,
         retries=any(rule.retry for rule in table.expectations.values()),
-        many=table.many,
+        many=table.gives_many_rows,
         batch_bytes=table.batch_bytes,
         stored=StoredRows(table, f"sluicegate run {pipeline.name} --full-refresh {name}"),
-        any_case=_any_case(pipeline, lake),
+        any_case=_case_insensitive_tables(pipeline, lake),
     )
     return Flow(
         "silver",
         name,
         address[table.stream],
         lake.table("silver", name),
-        streams={flow: address[maker.stream] for flow, maker in table.several.items()},
+        streams={flow: address[maker.stream] for flow, maker in table.flows_or_branches.items()},
         inputs={read: address[read] for read in lookups},
         side_tables=(lake.quarantine(name), lake.set_aside(name)),
         policy=policy,
@@ -165,14 +165,14 @@ def _deidentified_flow(name: str, table: SilverTable, source: str, lake: layout.
     policy = CopyPolicy(
         batch_bytes=table.batch_bytes,
         treated=frozenset(column.lower() for column in treatments),
-        makes={flow: _columns_made_by(maker) for flow, maker in table.several.items()},
+        makes={flow: _certain_columns(maker) for flow, maker in table.flows_or_branches.items()},
     )
     return Flow("silver", name, source, lake.table("silver", name), policy=policy, fingerprints=fingerprints)
 
 
-def _columns_made_by(maker: SilverFlow) -> frozenset[str] | None:
+def _certain_columns(maker: SilverFlow) -> frozenset[str] | None:
     """Return the lower-case columns that a flow certainly returns; None if only its data shows them."""
-    columns = (maker.named_as and maker.named_as.outputs) or (maker.query and maker.query.outputs)
+    columns = (maker.first_branch and maker.first_branch.outputs) or (maker.query and maker.query.outputs)
     if columns:
         return frozenset(column.lower() for column in columns)
     return None
@@ -188,14 +188,14 @@ def _bronze_flow(name: str, table: BronzeTable, lake: layout.Lake) -> Flow:
 def _gold_flow(name: str, table: GoldTable, lake: layout.Lake, address: Mapping[str, str], opened: Tables) -> Flow:
     """Return the flow of a gold table, which follows the first table of its query and those joined to it."""
     source, *inputs = table.reads
-    last = opened[lake.table("gold", name)].last_commit_of_ours  # the target before its sources, as in ``progress``
+    last = opened[lake.table("gold", name)].last_own_commit  # the target before its sources, as in ``progress``
     strategy = table.refresh_strategy(_schemas(table, address, opened))
     fingerprint = _gold_fingerprint(table, strategy)
     policy = QueryPolicy(
-        followed=_followed(strategy, inputs),
+        followed=_followed_inputs(strategy, inputs),
         row_deltas=strategy.kind in BY_ROW_DELTAS,
         added=strategy.kind == StrategyKind.STREAM,
-        refresh_strategy=_decided(strategy, fingerprint, last),
+        refresh_strategy=_current_strategy(strategy, fingerprint, last),
     )
     return Flow(
         "gold",
@@ -220,14 +220,14 @@ def _schemas(table: GoldTable, address: Mapping[str, str], opened: Tables) -> di
 
 
 def _gold_fingerprint(table: GoldTable, strategy: RefreshStrategy) -> str:
-    parts = [table.fingerprint, *_parts(strategy), *table.of_stream, *table.dropped_by]
+    parts = [table.fingerprint, *_strategy_parts(strategy), *table.stream_settings, *table.drop_conditions]
     # A streaming aggregation does not come back to rows that it has: by other rules it is made of all.
     if table.mode and table.rules_fingerprint:
         parts.append(table.rules_fingerprint)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _followed(strategy: RefreshStrategy, inputs: list[str]) -> frozenset[str]:
+def _followed_inputs(strategy: RefreshStrategy, inputs: list[str]) -> frozenset[str]:
     """Return the inputs whose changes identify the affected rows."""
     if strategy.kind == StrategyKind.AFFECTED_KEYS:
         return frozenset(inputs)
@@ -236,7 +236,7 @@ def _followed(strategy: RefreshStrategy, inputs: list[str]) -> frozenset[str]:
     return frozenset(strategy.grouped.joins)
 
 
-def _decided(strategy: RefreshStrategy, fingerprint: str, last: log.Commit | None) -> RefreshStrategy:
+def _current_strategy(strategy: RefreshStrategy, fingerprint: str, last: log.Commit | None) -> RefreshStrategy:
     """Return the refresh strategy: that of the last run, found with Spark, else by the query's text.
 
     For a streaming aggregation the definition decides, and its commits name the mode instead.
@@ -253,7 +253,7 @@ def _decided(strategy: RefreshStrategy, fingerprint: str, last: log.Commit | Non
     return replace(strategy, kind=kind, why=info.gold.because, cheaper=info.gold.instead)
 
 
-def _parts(strategy: RefreshStrategy) -> list[str]:
+def _strategy_parts(strategy: RefreshStrategy) -> list[str]:
     """Return the parts of a query and the rules behind them; any difference requires a full refresh."""
     grouped = strategy.grouped
     if grouped is None:

@@ -62,9 +62,9 @@ def why_whole(flow: Flow, past: offsets.RestoreHistory | None, state: SourceStat
     last = past.ours
     if flow.policy.rebuildable and past.news and last is not None:
         return why_restored(past)
-    if flow.foreign:
+    if flow.has_foreign_source:
         return _why_foreign(flow, last, state) or flow.policy.why_full_refresh(state.changes)
-    if several_progress.recorded(last) is not None:
+    if several_progress.recorded_offsets(last) is not None:
         return "it is filled by one flow now"
     if state.offset is None:
         return f"{name_of(flow.source)} is not the table that it was filled from"
@@ -107,16 +107,16 @@ def why_numbered(flow: Flow, last: log.Commit, identity: Identity) -> str:
 def why_stored(flow: Flow, target: Table) -> str:
     """Return the reason if the target's rows cannot be compared with the current definition's; empty if they can."""
     past = target.restores
-    if flow.stored is None or past is None or past.ours is None:
+    if flow.stored_rows is None or past is None or past.ours is None:
         return ""
-    return flow.stored.change(past.ours, foreseen_types.stored(target.delta))
+    return flow.stored_rows.why_incomparable(past.ours, foreseen_types.stored_types(target.delta))
 
 
 def command(flow: Flow, target: Table) -> str:
     """Return the command for the full refresh by a changed definition, if rows keep values of former lookups."""
-    if flow.stored is None or not flow.as_of_run or not why_stored(flow, target):
+    if flow.stored_rows is None or not flow.as_of_run or not why_stored(flow, target):
         return ""
-    return flow.stored.command
+    return flow.stored_rows.command
 
 
 def why_inputs(flow: Flow, stamps: Mapping[str, str], last: log.Commit) -> str:
@@ -180,9 +180,9 @@ def _can_follow(flow: Flow, name: str, stamp: str, last: log.Commit) -> bool:
     if former_id != newest_id or int(read) > int(newest):
         return False
     uri = flow.inputs[name]
-    if int(read) < int(newest) and source_changes.same_rows(uri, int(read), int(newest)):
+    if int(read) < int(newest) and source_changes.has_same_rows(uri, int(read), int(newest)):
         return True
     if name not in flow.policy.followed:
         return False
     # A table that was made again may have other columns, over which Delta reads no change feed.
-    return SourceChanges.of(uri, int(read), int(newest), name=name).only_gained_columns
+    return SourceChanges.read(uri, int(read), int(newest), name=name).only_adds_columns

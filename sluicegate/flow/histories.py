@@ -38,7 +38,7 @@ def facts(flow: Flow, progress: Progress, opened: Tables) -> dict[str, Any]:
     }
 
 
-def source_replaced(flow: Flow, opened: Tables, last: log.Commit | None) -> int | None:
+def replaced_source_version(flow: Flow, opened: Tables, last: log.Commit | None) -> int | None:
     """Return the source version that is no longer the commit that was read; None if there is none.
 
     Args:
@@ -48,11 +48,11 @@ def source_replaced(flow: Flow, opened: Tables, last: log.Commit | None) -> int 
     """
     source = opened[flow.source]
     # A run that was stopped has read a later version than the target has taken in, for the tables beside it.
-    for commit in (last, *(opened[uri].last_commit_of_ours for uri in flow.side_tables)):
+    for commit in (last, *(opened[uri].last_own_commit for uri in flow.side_tables)):
         info = log.info_of(commit)
         if source.delta is None or info.source_id != tables.table_id(source.delta) or info.until is None:
             continue
-        if is_other(source, info.until, identity_of_source(info)):
+        if is_other_commit(source, info.until, identity_of_source(info)):
             return info.until
     return None
 
@@ -67,7 +67,7 @@ def identity_of_source(info: CommitInfo, flow: str = "") -> str | None:
     return info.commits.get("sources", {}).get(flow)
 
 
-def is_other(table: Table, version: int, recorded: str | None) -> bool:
+def is_other_commit(table: Table, version: int, recorded: str | None) -> bool:
     """Return whether a version is another commit than the recorded one; False if unknown."""
     identity = None
     if recorded is not None:
@@ -75,7 +75,9 @@ def is_other(table: Table, version: int, recorded: str | None) -> bool:
     return identity is not None and identity != recorded
 
 
-def comparable(flow: Flow, past: offsets.RestoreHistory | None, opened: Tables) -> offsets.RestoreHistory | None:
+def comparable_history(
+    flow: Flow, past: offsets.RestoreHistory | None, opened: Tables
+) -> offsets.RestoreHistory | None:
     """Return the history of a target with input stamps in the present form.
 
     If an input has another history now, its stamp lacks the table ID, as for another table: neither its version nor
@@ -86,24 +88,24 @@ def comparable(flow: Flow, past: offsets.RestoreHistory | None, opened: Tables) 
         last = past.ours
     if past is None or last is None or last.ours is None:
         return past
-    stamps = {name: _comparable(flow, name, last.ours, opened) for name in last.ours.inputs}
+    stamps = {name: _comparable_stamp(flow, name, last.ours, opened) for name in last.ours.inputs}
     return replace(past, ours=replace(last, ours=last.ours.with_facts({"inputs": stamps})))
 
 
-def _comparable(flow: Flow, name: str, info: CommitInfo, opened: Tables) -> str:
+def _comparable_stamp(flow: Flow, name: str, info: CommitInfo, opened: Tables) -> str:
     stamp = info.inputs[name]
     version, identity = int(stamp.rpartition("@")[2]), info.commits.get("inputs", {}).get(name)
-    if name in flow.inputs and is_other(opened[flow.inputs[name]], version, identity):
+    if name in flow.inputs and is_other_commit(opened[flow.inputs[name]], version, identity):
         return f"@{version}"
     return stamp
 
 
-def why(uri: str, version: int) -> str:
+def why_replaced(uri: str, version: int) -> str:
     """Return why a source with another history requires a full refresh."""
     return f"{name_of(uri)} was put back and then written: its version {version} is not the commit that was read"
 
 
-def older(flow: Flow, uri: str) -> SluicegateError:
+def older_source_error(flow: Flow, uri: str) -> SluicegateError:
     """Return the error for a source that is older than the offset.
 
     Delta keeps the higher of two offsets, so later changes of the source would be skipped.
@@ -115,7 +117,7 @@ def older(flow: Flow, uri: str) -> SluicegateError:
     )
 
 
-def refused(flow: Flow, uri: str, version: int) -> SluicegateError:
+def replaced_source_error(flow: Flow, uri: str, version: int) -> SluicegateError:
     """Return the error for a source with another history, where the target may have the only copy of rows.
 
     Args:

@@ -19,7 +19,7 @@ from sluicegate.errors import UserError, Where
 from sluicegate.flow import parts
 from sluicegate.flow.batch import Batch
 from sluicegate.flow.batch_run import BatchRun
-from sluicegate.flow.definitions.definition_changes import refused
+from sluicegate.flow.definitions.definition_changes import refused_refresh_error
 from sluicegate.flow.model import Flow, Progress, ProgressKind
 from sluicegate.flow.progress import progress
 from sluicegate.flow.table_report import TableReport
@@ -78,15 +78,15 @@ class TableRun:
         """Process what waits, batch by batch; see ``run`` above."""
         # Read once more on purpose: a minute may have passed since, in which the session was started, and what others
         # have committed by now (a RESTORE of the target above all) is what this batch has to begin at.
-        waiting = self._waiting()
+        waiting = self._waiting_progress()
         if full_refresh:
-            waiting = waiting.full_refresh()
+            waiting = waiting.to_full_refresh()
         self._demand_possible(waiting)
-        if not waiting.work:
+        if not waiting.has_work:
             return TableReport(self.flow.table, self.flow.layer, state=waiting.kind, why=waiting.why)
         started = time.monotonic()
         try:
-            if full_refresh or self._validates:
+            if full_refresh or self._is_validation:
                 reports = [self._batch(waiting, waiting)[0]]
             else:
                 reports = list(self._batches(waiting))
@@ -95,7 +95,7 @@ class TableRun:
             self.opened[self.flow.target].refresh()
         return self._report(reports, time.monotonic() - started)
 
-    def _waiting(self) -> Progress:
+    def _waiting_progress(self) -> Progress:
         """Return the present progress; selected records are work, too."""
         self.opened.refresh()
         waiting = progress(self.flow, self.opened)
@@ -104,7 +104,7 @@ class TableRun:
         return waiting
 
     @property
-    def _validates(self) -> bool:
+    def _is_validation(self) -> bool:
         """Whether records are only evaluated for display (``--validate``)."""
         return self.choice is not None and self.choice.validate
 
@@ -112,8 +112,8 @@ class TableRun:
         """Refuse a full refresh that only a person may start, and validation against a table to be replaced."""
         if waiting.command:
             lookups = ", ".join(sorted(self.flow.as_of_run))
-            raise refused(self.flow.table, waiting.why, lookups, waiting.command)
-        if self._validates and waiting.kind == ProgressKind.FULL_REFRESH:
+            raise refused_refresh_error(self.flow.table, waiting.why, lookups, waiting.command)
+        if self._is_validation and waiting.kind == ProgressKind.FULL_REFRESH:
             raise UserError(
                 f"the next run does a full refresh of {self.flow.table}, so there is nothing to compare with",
                 where=Where(table=self.flow.table),
@@ -127,14 +127,14 @@ class TableRun:
         The table's inputs may change between two parts: then it may wait, or have nothing left to process.
         """
         read = 0
-        while waiting.work:
-            report, taken = self._batch(parts.first(self.flow, waiting, self.opened), waiting)
+        while waiting.has_work:
+            report, taken = self._batch(parts.first_part(self.flow, waiting, self.opened), waiting)
             yield report
             if taken.until == waiting.until and taken.streams == waiting.streams:
                 return
             read += report.read
             say(f"  {self.flow.layer:<6} {self.flow.table:<28} {read:>9,} read so far")
-            waiting = self._waiting()
+            waiting = self._waiting_progress()
 
     def _batch(self, part: Progress, waiting: Progress) -> tuple[TableReport, Progress]:
         """Process a part of what waits; all of it, if the part is not available.
@@ -148,14 +148,14 @@ class TableRun:
         if part is waiting:
             choice = self.choice
         batch = BatchRun(self.session, self.flow, self.apply, self.facts, report, choice, self.opened)
-        taken = batch.bring_up(part, waiting)
+        taken = batch.catch_up(part, waiting)
         if report.state != "rebuilt":  # the layer may have noticed that changes alone do not do
             report.state, report.why = _state(taken, choice), taken.why
         return report, taken
 
     def _report(self, reports: list[TableReport], seconds: float) -> TableReport:
         """Combine the reports of all batches, with the table's final state."""
-        target, report = self.opened[self.flow.target], reduce(TableReport.followed_by, reports)
+        target, report = self.opened[self.flow.target], reduce(TableReport.combine_with, reports)
         report.seconds, report.total = seconds, target.rows
         if target.delta is None:
             report.version = None

@@ -23,7 +23,7 @@ ON_CONNECT = "a Spark Connect server cannot run the function of a stream in this
 TOGETHER = "its flows are committed together, and a stream has one source"
 
 
-def query_because(reason: str) -> str:
+def query_trigger(reason: str) -> str:
     """Return the trigger of a table whose source was read by a query.
 
     Args:
@@ -82,7 +82,7 @@ class Flow:
     private: bool = False
     description: Description = field(default_factory=Description)
 
-    def without_stream(self, *, remote: bool) -> str:
+    def why_without_stream(self, *, remote: bool) -> str:
         """Return why a query reads the source; empty if an availableNow stream does.
 
         Args:
@@ -122,12 +122,12 @@ class Flow:
         return self.fingerprints.key
 
     @property
-    def foreign(self) -> bool:
+    def has_foreign_source(self) -> bool:
         """Whether another program writes the source."""
         return self.policy.foreign
 
     @property
-    def of_topics(self) -> bool:
+    def reads_topics(self) -> bool:
         """Whether the source is a ledger of offset ranges instead of files."""
         return self.policy.of_topics
 
@@ -137,12 +137,12 @@ class Flow:
         return self.policy.as_of_run
 
     @property
-    def stored(self) -> StoredRows | None:
+    def stored_rows(self) -> StoredRows | None:
         """Definition of the stored rows, if the target is a silver table."""
         return self.policy.stored
 
     @property
-    def any_case(self) -> frozenset[str]:
+    def case_insensitive_sources(self) -> frozenset[str]:
         """URIs of the sources whose field names are case-insensitive."""
         return self.policy.any_case
 
@@ -175,14 +175,14 @@ class StreamProgress:
     why: str = ""
 
     @property
-    def whole(self) -> bool:
+    def is_whole(self) -> bool:
         """Whether all rows of the source are processed, instead of changes."""
         return self.restarts or not self.known
 
     @property
-    def work(self) -> bool:
+    def has_work(self) -> bool:
         """Whether anything waits."""
-        return self.whole or self.since < self.until
+        return self.is_whole or self.since < self.until
 
 
 class ProgressKind(StrEnum):
@@ -254,14 +254,14 @@ class Progress:
     @property
     def reprocesses(self) -> bool:
         """Whether records that were processed before may be reprocessed."""
-        return self.revised or bool(self.changed) or self.retry or self.repair or bool(self.replaced)
+        return self.revised or bool(self.changed) or self.retry or self.repair or bool(self.replaced_flows)
 
     @property
-    def replaced(self) -> tuple[str, ...]:
+    def replaced_flows(self) -> tuple[str, ...]:
         """Flows whose records in the target are removed, or replaced by what their sources have now."""
         return (*self.removed, *(name for name, stream in self.streams.items() if stream.restarts))
 
-    def spans(self, flow: Flow) -> dict[str, tuple[int, int]]:
+    def unprocessed_versions(self, flow: Flow) -> dict[str, tuple[int, int]]:
         """Return the unprocessed versions of tables by URI, after the first and up to the second."""
         spans = {flow.inputs[name]: (read, self.versions[name]) for name, read in self.changed.items()}
         sources = [(flow.source, self.since, self.until)]
@@ -277,16 +277,16 @@ class Progress:
         return spans
 
     @property
-    def work(self) -> bool:
+    def has_work(self) -> bool:
         """Whether a run would do anything."""
         return self.kind in (ProgressKind.INCREMENTAL, ProgressKind.FULL_REFRESH)
 
     @property
-    def waits(self) -> bool:
+    def has_waiting_changes(self) -> bool:
         """Whether a change waits; a full refresh due only to the time of the run does not count."""
-        return self.work and not self.of_the_run
+        return self.has_work and not self.of_the_run
 
-    def full_refresh(self) -> Progress:
+    def to_full_refresh(self) -> Progress:
         """Return this progress with a full refresh that a person requested."""
         reason = "a full refresh was requested"
         progress = replace(self, command="")

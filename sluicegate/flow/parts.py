@@ -20,7 +20,7 @@ from sluicegate.lake import log
 from sluicegate.lake.table import Tables
 
 
-def first(flow: Flow, waiting: Progress, opened: Tables) -> Progress:
+def first_part(flow: Flow, waiting: Progress, opened: Tables) -> Progress:
     """Return the first part of what waits: the progress with an earlier end, or itself if that is all.
 
     Args:
@@ -29,46 +29,46 @@ def first(flow: Flow, waiting: Progress, opened: Tables) -> Progress:
         opened: the handles of the step.
     """
     most_bytes = flow.policy.batch_bytes
-    if most_bytes is None or not waiting.work:
+    if most_bytes is None or not waiting.has_work:
         return waiting
     if waiting.kind == ProgressKind.FULL_REFRESH and opened[flow.target].delta is not None:
         return waiting
     if flow.streams:
-        return _first_of_streams(flow, waiting, most_bytes, opened)
-    least = _written_to_side_tables(flow, waiting, opened)
-    end = _end(flow.source, waiting.since, waiting.until, most_bytes, least)
+        return _first_part_of_streams(flow, waiting, most_bytes, opened)
+    least = _side_table_offset(flow, waiting, opened)
+    end = _part_end(flow.source, waiting.since, waiting.until, most_bytes, least)
     if end == waiting.until:
         return waiting
     return replace(waiting, until=end)
 
 
-def _first_of_streams(flow: Flow, waiting: Progress, most_bytes: int, opened: Tables) -> Progress:
+def _first_part_of_streams(flow: Flow, waiting: Progress, most_bytes: int, opened: Tables) -> Progress:
     """Return the first part for a table that several flows fill: each flow has its own."""
     parts: dict[str, StreamProgress] = {}
     for name, stream in waiting.streams.items():
         if stream.restarts:  # its records in the target give way to all that its source has
             parts[name] = stream
             continue
-        least = max((_recorded(uri, name, opened) for uri in flow.side_tables), default=-1)
+        least = max((_recorded_offset(uri, name, opened) for uri in flow.side_tables), default=-1)
         if stream.known:
             since = stream.since
         else:
             since = -1
-        parts[name] = replace(stream, until=_end(flow.streams[name], since, stream.until, most_bytes, least))
+        parts[name] = replace(stream, until=_part_end(flow.streams[name], since, stream.until, most_bytes, least))
     if parts == waiting.streams:
         return waiting
     return replace(waiting, streams=parts)
 
 
-def _recorded(side_table: str, flow: str, opened: Tables) -> int:
+def _recorded_offset(side_table: str, flow: str, opened: Tables) -> int:
     """Return a flow's offset by the newest commit of a side table; -1 if it has none."""
-    offset = (several_progress.recorded(opened[side_table].last_commit_of_ours) or {}).get(flow)
+    offset = (several_progress.recorded_offsets(opened[side_table].last_own_commit) or {}).get(flow)
     if offset is None:
         return -1
     return int(offset["until"])
 
 
-def _written_to_side_tables(flow: Flow, waiting: Progress, opened: Tables) -> int:
+def _side_table_offset(flow: Flow, waiting: Progress, opened: Tables) -> int:
     """Return the greatest offset that a stopped run wrote to a side table; -1 without any.
 
     No part may end before it: Delta would skip a later write to that table as already done, and records of that run
@@ -77,11 +77,11 @@ def _written_to_side_tables(flow: Flow, waiting: Progress, opened: Tables) -> in
     offsets: list[int | None] = []
     for table in (opened[uri] for uri in flow.side_tables):
         offsets.append(table.offset(waiting.app_id))
-        offsets.append(log.info_of(table.last_commit_of_ours).until)
+        offsets.append(log.info_of(table.last_own_commit).until)
     return max((offset for offset in offsets if offset is not None), default=-1)
 
 
-def _end(uri: str, since: int, until: int, most_bytes: int, least: int) -> int:
+def _part_end(uri: str, since: int, until: int, most_bytes: int, least: int) -> int:
     """Return the version at which a part ends: before it would exceed the bytes, but with some rows.
 
     Args:
@@ -103,8 +103,8 @@ def _end(uri: str, since: int, until: int, most_bytes: int, least: int) -> int:
         is_full = bool(size and part_bytes) and part_bytes + size > most_bytes
         if is_full and end is not None and end >= least:
             # Columns that came later are NULL in what is read before; anything else cannot be read by today's columns.
-            later = SourceChanges.of(uri, end, until, name=name_of(uri))
-            if later.only_gained_columns:
+            later = SourceChanges.read(uri, end, until, name=name_of(uri))
+            if later.only_adds_columns:
                 return end
             return until
         part_bytes, end = part_bytes + size, version

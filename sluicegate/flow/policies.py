@@ -36,7 +36,7 @@ class Policy:
 
     def why_full_refresh(self, changes: SourceChanges) -> str:
         """Return the reason if the changes of the source cannot be followed; empty if they can."""
-        return changes.revised
+        return changes.why_revised
 
     @property
     def of_topics(self) -> bool:
@@ -100,7 +100,7 @@ class ForeignTablePolicy(Policy):
 
     def why_full_refresh(self, changes: SourceChanges) -> str:
         """Return the reason if a commit did more than add rows, by its actions, as operations are unknown."""
-        return changes.rewritten
+        return changes.why_rewritten
 
 
 @dataclass(frozen=True)
@@ -120,10 +120,10 @@ class QueryPolicy(Policy):
     def why_full_refresh(self, changes: SourceChanges) -> str:
         """Return the reason: an overwrite or changed columns with row deltas; else a commit beyond added rows."""
         if self.added:
-            return changes.rewritten
+            return changes.why_rewritten
         if self.row_deltas:
-            return changes.overwritten or changes.other_columns
-        return changes.revised
+            return changes.why_overwritten or changes.why_other_columns
+        return changes.why_revised
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class RecordPolicy(Policy):
 
     def why_full_refresh(self, changes: SourceChanges) -> str:
         """Return the reason: an overwrite or other columns, for which Delta has no change feed."""
-        return changes.overwritten or changes.other_columns
+        return changes.why_overwritten or changes.why_other_columns
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from sluicegate.lake.table import Tables
 from sluicegate.schema.columns import data_columns
 
 
-def missing(flow: Flow) -> LandingMissing:
+def missing_source_error(flow: Flow) -> LandingMissing:
     """Error for a source that is not there."""
     return LandingMissing(
         f"no Delta table at {flow.source}",
@@ -50,7 +50,7 @@ def _no_treated_columns(flow: Flow, opened: Tables) -> str:
     if not isinstance(flow.policy, CopyPolicy) or source.delta is None:
         return ""
     columns = data_columns({field.name for field in source.delta.schema().fields})
-    lacking, flows = several_progress.lacking(flow, source, columns)
+    lacking, flows = several_progress.missing_columns(flow, source, columns)
     if not lacking or not flows:
         return ""
     return (

@@ -44,24 +44,24 @@ def progress(flow: Flow, opened: Tables | None = None) -> Progress:
     # look like a source that was put back to an older state.
     opened[flow.target].open()
     source = opened[flow.source].delta
-    if source is None and flow.foreign:
-        raise prerequisites.missing(flow)
+    if source is None and flow.has_foreign_source:
+        raise prerequisites.missing_source_error(flow)
     if reason := prerequisites.why_blocked(flow, opened):
         return Progress(ProgressKind.BLOCKED, why=reason)
-    past = histories.comparable(flow, opened[flow.target].restores, opened)
+    past = histories.comparable_history(flow, opened[flow.target].restores, opened)
     inputs = _inputs(flow, past, opened)
     versions = {name: version for name, (_, version) in inputs.items()}
     stamps = {name: f"{table_id(table)}@{version}" for name, (table, version) in inputs.items()}
     unread = Progress(ProgressKind.IDLE, versions=versions, stamps=stamps, seen=opened[flow.target].version)
     if source is None or flow.streams:
-        return _of_streams(flow, unread, past, opened)
-    return _of_source(flow, unread, source, past, opened)
+        return _several_flows_progress(flow, unread, past, opened)
+    return _source_progress(flow, unread, source, past, opened)
 
 
 # --- a table that follows one other ----------------------------------------------------------------------------------
 
 
-def _of_source(
+def _source_progress(
     flow: Flow, unread: Progress, source: DeltaTable, past: offsets.RestoreHistory | None, opened: Tables
 ) -> Progress:
     """Return the progress of a table that follows one other.
@@ -79,12 +79,12 @@ def _of_source(
         since = -1
     else:
         since = committed.offset
-    until = source_changes.newest(source, since)
+    until = source_changes.newest_version(source, since)
     changes = _changes(flow, source, committed.offset)
     state = SourceState(source, committed.offset, changes, unread.stamps, _identity(flow, source))
     reason = full_refresh.why_whole(flow, past, state) or full_refresh.why_stored(flow, target)
     if committed.offset is not None and committed.offset > until:
-        raise histories.older(flow, flow.source)
+        raise histories.older_source_error(flow, flow.source)
     reason = _why_replaced(flow, past, opened) or reason
     _demand_ledger(flow, reason)
     read = replace(
@@ -92,16 +92,16 @@ def _of_source(
         why=reason, of_many=state.identity.of_many, of_flows=state.identity.of_flows,
     )  # fmt: skip
     if not flow.policy.rebuildable:
-        return _of_ledger(read, past)
+        return _ledger_progress(read, past)
     # The first time, too: rows that the source once had and has no more do not belong in the target.
     if reason or committed.offset is None or past is None or past.ours is None:
         return replace(read, kind=ProgressKind.FULL_REFRESH, command=full_refresh.command(flow, target))
     if not flow.policy.by_record:
-        return _of_query(flow, read, past.ours, opened)
+        return _query_progress(flow, read, past.ours, opened)
     reasons = []
-    if changes.revised:
-        reasons = [changes.revised]
-    return _by_record(flow, read, reasons, past.ours, opened)
+    if changes.why_revised:
+        reasons = [changes.why_revised]
+    return _record_progress(flow, read, reasons, past.ours, opened)
 
 
 def _committed_offset(
@@ -120,14 +120,14 @@ def _changes(flow: Flow, source: DeltaTable, offset: int | None) -> SourceChange
     name = name_of(flow.source)
     if offset is None or not flow.policy.rebuildable:
         return SourceChanges(name)
-    return SourceChanges.of(flow.source, offset, source.version(), name=name)
+    return SourceChanges.read(flow.source, offset, source.version(), name=name)
 
 
 def _identity(flow: Flow, source: DeltaTable) -> Identity:
     """Return how records of the source are identified; nothing if the target does not need it."""
     if not flow.policy.by_record:
         return Identity(of_many=False, of_flows=False)
-    columns = _columns(source)
+    columns = _column_names(source)
     return Identity(of_many=ROW in columns, of_flows=FLOW in columns)
 
 
@@ -137,13 +137,13 @@ def _why_replaced(flow: Flow, past: offsets.RestoreHistory | None, opened: Table
     Raises:
         SluicegateError: the target may have the only copy of rows.
     """
-    version = histories.source_replaced(flow, opened, None if past is None else past.ours)
+    version = histories.replaced_source_version(flow, opened, None if past is None else past.ours)
     if version is None:
         return ""
     # Gold is what its queries give, and bronze what its source has; but silver may have records that bronze has lost.
-    if not (flow.foreign or flow.layer == "gold"):
-        raise histories.refused(flow, flow.source, version)
-    return histories.why(flow.source, version)
+    if not (flow.has_foreign_source or flow.layer == "gold"):
+        raise histories.replaced_source_error(flow, flow.source, version)
+    return histories.why_replaced(flow.source, version)
 
 
 def _demand_ledger(flow: Flow, reason: str) -> None:
@@ -156,7 +156,7 @@ def _demand_ledger(flow: Flow, reason: str) -> None:
         )
 
 
-def _of_ledger(read: Progress, past: offsets.RestoreHistory | None) -> Progress:
+def _ledger_progress(read: Progress, past: offsets.RestoreHistory | None) -> Progress:
     """Return the progress of bronze over its ledger, whose first version has no files."""
     if past is not None and past.news:
         read = replace(read, why=f"{full_refresh.why_restored(past)}: rows that the RESTORE removed are read again")
@@ -165,9 +165,11 @@ def _of_ledger(read: Progress, past: offsets.RestoreHistory | None) -> Progress:
     return replace(read, kind=ProgressKind.INCREMENTAL)
 
 
-def _of_query(flow: Flow, read: Progress, last: log.Commit, opened: Tables) -> Progress:
+def _query_progress(flow: Flow, read: Progress, last: log.Commit, opened: Tables) -> Progress:
     """Return the progress of a target without record identities: gold, and bronze of Delta tables."""
-    changed = {name: version for name, version in _changed(read.stamps, last).items() if name in flow.policy.followed}
+    changed = {
+        name: version for name, version in _changed_inputs(read.stamps, last).items() if name in flow.policy.followed
+    }
     if changed:
         reason = f"{', '.join(sorted(changed))} changed"
     else:
@@ -197,7 +199,7 @@ def _why_rules(flow: Flow, last: log.Commit, opened: Tables, *, idle: bool) -> s
     if last.info.rules != flow.rules:
         return "its rules changed"
     # Another rule refused these rows, and is taken back: nothing else would empty what stands rejected.
-    if idle and opened[layout.rejected(flow.target)].rows:
+    if idle and opened[layout.rejected_table(flow.target)].rows:
         return "its rejected rows are accepted now"
     return ""
 
@@ -205,7 +207,9 @@ def _why_rules(flow: Flow, last: log.Commit, opened: Tables, *, idle: bool) -> s
 # --- a table that several flows fill ---------------------------------------------------------------------------------
 
 
-def _of_streams(flow: Flow, unread: Progress, past: offsets.RestoreHistory | None, opened: Tables) -> Progress:
+def _several_flows_progress(
+    flow: Flow, unread: Progress, past: offsets.RestoreHistory | None, opened: Tables
+) -> Progress:
     """Return the progress of a table with several flows.
 
     Args:
@@ -215,16 +219,16 @@ def _of_streams(flow: Flow, unread: Progress, past: offsets.RestoreHistory | Non
         opened: the handles of the step.
     """
     last = _commit_with_facts(past)
-    if reason := several_progress.gone(flow, opened, last):
+    if reason := several_progress.why_source_lost(flow, opened, last):
         return Progress(ProgressKind.BLOCKED, why=reason)
     streams = several_progress.progress_of(flow, opened, last)
-    read = _of_batches(flow, unread, last, streams, opened)
+    read = _batch_offsets(flow, unread, last, streams, opened)
     if past is None:
         return replace(read, kind=ProgressKind.FULL_REFRESH)
     read = replace(read, restores=past.facts())
     if past.news and last is not None:
         return replace(read, kind=ProgressKind.FULL_REFRESH, why=full_refresh.why_restored(past))
-    if last is not None and several_progress.recorded(last) is None:
+    if last is not None and several_progress.recorded_offsets(last) is None:
         return replace(read, kind=ProgressKind.FULL_REFRESH, why="it is filled by several flows now")
     if last is None or read.since < 0:
         return replace(read, kind=ProgressKind.FULL_REFRESH, why="its log no longer records what it was built from")
@@ -233,9 +237,9 @@ def _of_streams(flow: Flow, unread: Progress, past: offsets.RestoreHistory | Non
     target = opened[flow.target]
     if reason := full_refresh.why_stored(flow, target):
         return replace(read, kind=ProgressKind.FULL_REFRESH, why=reason, command=full_refresh.command(flow, target))
-    if not read.removed and not any(stream.work for stream in streams.values()):
+    if not read.removed and not any(stream.has_work for stream in streams.values()):
         read = replace(read, until=read.since)
-    by_record = _by_record(flow, read, _changes_of_flows(read), last, opened)
+    by_record = _record_progress(flow, read, _flow_remarks(read), last, opened)
     return replace(by_record, revised=any(stream.revised for stream in streams.values()))
 
 
@@ -246,7 +250,7 @@ def _commit_with_facts(past: offsets.RestoreHistory | None) -> log.Commit | None
     return past.ours
 
 
-def _of_batches(
+def _batch_offsets(
     flow: Flow, unread: Progress, last: log.Commit | None, streams: Mapping[str, StreamProgress], opened: Tables
 ) -> Progress:
     """Return the offsets of a table with several flows: its own counts batches.
@@ -262,22 +266,22 @@ def _of_batches(
     batch = tables.txn_version(target.delta, app_id)
     newest = several_progress.newest_batch([target, *_side_tables(flow, opened)], app_id)
     sources = [opened[flow.streams[name]].delta for name in streams]
-    recorded = several_progress.recorded(last) or {}
+    recorded = several_progress.recorded_offsets(last) or {}
     return replace(
         unread, since=-1 if batch is None else batch, until=newest + 1, app_id=app_id, streams=streams, of_flows=True,
-        of_many=any(ROW in _columns(source) for source in sources if source is not None),
+        of_many=any(ROW in _column_names(source) for source in sources if source is not None),
         removed=tuple(name for name in recorded if name not in flow.streams),
     )  # fmt: skip
 
 
 def _why_flows_whole(flow: Flow, read: Progress, last: log.Commit) -> str:
     """Return why a table with several flows needs a full refresh; empty if the changes are enough."""
-    if reason := full_refresh.why_inputs(flow, _read_before(flow, read.stamps, last), last):
+    if reason := full_refresh.why_inputs(flow, _former_inputs(flow, read.stamps, last), last):
         return reason
     return full_refresh.why_numbered(flow, last, Identity(of_many=read.of_many, of_flows=True))
 
 
-def _changes_of_flows(read: Progress) -> list[str]:
+def _flow_remarks(read: Progress) -> list[str]:
     """Return remarks on the flows besides their new rows."""
     reasons = [stream.why for stream in read.streams.values() if stream.why]
     reasons += [f"the flow {name} is new" for name, stream in read.streams.items() if not stream.known]
@@ -287,7 +291,7 @@ def _changes_of_flows(read: Progress) -> list[str]:
 # --- records and inputs ----------------------------------------------------------------------------------------------
 
 
-def _by_record(flow: Flow, read: Progress, reasons: Sequence[str], last: log.Commit, opened: Tables) -> Progress:
+def _record_progress(flow: Flow, read: Progress, reasons: Sequence[str], last: log.Commit, opened: Tables) -> Progress:
     """Return the progress of a target with record identities.
 
     Args:
@@ -297,10 +301,10 @@ def _by_record(flow: Flow, read: Progress, reasons: Sequence[str], last: log.Com
         last: our last commit to the target.
         opened: the handles of the step.
     """
-    stopped = _stopped(last, _side_tables(flow, opened))
+    stopped = _stopped_run(last, _side_tables(flow, opened))
     if stopped is not None and stopped.mode == BatchMode.FULL_REFRESH:
         return replace(read, kind=ProgressKind.FULL_REFRESH, why="a run was stopped during its full refresh")
-    inputs = _changed(_read_before(flow, read.stamps, last), last)
+    inputs = _changed_inputs(_former_inputs(flow, read.stamps, last), last)
     changed = {name: version for name, version in inputs.items() if name in flow.policy.followed}
     retry = flow.policy.retries and not flow.as_of_run.isdisjoint(inputs)
     sentences = list(reasons)
@@ -323,7 +327,7 @@ def _kind(work: bool) -> ProgressKind:
     return ProgressKind.IDLE
 
 
-def _stopped(last: log.Commit, side_tables: Sequence[Table]) -> CommitInfo | None:
+def _stopped_run(last: log.Commit, side_tables: Sequence[Table]) -> CommitInfo | None:
     """Return what a stopped run recorded in a side table; None if the last run finished.
 
     A run first writes what enters the side tables, then the target, then deletes what leaves the side tables. A power
@@ -331,7 +335,7 @@ def _stopped(last: log.Commit, side_tables: Sequence[Table]) -> CommitInfo | Non
     """
     info = last.info
     for table in side_tables:
-        commit = table.last_commit_of_ours
+        commit = table.last_own_commit
         side_info = None
         if commit is not None:
             side_info = commit.ours
@@ -372,18 +376,18 @@ def _inputs(flow: Flow, past: offsets.RestoreHistory | None, opened: Tables) -> 
             read = int(version)
         else:
             read = -1
-        inputs[name] = (table, source_changes.newest(table, read))
+        inputs[name] = (table, source_changes.newest_version(table, read))
     return inputs
 
 
-def _read_before(flow: Flow, stamps: Mapping[str, str], last: log.Commit) -> Mapping[str, str]:
+def _former_inputs(flow: Flow, stamps: Mapping[str, str], last: log.Commit) -> Mapping[str, str]:
     """Return the inputs that rows of the target may depend on; a new flow's lookups are excluded."""
     if not flow.streams:
         return stamps
     return {name: stamp for name, stamp in stamps.items() if name in last.info.inputs}
 
 
-def _changed(stamps: Mapping[str, str], last: log.Commit) -> dict[str, int]:
+def _changed_inputs(stamps: Mapping[str, str], last: log.Commit) -> dict[str, int]:
     """Return the inputs whose version changed since the last commit, with the version of that commit."""
     inputs = last.info.inputs
     recorded = {name: inputs.get(name, "@-1") for name in stamps}
@@ -394,5 +398,5 @@ def _side_tables(flow: Flow, opened: Tables) -> list[Table]:
     return [opened[uri] for uri in flow.side_tables]
 
 
-def _columns(table: DeltaTable) -> set[str]:
+def _column_names(table: DeltaTable) -> set[str]:
     return {field.name for field in table.schema().fields}

@@ -129,7 +129,7 @@ class Work:
     held: int
     touched: int
 
-    def parts(self, rates: Rates) -> tuple[float, float]:
+    def seconds_by_part(self, rates: Rates) -> tuple[float, float]:
         """Return the seconds of a technique by its rates: for any batch, and for these rows."""
         of_groups = self.all * min(self.touched / max(self.held, 1), 1.0)
         rows = (rates.all * self.all + rates.changed * self.changed + rates.touched * self.touched
@@ -180,8 +180,8 @@ class TechniqueChoice:
         return {"technique": self.technique, "estimated": estimates[self.technique], "estimates": estimates,
                 "rows": asdict(self.work)}  # fmt: skip
 
-    def in_commit(self) -> dict[str, Any]:
-        """Return the facts for the commit, from which ``measured`` gets the duration."""
+    def commit_facts(self) -> dict[str, Any]:
+        """Return the facts for the commit, from which ``measured_seconds`` gets the duration."""
         return {"cost": {**self.facts(), "regret": round(self.regret, 2), "began": self.began}}
 
     def __str__(self) -> str:
@@ -192,7 +192,9 @@ class TechniqueChoice:
         return sentence
 
 
-def permitted(strategy: RefreshStrategy, *, auto: bool, small: bool, few: bool, state: bool) -> list[Technique]:
+def permitted_techniques(
+    strategy: RefreshStrategy, *, auto: bool, small: bool, few: bool, state: bool
+) -> list[Technique]:
     """Return the techniques that are correct and permitted by the definition.
 
     Args:
@@ -205,11 +207,11 @@ def permitted(strategy: RefreshStrategy, *, auto: bool, small: bool, few: bool, 
     if small and auto:
         return [Technique.FULL_RECOMPUTE]
     if strategy.kind == StrategyKind.AFFECTED_KEYS:
-        return _with_whole([Technique.AFFECTED_KEYS], auto=auto, few=few)
+        return _add_whole([Technique.AFFECTED_KEYS], auto=auto, few=few)
     if strategy.kind == StrategyKind.FULL_RECOMPUTE or strategy.kind == StrategyKind.STREAM or strategy.grouped is None:
         return [Technique.FULL_RECOMPUTE]
     if strategy.kind == StrategyKind.AFFECTED_GROUPS:
-        return _with_whole([Technique.AFFECTED_GROUPS], auto=auto, few=few)
+        return _add_whole([Technique.AFFECTED_GROUPS], auto=auto, few=few)
     techniques: list[Technique] = []
     if state:
         techniques.append(Technique.INCREMENTAL)
@@ -217,19 +219,19 @@ def permitted(strategy: RefreshStrategy, *, auto: bool, small: bool, few: bool, 
         techniques.append(Technique.RESTART)
     if not auto:
         return techniques
-    if strategy.grouped.located and not strategy.grouped.one_row:
+    if strategy.grouped.is_locatable and not strategy.grouped.one_row:
         techniques.append(Technique.AFFECTED_GROUPS)
     return [*techniques, Technique.FULL_RECOMPUTE]
 
 
-def _with_whole(techniques: list[Technique], *, auto: bool, few: bool) -> list[Technique]:
+def _add_whole(techniques: list[Technique], *, auto: bool, few: bool) -> list[Technique]:
     """Add ``whole`` to techniques unless ``refresh`` forbids it and few rows changed."""
     if few and not auto:
         return techniques
     return [*techniques, Technique.FULL_RECOMPUTE]
 
 
-def measured(commit: log.Commit) -> float | None:
+def measured_seconds(commit: log.Commit) -> float | None:
     """Return the seconds between choice and commit; None without a choice, or with different clocks."""
     began = _cost(commit).get("began")
     if not isinstance(began, int):
@@ -251,7 +253,7 @@ class RefreshCost:
     rates: Mapping[Technique, Rates] = field(default_factory=lambda: RATES)
 
     @classmethod
-    def of(cls, table: DeltaTable | None, kind: StrategyKind) -> RefreshCost:
+    def from_table(cls, table: DeltaTable | None, kind: StrategyKind) -> RefreshCost:
         """Read the costs from the commits of a table with some refresh strategy, which may not exist yet."""
         rates = rates_of(kind)
         if table is None:
@@ -278,7 +280,7 @@ class RefreshCost:
             costs[Technique.RESTART] -= self.regret + max(min(stateless) - estimates[Technique.INCREMENTAL], 0.0)
         if self._is_worth_a_try(Technique.FULL_RECOMPUTE, costs):
             return TechniqueChoice(Technique.FULL_RECOMPUTE, estimates, work, self.regret)
-        return TechniqueChoice(self._stable(costs), estimates, work, self.regret)
+        return TechniqueChoice(self._stable_technique(costs), estimates, work, self.regret)
 
     def _is_worth_a_try(self, technique: Technique, costs: Mapping[Technique, float]) -> bool:
         """Return whether no former run tells the cost of a technique, and its estimate is low enough for a trial.
@@ -291,15 +293,15 @@ class RefreshCost:
             return False
         return costs[technique] <= TRIAL_FACTOR * min(costs.values())
 
-    def _stable(self, costs: Mapping[Technique, float]) -> Technique:
+    def _stable_technique(self, costs: Mapping[Technique, float]) -> Technique:
         """Return the cheapest technique, unless the usual one costs nearly the same."""
         best = min(costs, key=lambda name: costs[name])
-        usual = self._usual(costs)
+        usual = self._usual_technique(costs)
         if usual is None or costs[best] < MARGIN * costs[usual]:
             return best
         return usual
 
-    def _usual(self, costs: Mapping[Technique, float]) -> Technique | None:
+    def _usual_technique(self, costs: Mapping[Technique, float]) -> Technique | None:
         """Return the technique that uses what the last run left; None if it is not among them."""
         last = None
         if self.runs:
@@ -325,12 +327,14 @@ class RefreshCost:
 
     def seconds(self, technique: Technique, work: Work) -> float:
         """Return the estimate for a batch."""
-        fixed, rows = work.parts(self.rates[technique])
-        of_fixed, of_rows = self._fitted([run for run in self.runs if run.technique == technique], self._of_all)
+        fixed, rows = work.seconds_by_part(self.rates[technique])
+        of_fixed, of_rows = self._fitted(
+            [run for run in self.runs if run.technique == technique], self._overall_factors
+        )
         return of_fixed * fixed + of_rows * rows
 
     @cached_property
-    def _of_all(self) -> tuple[float, float]:
+    def _overall_factors(self) -> tuple[float, float]:
         """Factors of this table and machine, independent of the technique."""
         return self._fitted(self.runs, (1.0, 1.0))
 
@@ -343,13 +347,13 @@ class RefreshCost:
         """
         ff, fr, rr = 1.0, 0.0, 1.0
         ft, rt = before
-        factors = [run.seconds / sum(run.work.parts(self.rates[run.technique])) for run in runs]
+        factors = [run.seconds / sum(run.work.seconds_by_part(self.rates[run.technique])) for run in runs]
         if len(runs) < OWN_RUNS:
             most = MOST
         else:
             most = max(MOST, median(factors))
         for run in runs:
-            fixed, rows = run.work.parts(self.rates[run.technique])
+            fixed, rows = run.work.seconds_by_part(self.rates[run.technique])
             f, r, seconds = fixed / (fixed + rows), rows / (fixed + rows), run.seconds / (fixed + rows)
             ff, fr, rr = ff + f * f, fr + f * r, rr + r * r
             ft, rt = ft + f * seconds, rt + r * seconds
@@ -368,7 +372,7 @@ def _cost(commit: log.Commit) -> Mapping[str, Any]:
 
 def _former_run(commit: log.Commit) -> FormerRun | None:
     """Read a run from its commit; None if it records no cost, or one of another version in another form."""
-    seconds, cost = measured(commit), _cost(commit)
+    seconds, cost = measured_seconds(commit), _cost(commit)
     work = _work(cost.get("rows"))
     technique: Technique | None = next((name for name in Technique if name == cost.get("technique")), None)
     if seconds is None or work is None or technique is None:

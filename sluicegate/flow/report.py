@@ -35,7 +35,7 @@ UNREPORTED = (
 COMMAND = "command line"
 
 
-def accounted(failed_files: int) -> str:
+def closing_sentence(failed_files: int) -> str:
     """Return the closing sentence of a run that reconciles.
 
     Args:
@@ -68,11 +68,11 @@ class RunReport:
     @classmethod
     def from_dict(cls, facts: dict[str, Any]) -> RunReport:
         """Parse a report from a job's message; fields that only another version has are dropped."""
-        tables = [TableReport(**_shared(TableReport, table)) for table in facts["tables"]]
-        return cls(**{**_shared(cls, facts), "tables": tables})
+        tables = [TableReport(**_shared_facts(TableReport, table)) for table in facts["tables"]]
+        return cls(**{**_shared_facts(cls, facts), "tables": tables})
 
 
-def _shared(kind: type[TableReport | RunReport], facts: Mapping[str, Any]) -> dict[str, Any]:
+def _shared_facts(kind: type[TableReport | RunReport], facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the facts that a report of this version has."""
     names = {attribute.name for attribute in fields(kind)}
     return {name: value for name, value in facts.items() if name in names}
@@ -163,7 +163,7 @@ def error_of(line: str) -> SluicegateError:
 
 def _error(facts: dict[str, Any]) -> SluicegateError:
     where = Where(facts["table"], facts["file"], facts["line"])
-    kind = errors.of_code(facts["code"])
+    kind = errors.error_type(facts["code"])
     error = kind.__new__(kind)  # some are made of other things than these, such as a list of mistakes
     SluicegateError.__init__(error, facts["message"], where=where, cause=facts["cause"], hint=facts["hint"])
     if isinstance(error, DefinitionError):

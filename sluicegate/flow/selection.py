@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sluicegate.definition.fields import nearest
+from sluicegate.definition.fields import suggest_name
 from sluicegate.errors import UserError, Where
 from sluicegate.lake.commits.commit_info import BatchMode, CommitInfo
 
@@ -32,7 +32,7 @@ class Choice(Protocol):
     @property
     def everything(self) -> bool: ...
 
-    def of(self, table: str, pipeline: Pipeline) -> bool:
+    def has_records_of(self, table: str, pipeline: Pipeline) -> bool:
         """Return whether the selection has records of a table."""
 
     def facts(self) -> Mapping[str, Any]:
@@ -90,7 +90,7 @@ class Interval:
         """Return the interval as arguments of ``spark_jobs/silver.py``."""
         return ["--mode=interval", f"--from={self.since.isoformat()}", f"--to={self.until.isoformat()}"]
 
-    def of(self, table: str, pipeline: Pipeline) -> bool:
+    def has_records_of(self, table: str, pipeline: Pipeline) -> bool:
         """Return whether the table is a silver table with an event time."""
         return table in pipeline.silver and pipeline.silver[table].event_time is not None
 
@@ -131,10 +131,10 @@ class Replay:
         for rule in self.rules:
             # Rules that every table has ("k is not null", "CAST(v AS INT) fits") are not in the definition.
             if rule not in expectations and " " not in rule:
-                hint = nearest(rule, list(expectations)) or f"its rules: {', '.join(expectations) or 'none'}"
+                hint = suggest_name(rule, list(expectations)) or f"its rules: {', '.join(expectations) or 'none'}"
                 raise UserError(f"unknown rule {rule} of {self.table}", where=where, hint=hint)
 
-    def of(self, table: str, pipeline: Pipeline) -> bool:
+    def has_records_of(self, table: str, pipeline: Pipeline) -> bool:
         """Return whether this is the table to replay."""
         return table == self.table
 

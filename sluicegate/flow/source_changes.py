@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from sluicegate.lake import layout, log, tables
-from sluicegate.storage.concurrent import each
+from sluicegate.storage.concurrent import map_concurrently
 
 Schema = Mapping[str, Any]
 """Columns of a table, as Delta writes them in its log."""
@@ -71,7 +71,7 @@ class CommitChanges:
     columns: ColumnChange = ColumnChange.ADDITIVE
 
     @classmethod
-    def of(cls, uri: str, version: int) -> CommitChanges | None:
+    def read(cls, uri: str, version: int) -> CommitChanges | None:
         """Read a commit; None if the log no longer has it."""
         try:
             actions = list(log.actions(uri, version, added=False))
@@ -108,7 +108,7 @@ class SourceChanges:
     gone: Sequence[int] = ()
 
     @classmethod
-    def of(cls, uri: str, offset: int, until: int, *, name: str) -> SourceChanges:
+    def read(cls, uri: str, offset: int, until: int, *, name: str) -> SourceChanges:
         """Read the commits after a version, up to another one.
 
         Args:
@@ -120,60 +120,60 @@ class SourceChanges:
         versions = range(offset + 1, until + 1)
         if not versions:
             return cls(name)
-        entries = _entries(uri, versions)
+        entries = _read_commits(uri, versions)
         commits = [commit for commit in entries if commit is not None]
         gone = [version for version, commit in zip(versions, entries, strict=True) if commit is None]
-        return cls(name, list(_with_columns(commits, uri, offset)), gone)
+        return cls(name, list(_add_column_changes(commits, uri, offset)), gone)
 
     @property
-    def overwritten(self) -> str:
+    def why_overwritten(self) -> str:
         """Reason if a commit replaced all rows, by the newest one."""
-        for commit in self._newest_first():
+        for commit in self._commits_newest_first():
             if commit.replaces_all:
-                return self._changed(commit)
+                return self._change_sentence(commit)
         return ""
 
     @property
-    def revised(self) -> str:
+    def why_revised(self) -> str:
         """Reason if a commit may have done more than add rows, by its operation; the newest one."""
-        for commit in self._newest_first():
+        for commit in self._commits_newest_first():
             if not commit.only_adds:
-                return self._changed(commit)
+                return self._change_sentence(commit)
         return ""
 
     @property
-    def rewritten(self) -> str:
+    def why_rewritten(self) -> str:
         """Reason if a commit removed rows or changed columns, or is gone and may have."""
-        for commit in self._up_to_gap():
+        for commit in self._commits_before_gap():
             if commit.removes_rows:
-                return self._changed(commit)
+                return self._change_sentence(commit)
             if commit.columns is not ColumnChange.ADDITIVE:
-                return self._changed_columns(commit)
+                return self._column_change_sentence(commit)
         if self.gone:
             return f"the history of {self.name} is no longer available up to version {self.gone[0]}"
         return ""
 
     @property
-    def other_columns(self) -> str:
+    def why_other_columns(self) -> str:
         """Reason if a commit dropped or renamed a column, or changed its type.
 
         Delta reads no change feed over such a commit, whether or not anybody reads the column. Missing parts of the
         history are detected on reading.
         """
-        for commit in self._up_to_gap():
+        for commit in self._commits_before_gap():
             if commit.columns is ColumnChange.OTHER:
-                return self._changed_columns(commit)
+                return self._column_change_sentence(commit)
         return ""
 
     @property
-    def only_gained_columns(self) -> bool:
+    def only_adds_columns(self) -> bool:
         """Whether all commits at most added columns; False if unknown.
 
         If a commit dropped a column or changed its type, Delta reads no change feed, even if a later one reverted that.
         """
         return not self.gone and all(commit.columns is ColumnChange.ADDITIVE for commit in self.commits)
 
-    def _newest_first(self) -> Iterator[CommitChanges]:
+    def _commits_newest_first(self) -> Iterator[CommitChanges]:
         """Yield the commits after the last missing one, newest first."""
         if self.gone:
             oldest = self.gone[-1]
@@ -181,28 +181,28 @@ class SourceChanges:
             oldest = -1
         return (commit for commit in reversed(self.commits) if commit.version > oldest)
 
-    def _up_to_gap(self) -> Iterator[CommitChanges]:
+    def _commits_before_gap(self) -> Iterator[CommitChanges]:
         """Yield the commits before the first missing one, oldest first."""
         if not self.gone:
             return iter(self.commits)
         return (commit for commit in self.commits if commit.version < self.gone[0])
 
-    def _changed(self, commit: CommitChanges) -> str:
+    def _change_sentence(self, commit: CommitChanges) -> str:
         return f"{self.name} was changed by {commit.operation} in version {commit.version}"
 
-    def _changed_columns(self, commit: CommitChanges) -> str:
+    def _column_change_sentence(self, commit: CommitChanges) -> str:
         return f"the columns of {self.name} were changed by {commit.operation} in version {commit.version}"
 
 
-def _entries(uri: str, versions: Sequence[int]) -> list[CommitChanges | None]:
+def _read_commits(uri: str, versions: Sequence[int]) -> list[CommitChanges | None]:
     """Return commits by version, None for missing ones; read concurrently on remote stores."""
-    read = partial(CommitChanges.of, uri)
+    read = partial(CommitChanges.read, uri)
     if layout.is_local(uri):
         return [read(version) for version in versions]
-    return each(read, versions)
+    return map_concurrently(read, versions)
 
 
-def _with_columns(commits: Sequence[CommitChanges], uri: str, offset: int) -> Iterator[CommitChanges]:
+def _add_column_changes(commits: Sequence[CommitChanges], uri: str, offset: int) -> Iterator[CommitChanges]:
     """Yield the commits with their effect on the columns before them."""
     before: Schema | None = None
     for commit in commits:
@@ -210,7 +210,7 @@ def _with_columns(commits: Sequence[CommitChanges], uri: str, offset: int) -> It
         for schema in commit.schemas:
             if before is None and offset >= 0:
                 before = _columns_at(uri, offset)
-            if before is not None and not only_gained_fields(before, schema):
+            if before is not None and not only_adds_fields(before, schema):
                 columns = ColumnChange.OTHER
             if before is None and offset >= 0:  # else there was no table before
                 columns = ColumnChange.UNKNOWN
@@ -218,7 +218,7 @@ def _with_columns(commits: Sequence[CommitChanges], uri: str, offset: int) -> It
         yield replace(commit, columns=columns)
 
 
-def newest(table: DeltaTable, read: int) -> int:
+def newest_version(table: DeltaTable, read: int) -> int:
     """Return the version to read next; the last one read, if only fences followed.
 
     Args:
@@ -242,12 +242,12 @@ def demand_additive(source: str, until: int, end: int) -> None:
     Raises:
         RuntimeError: a commit did more than add rows.
     """
-    changes = SourceChanges.of(source, until, end, name=source)
-    if reason := changes.rewritten:
+    changes = SourceChanges.read(source, until, end, name=source)
+    if reason := changes.why_rewritten:
         raise RuntimeError(f"{REWRITTEN[0]}: {reason}")
 
 
-def same_rows(uri: str, since: int, until: int) -> bool:
+def has_same_rows(uri: str, since: int, until: int) -> bool:
     """Return whether the commits after a version changed no rows or columns, only comments or files."""
     return all(_keeps_rows(uri, version) for version in range(since + 1, until + 1))
 
@@ -264,7 +264,7 @@ def _keeps_rows(uri: str, version: int) -> bool:
     if not any("metaData" in action for action in actions):
         return True
     before, after = _columns_at(uri, version - 1), _columns_at(uri, version)
-    return only_gained_fields(before, after) and only_gained_fields(after, before)
+    return only_adds_fields(before, after) and only_adds_fields(after, before)
 
 
 def _columns_at(uri: str, version: int) -> Schema | None:
@@ -276,14 +276,14 @@ def _columns_at(uri: str, version: int) -> Schema | None:
     return columns
 
 
-def only_gained_fields(before: Any, after: Any) -> bool:
+def only_adds_fields(before: Any, after: Any) -> bool:
     """Return whether a type only gained fields, so that earlier data reads unchanged."""
     if not (isinstance(before, dict) and isinstance(after, dict)):
         return bool(before == after)
     if before.get("type") != "struct" or after.get("type") != "struct":
         # Arrays and maps; whether an element may be NULL changes nothing that is there.
         parts = ("type", "elementType", "keyType", "valueType")
-        return all(only_gained_fields(before.get(part), after.get(part)) for part in parts)
+        return all(only_adds_fields(before.get(part), after.get(part)) for part in parts)
     fields = {field["name"]: field for field in after["fields"]}
     return all(_keeps_field(field, fields.get(field["name"])) for field in before["fields"])
 
@@ -292,7 +292,7 @@ def _keeps_field(before: Schema, after: Schema | None) -> bool:
     """Return whether a field is the same in the data files, with a type that only gained fields."""
     if after is None or _physical_name(before) != _physical_name(after):
         return False
-    return only_gained_fields(before["type"], after["type"])
+    return only_adds_fields(before["type"], after["type"])
 
 
 def _physical_name(field: Schema) -> Any:

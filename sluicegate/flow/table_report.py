@@ -96,7 +96,7 @@ class TableReport:
     total: int = 0
     samples: list[dict[str, Any]] = field(default_factory=list)
 
-    def followed_by(self, later: TableReport) -> TableReport:
+    def combine_with(self, later: TableReport) -> TableReport:
         """Report of two batches of a run, one after the other, as of one."""
         totals = {name: getattr(self, name) + getattr(later, name) for name in _ADDED}
         rows = None
@@ -162,9 +162,9 @@ def _counts(report: TableReport) -> list[str]:
     if report.layer == "gold":
         return [f" → {report.written:>9,} rows"]
     if report.layer == "bronze":
-        return [_written(report), *_counts_of_files(report)]
+        return [_written_records(report), *_counts_of_files(report)]
     discarded = f" + {report.quarantined:,} quarantined + {report.dropped:,} dropped + {report.duplicates:,} duplicates"
-    return [_written(report), discarded]
+    return [_written_records(report), discarded]
 
 
 def _counts_of_files(report: TableReport) -> list[str]:
@@ -179,7 +179,7 @@ def _counts_of_files(report: TableReport) -> list[str]:
     return parts
 
 
-def _written(report: TableReport) -> str:
+def _written_records(report: TableReport) -> str:
     """Return the records that were written, or the rows that they gave."""
     if report.rows is None:
         return f" = {report.written:>9,} written"
@@ -189,7 +189,7 @@ def _written(report: TableReport) -> str:
     return f"{no_row}, {report.rows:,} rows = {report.written:,} written"
 
 
-def _reprocessed(report: TableReport) -> str:
+def _reprocessing_result(report: TableReport) -> str:
     """Return the result of reprocessing, and its reason."""
     counts = {"inserted": report.inserted, "updated": report.updated, "deleted": report.deleted}
     result = ", ".join(f"{count:,} {verb}" for verb, count in counts.items())
@@ -240,13 +240,13 @@ def _remarks_on_reprocessing(report: TableReport) -> list[str]:
     if report.layer == "bronze" and report.why and report.state == "written":
         lines.append(f"         {report.why}")
     if report.state in ("again", "validated") or report.inserted or report.updated or report.deleted:
-        lines.append(f"         {_reprocessed(report)}")
+        lines.append(f"         {_reprocessing_result(report)}")
     return lines
 
 
 def _remarks_on_flows(report: TableReport) -> list[str]:
     """Return the counts of each flow, and whether rows of a former definition are left (silver)."""
-    lines = [f"         {name}: {_added_up(counts)}" for name, counts in report.flows.items() if counts["read"]]
+    lines = [f"         {name}: {_flow_counts(counts)}" for name, counts in report.flows.items() if counts["read"]]
     if report.mixed:
         lines.append(
             f"         its definition changed; rows that were not reprocessed since keep their values: "
@@ -291,7 +291,7 @@ def _passed_over_files(report: TableReport) -> list[str]:
     return lines
 
 
-def _added_up(counts: dict[str, int]) -> str:
+def _flow_counts(counts: dict[str, int]) -> str:
     """Return the counts of one flow, which add up as the table's do."""
     rows = ""
     if "rows" in counts:

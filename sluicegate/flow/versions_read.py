@@ -33,13 +33,13 @@ class VersionRead:
     restores: list[list[int | None]]
 
     @classmethod
-    def of(cls, table: Table, version: int) -> VersionRead | None:
+    def from_table(cls, table: Table, version: int) -> VersionRead | None:
         """Return a version of a table; None if the table does not exist."""
         if table.delta is None or table.restores is None:
             return None
         return cls(tables.table_id(table.delta), version, _entry(table, version), table.restores.facts())
 
-    def led_to(self, later: VersionRead, table: Table) -> bool:
+    def continues_to(self, later: VersionRead, table: Table) -> bool:
         """Return whether a table continues from this version to a later one, so that its change feed is complete."""
         if self == later:
             return True
@@ -66,5 +66,5 @@ def versions_read(opened: Tables, places: Mapping[str, tuple[str, int]]) -> dict
         opened: the handles of the tables.
         places: address and version of each table, by name.
     """
-    versions = {name: VersionRead.of(opened[uri], version) for name, (uri, version) in places.items()}
+    versions = {name: VersionRead.from_table(opened[uri], version) for name, (uri, version) in places.items()}
     return {name: version for name, version in versions.items() if version is not None}

@@ -8,11 +8,11 @@ from urllib.parse import unquote
 
 from pyspark.sql import functions as F
 
-from sluicegate.frames.difference.value_equality import exact, has_variants
+from sluicegate.frames.difference.value_equality import exact_form, has_variants
 from sluicegate.lake import log
 from sluicegate.schema.columns import CHANGE_COLUMNS
 from sluicegate.spark import table_reader
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sluicegate.lake.proved_state import ProvedState
 
 
-def since(
+def rows_changed_since(
     session: SparkSession, table: DeltaTable, uri: str, earlier: ProvedState, later: ProvedState
 ) -> DataFrame | None:
     """Return the rows that a table gained or lost, by its files, regardless of the log.
@@ -44,10 +44,10 @@ def since(
         return None
     if not replaced_files:
         return _rows_in(session, table, uri, new_files)
-    return _exchanged(session, table, uri, new_files, replaced_files)
+    return _differing_rows(session, table, uri, new_files, replaced_files)
 
 
-def changed_without_feed(session: SparkSession, table: DeltaTable, uri: str, since: int, until: int) -> bool:
+def has_changes_without_feed(session: SparkSession, table: DeltaTable, uri: str, since: int, until: int) -> bool:
     """Whether commits after one version up to another changed rows of which the change feed does not tell.
 
     It has nothing of files whose actions say that no data changed, as those of an OPTIMIZE do. So the rows of these
@@ -73,7 +73,7 @@ def changed_without_feed(session: SparkSession, table: DeltaTable, uri: str, sin
         return True
     paths = {kind: {file["path"] for of_kind, file in files if of_kind == kind} for kind in ("add", "remove")}
     added, removed = sorted(paths["add"] - paths["remove"]), sorted(paths["remove"] - paths["add"])
-    return not _exchanged(session, table, uri, added, removed).isEmpty()
+    return not _differing_rows(session, table, uri, added, removed).isEmpty()
 
 
 def _files_without_change(uri: str, since: int, until: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -93,16 +93,16 @@ def _rows_in(session: SparkSession, table: DeltaTable, uri: str, paths: Sequence
     return session.read.schema(schema).parquet(*[f"{uri.rstrip('/')}/{unquote(path)}" for path in paths])
 
 
-def _exchanged(
+def _differing_rows(
     session: SparkSession, table: DeltaTable, uri: str, added: Sequence[str], removed: Sequence[str]
 ) -> DataFrame:
     """Rows that only one of two sets of data files has, or has more often."""
     inserted = _rows_in(session, table, uri, added).withColumn("_change_type", F.lit("insert"))
     deleted = _rows_in(session, table, uri, removed).withColumn("_change_type", F.lit("delete"))
-    return net(inserted.unionByName(deleted))
+    return net_changes(inserted.unionByName(deleted))
 
 
-def net(changes: DataFrame, without: Collection[str] = ()) -> DataFrame:
+def net_changes(changes: DataFrame, without: Collection[str] = ()) -> DataFrame:
     """Return the net rows of a change feed, each once: inserted more often than deleted, or less often.
 
     A table that was rewritten with the same rows has none.
@@ -112,11 +112,11 @@ def net(changes: DataFrame, without: Collection[str] = ()) -> DataFrame:
         without: columns that are ignored, and which the result does not have.
     """
     data_fields = [field for field in changes.schema if field.name not in {*CHANGE_COLUMNS, *without}]
-    columns = [quoted(field.name) for field in data_fields]
+    columns = [quote_name(field.name) for field in data_fields]
     if any(has_variants(field.dataType) for field in data_fields):
         return changes.select(*columns)
     sign = F.when(F.col("_change_type").isin("insert", "update_postimage"), 1).otherwise(-1)
-    identity = F.struct(*[exact(F.col(name), field.dataType).alias(f"c{n}") for n, (name, field) in
+    identity = F.struct(*[exact_form(F.col(name), field.dataType).alias(f"c{n}") for n, (name, field) in
                      enumerate(zip(columns, data_fields, strict=True))])  # fmt: skip
     rows = changes.select(identity.alias("is"), F.struct(*columns).alias("row"), sign.alias("sign"))
     sums = rows.groupBy("is").agg(F.first("row").alias("row"), F.sum("sign").alias("sign")).where("sign <> 0")

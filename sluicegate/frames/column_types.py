@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 
 from sluicegate.errors import QueryError, Where
 from sluicegate.spark_sql import types
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -52,7 +52,7 @@ def demand_compared(rows: DataFrame, columns: Iterable[str], subject: str, table
         field = fields.get(column.lower())
         if field is None or isinstance(field.dataType, _PLAIN):
             continue
-        value = F.col(quoted(field.name))
+        value = F.col(quote_name(field.name))
         try:
             _ = rows.select(F.greatest(value, value), F.xxhash64(value)).schema
         except AnalysisException as error:

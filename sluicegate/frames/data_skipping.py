@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -49,12 +49,12 @@ def ranges(values: Sequence[int], most: int = RANGES) -> list[tuple[int, int]]:
     return [(values[start], values[end - 1]) for start, end in zip(starts, ends, strict=True)]
 
 
-def of_chunks(chunks: Sequence[int], column: str = "_chunk") -> Column:
+def chunk_predicate(chunks: Sequence[int], column: str = "_chunk") -> Column:
     """Return the predicate for rows of some ledger batches, or of batches between them."""
-    return within(column, ranges(chunks))
+    return range_predicate(column, ranges(chunks))
 
 
-def within(column: str, spans: Sequence[tuple[Any, Any]]) -> Column:
+def range_predicate(column: str, spans: Sequence[tuple[Any, Any]]) -> Column:
     """Return the predicate for values of a column within closed ranges."""
     inside = F.lit(False)
     for first, last in spans:
@@ -62,7 +62,7 @@ def within(column: str, spans: Sequence[tuple[Any, Any]]) -> Column:
     return inside
 
 
-def near(frame: DataFrame, rows: DataFrame, event_time: str | None, keys: Sequence[str]) -> DataFrame:
+def candidate_rows(frame: DataFrame, rows: DataFrame, event_time: str | None, keys: Sequence[str]) -> DataFrame:
     """Return the rows of a table that may share a key with one of ``rows``.
 
     With the event time among the keys, only the hours of these rows are read; otherwise all files of the table are
@@ -70,13 +70,13 @@ def near(frame: DataFrame, rows: DataFrame, event_time: str | None, keys: Sequen
     """
     if event_time is None or event_time not in keys:
         return frame
-    hours = same_hours(rows, event_time, event_time)
+    hours = hour_predicate(rows, event_time, event_time)
     if hours is None:
         return frame
     return frame.where(hours)
 
 
-def same_hours(rows: DataFrame, event_time: str, column: str) -> Column | None:
+def hour_predicate(rows: DataFrame, event_time: str, column: str) -> Column | None:
     """Return the predicate for rows of a table in the same hour as one of ``rows``, or in an hour between.
 
     Args:
@@ -90,13 +90,13 @@ def same_hours(rows: DataFrame, event_time: str, column: str) -> Column | None:
     kind = rows.schema[event_time].dataType.simpleString()
     if kind not in ("timestamp", "date"):
         return None
-    hour = F.unix_micros(F.date_trunc("HOUR", F.col(quoted(event_time)))) / F.lit(3_600_000_000)
-    hours = rows.where(f"{quoted(event_time)} IS NOT NULL").select(hour.cast("bigint").alias("hour")).distinct()
+    hour = F.unix_micros(F.date_trunc("HOUR", F.col(quote_name(event_time)))) / F.lit(3_600_000_000)
+    hours = rows.where(f"{quote_name(event_time)} IS NOT NULL").select(hour.cast("bigint").alias("hour")).distinct()
     spans = ranges([row[0] for row in hours.orderBy("hour").collect()])
-    return within(quoted(column), [(_moment(first), _moment(last + 1)) for first, last in spans])
+    return range_predicate(quote_name(column), [(_moment(first), _moment(last + 1)) for first, last in spans])
 
 
-def same_values(rows: DataFrame, of: str) -> Callable[[Column], Column] | None:
+def value_predicate(rows: DataFrame, of: str) -> Callable[[Column], Column] | None:
     """Return the predicate for values of a column in ``rows``, or between them if these are many.
 
     Args:
@@ -110,18 +110,18 @@ def same_values(rows: DataFrame, of: str) -> Callable[[Column], Column] | None:
     if not _has_statistics(kind):
         return None
     number, value = _AS_NUMBERS.get(kind, ("{}", "{}"))
-    spans = _spans_of(rows.select(F.expr(number.format(quoted(of))).alias("value")).distinct(), kind)
+    spans = _spans_of(rows.select(F.expr(number.format(quote_name(of))).alias("value")).distinct(), kind)
     if kind == "string" and any(_NO_TEXT in bound for bounds in spans.closed for bound in bounds):
         return None
     constants = [(_constant(first, kind, value), _constant(last, kind, value)) for first, last in spans.closed]
 
-    def near(column: Column) -> Column:
+    def predicate(column: Column) -> Column:
         inside = reduce(or_, [column.between(first, last) for first, last in constants], F.lit(False))
         if not spans.null:
             return inside
         return inside | column.isNull()
 
-    return near
+    return predicate
 
 
 @dataclass(frozen=True)

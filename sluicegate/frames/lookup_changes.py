@@ -8,12 +8,12 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from sluicegate.frames.difference.value_equality import exact
+from sluicegate.frames.difference.value_equality import exact_form
 from sluicegate.schema import columns as schema_columns
 from sluicegate.schema.columns import IDENTITY
 from sluicegate.spark import connect
-from sluicegate.spark.session import configured
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark.session import override_settings
+from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.spark_sql.join_keys import JoinKey
 
 TOUCHED = "_sluicegate_touched"
@@ -22,7 +22,7 @@ TOUCHED = "_sluicegate_touched"
 _ROW, _SIGN = "_sluicegate_row", "_sluicegate_sign"
 
 
-def touched(
+def affected_records(
     records: DataFrame,
     changes: DataFrame,
     join_keys: Sequence[JoinKey],
@@ -39,12 +39,13 @@ def touched(
         record_id: the columns that identify a record.
     """
     parts = [
-        _select(record_id, records, [(net(changes, key.columns, engine_columns), key)], only=True) for key in join_keys
+        _select(record_id, records, [(changed_keys(changes, key.columns, engine_columns), key)], only=True)
+        for key in join_keys
     ]
     return reduce(lambda a, b: a.unionByName(b), parts)
 
 
-def touching(rows: DataFrame, keys: Sequence[tuple[DataFrame, JoinKey]]) -> DataFrame:
+def matching_rows(rows: DataFrame, keys: Sequence[tuple[DataFrame, JoinKey]]) -> DataFrame:
     """Return the rows that match one of some lookup keys.
 
     Args:
@@ -54,12 +55,12 @@ def touching(rows: DataFrame, keys: Sequence[tuple[DataFrame, JoinKey]]) -> Data
     return _select(["*"], rows, keys, only=True)
 
 
-def flagged(rows: DataFrame, keys: Sequence[tuple[DataFrame, JoinKey]]) -> DataFrame:
+def flag_matches(rows: DataFrame, keys: Sequence[tuple[DataFrame, JoinKey]]) -> DataFrame:
     """Add ``TOUCHED`` to rows: whether a row matches one of the lookup keys."""
     return _select(["*"], rows, keys, only=False)
 
 
-def net(changes: DataFrame, keys: Sequence[str], engine_columns: Sequence[str]) -> DataFrame:
+def changed_keys(changes: DataFrame, keys: Sequence[str], engine_columns: Sequence[str]) -> DataFrame:
     """Return the keys whose lookup rows changed over the whole range; an overwrite with equal rows yields none.
 
     Args:
@@ -69,22 +70,24 @@ def net(changes: DataFrame, keys: Sequence[str], engine_columns: Sequence[str]) 
     """
     # By whole rows, not by hashes: an overwrite deletes and inserts each row, and none may be taken for another.
     theirs = [field for field in changes.schema if field.name not in {*engine_columns, *schema_columns.CHANGE_COLUMNS}]
-    row = F.struct(*[exact(F.col(quoted(field.name)), field.dataType).alias(f"c{n}") for n, field in enumerate(theirs)])
+    row = F.struct(
+        *[exact_form(F.col(quote_name(field.name)), field.dataType).alias(f"c{n}") for n, field in enumerate(theirs)]
+    )
     sign = F.when(F.col("_change_type").isin("insert", "update_postimage"), 1).otherwise(-1)
-    rows = changes.select(*[F.col(quoted(key)) for key in keys], row.alias(_ROW), sign.alias(_SIGN))
-    net = rows.groupBy(*[quoted(key) for key in keys], _ROW).agg(F.sum(_SIGN).alias(_SIGN)).where(f"{_SIGN} != 0")
-    return net.select(*[quoted(key) for key in keys]).distinct()
+    rows = changes.select(*[F.col(quote_name(key)) for key in keys], row.alias(_ROW), sign.alias(_SIGN))
+    net = rows.groupBy(*[quote_name(key) for key in keys], _ROW).agg(F.sum(_SIGN).alias(_SIGN)).where(f"{_SIGN} != 0")
+    return net.select(*[quote_name(key) for key in keys]).distinct()
 
 
 def _select(
     columns: Sequence[str], rows: DataFrame, keys: Sequence[tuple[DataFrame, JoinKey]], *, only: bool
 ) -> DataFrame:
-    stream = quoted(keys[0][1].stream)
+    stream = quote_name(keys[0][1].stream)
     exist = []
     for number, (frame, join_key) in enumerate(keys):
         frame.createOrReplaceTempView(f"_sluicegate_changed_{number}")
         exist.append(
-            f"EXISTS (SELECT 1 FROM _sluicegate_changed_{number} AS {quoted(join_key.lookup)} WHERE {join_key.on})"
+            f"EXISTS (SELECT 1 FROM _sluicegate_changed_{number} AS {quote_name(join_key.lookup)} WHERE {join_key.on})"
         )
     rows.createOrReplaceTempView("_sluicegate_records")
     items, has_key, condition = [f"{stream}.{column}" for column in columns], " OR ".join(exist), ""
@@ -94,5 +97,5 @@ def _select(
         items.append(f"{has_key} AS {TOUCHED}")
     query = f"SELECT {', '.join(items)} FROM _sluicegate_records AS {stream}{condition}"
     # A value that does not cast matches nothing; without ANSI mode more texts cast than with it, and none fewer.
-    with configured(rows.sparkSession, {"spark.sql.ansi.enabled": "false"}):
-        return connect.frozen(rows.sparkSession.sql(query))
+    with override_settings(rows.sparkSession, {"spark.sql.ansi.enabled": "false"}):
+        return connect.freeze(rows.sparkSession.sql(query))

@@ -45,10 +45,10 @@ def load(pipeline_folder: Path, reference: str) -> Transform:
     except NoTransform as error:
         where = Where(file=str(error.file or pipeline_folder / reference.rpartition(":")[0]), line=error.line)
         raise TransformError(error.message, where=where, hint=error.hint) from None
-    return loaded(transform)
+    return load_function(transform)
 
 
-def loaded(transform: PythonTransform) -> Transform:
+def load_function(transform: PythonTransform) -> Transform:
     """Load the function of a transform by running its file.
 
     Raises:
@@ -118,7 +118,9 @@ def run(
     return rows  # type: ignore[no-any-return]
 
 
-def of_tables(function: Transform, tables: Mapping[str, DataFrame], name: str, *, private: bool = False) -> DataFrame:
+def run_over_tables(
+    function: Transform, tables: Mapping[str, DataFrame], name: str, *, private: bool = False
+) -> DataFrame:
     """Return the result of a function over all rows of some tables.
 
     Args:
@@ -144,13 +146,13 @@ def _result(function: Transform, arguments: tuple[Any, ...], name: str, private:
     try:
         result = function(*arguments)
         if isinstance(result, DataFrame):
-            return connect.analyzed(result)
+            return connect.analyze(result)
         return result
     except (Exception, SystemExit) as error:
         hint = "correct the function; nothing was written"
         if isinstance(error, _NoTable):
             hint = error.hint
-        stopped = f"{_called(function)} failed"
+        stopped = f"{_function_title(function)} failed"
         where = Where(table=name, file=file, line=_line(error, file) or line)
         if private:
             raise TransformError(stopped, where=where, cause=type(error).__name__, hint=hint) from None
@@ -163,7 +165,9 @@ def _demand(fault: tuple[str, str] | None, function: Transform, name: str) -> No
         fault_text, hint = fault
         file, line = _place(function)
         raise TransformError(
-            f"{_called(function)} returned {fault_text}", where=Where(table=name, file=file, line=line), hint=hint
+            f"{_function_title(function)} returned {fault_text}",
+            where=Where(table=name, file=file, line=line),
+            hint=hint,
         )
 
 
@@ -228,7 +232,7 @@ class _Tables(dict[str, "DataFrame"]):
         raise _NoTable(table, list(self), self.field)
 
 
-def _called(function: Transform) -> str:
+def _function_title(function: Transform) -> str:
     return f"the transform {getattr(function, '__name__', 'of this table')}"
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from sluicegate.flow import thresholds
-from sluicegate.frames.data_skipping import of_chunks
+from sluicegate.frames.data_skipping import chunk_predicate
 from sluicegate.schema.columns import IDENTITY
 from sluicegate.spark import connect
-from sluicegate.spark.session import configured
+from sluicegate.spark.session import override_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,7 +35,7 @@ class Identities:
     record_id: tuple[str, ...] = IDENTITY
     rows: int = 0
 
-    def having(self, rows: int) -> Identities:
+    def scale_to(self, rows: int) -> Identities:
         """Return the same records, for frames with rows that are too many for one partition."""
         if rows <= thresholds.FEW:
             return self
@@ -52,7 +52,7 @@ class Identities:
         return self._facts[0]
 
     @property
-    def few(self) -> bool:
+    def are_few(self) -> bool:
         """Whether one partition is faster than a shuffle."""
         return max(self.count, self.rows) <= thresholds.FEW
 
@@ -63,9 +63,11 @@ class Identities:
 
     def rows_in(self, table: DataFrame) -> DataFrame:
         """Return the rows of the records in a table; files without their ledger batches are skipped."""
-        return table.where(of_chunks(self.chunks)).join(self.sent(self.frame), [*self.record_id], "left_semi")
+        return table.where(chunk_predicate(self.chunks)).join(
+            self.broadcast(self.frame), [*self.record_id], "left_semi"
+        )
 
-    def sent(self, frame: DataFrame) -> DataFrame:
+    def broadcast(self, frame: DataFrame) -> DataFrame:
         """Broadcast a frame about as large as the identities, up to ``SENT`` of them."""
         if self.count > SENT:
             return frame
@@ -73,11 +75,11 @@ class Identities:
 
     def materialize(self, frame: DataFrame, *, adaptive: bool = False) -> DataFrame:
         """Materialize a frame about these records; see the function of this name."""
-        return materialize(frame, few=self.few, adaptive=adaptive)
+        return materialize(frame, few=self.are_few, adaptive=adaptive)
 
-    def together(self, frame: DataFrame) -> DataFrame:
+    def coalesce(self, frame: DataFrame) -> DataFrame:
         """Return the frame in one partition if the records are few: joins and windows then need no shuffle."""
-        if not self.few:
+        if not self.are_few:
             return frame
         return frame.coalesce(1)
 
@@ -100,7 +102,7 @@ def materialize(frame: DataFrame, *, few: bool, adaptive: bool = False) -> DataF
     if few and not adaptive:
         settings["spark.sql.adaptive.enabled"] = "false"
     connect.activate(frame.sparkSession)
-    with configured(frame.sparkSession, settings):
+    with override_settings(frame.sparkSession, settings):
         checkpointed = frame.localCheckpoint()
     if not few:
         return checkpointed

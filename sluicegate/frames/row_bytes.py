@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from sluicegate.spark import connect
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 64 * 1024 * 1024
 
 
-def brought(rows: DataFrame) -> pa.Table | None:
+def collect_if_small(rows: DataFrame) -> pa.Table | None:
     """Collect rows on the driver if they have few bytes; else return None."""
     if size(rows) > MOST_BYTES:
         return None
@@ -32,13 +32,13 @@ def size(rows: DataFrame) -> int:
     Spark Connect client sees none of this, and counts the rows.
     """
     if connect.is_remote(rows.sparkSession):
-        length = F.octet_length(F.to_json(F.struct(*map(quoted, rows.columns))))
+        length = F.octet_length(F.to_json(F.struct(*map(quote_name, rows.columns))))
         return int(rows.agg(F.sum(length)).collect()[0][0] or 0)
     leaves: Any = rows._jdf.queryExecution().optimizedPlan().collectLeaves()
-    return sum(_of_leaf(rows, leaves.apply(place)) for place in range(leaves.size()))
+    return sum(_leaf_bytes(rows, leaves.apply(place)) for place in range(leaves.size()))
 
 
-def _of_leaf(rows: DataFrame, leaf: Any) -> int:
+def _leaf_bytes(rows: DataFrame, leaf: Any) -> int:
     """Return the bytes of a leaf of a plan.
 
     Statistics of a materialized frame would be those of the plan that it came from.

@@ -41,8 +41,8 @@ def append(rows: DataFrame, uri: str, *, few: bool, **options: str) -> None:
     if table is not None:
         stored_types.demand_same(rows.schema, uri, table)
     if few and table is not None and _fits(table, rows.schema, all_columns=False):
-        arrow_rows = row_bytes.brought(rows)
-        if arrow_rows is not None and file_statistics.right_of(arrow_rows):
+        arrow_rows = row_bytes.collect_if_small(rows)
+        if arrow_rows is not None and file_statistics.are_right_for_rows(arrow_rows):
             small_commits.append(uri, arrow_rows, commit_settings.facts(rows.sparkSession), table)
             return
     rows.write.format("delta").mode("append").option("mergeSchema", "true").options(**options).save(uri)
@@ -51,7 +51,7 @@ def append(rows: DataFrame, uri: str, *, few: bool, **options: str) -> None:
 def commit_only(session: SparkSession, uri: str) -> None:
     """Make the session's commit without rows: only the offset and the metadata are new."""
     table = tables.table_at(uri)
-    if small_commits.takes(table):
+    if small_commits.can_write(table):
         small_commits.append(uri, pa.table({}), commit_settings.facts(session), table)
     else:
         nothing = session.createDataFrame([], table_reader.schema(table))
@@ -95,13 +95,13 @@ class Changes:
         rows = self.rows.filter(pc.is_in(self.rows[self.op], pa.array(kinds)))
         if rows.num_rows:
             quoted = [key for key in self.keys if key in numbers or not facts.private]
-            near = " AND ".join(filter(None, (_near(rows[key], key) for key in quoted)))
+            near = " AND ".join(filter(None, (_value_predicate(rows[key], key) for key in quoted)))
             return small_commits.merge(self.table, rows, self.keys, self.op, facts, near)
         small_commits.append(uri, rows.drop_columns([self.op]), facts, self.table)
         return True
 
 
-def brought(uri: str, changes: DataFrame, keys: Sequence[str], op: str) -> Changes | None:
+def collect_changes(uri: str, changes: DataFrame, keys: Sequence[str], op: str) -> Changes | None:
     """Collect changes on the driver in one job.
 
     Args:
@@ -120,11 +120,15 @@ def brought(uri: str, changes: DataFrame, keys: Sequence[str], op: str) -> Chang
     if (
         not names
         or not _fits(table, changes.drop(op).schema, all_columns=True)
-        or not file_statistics.right_of_stored(table)
+        or not file_statistics.are_right_for_table(table)
     ):
         return None
-    rows = row_bytes.brought(changes)
-    if rows is None or not file_statistics.right_of(rows.drop_columns([op])) or not _equal_as_keys(rows, keys):
+    rows = row_bytes.collect_if_small(changes)
+    if (
+        rows is None
+        or not file_statistics.are_right_for_rows(rows.drop_columns([op]))
+        or not _are_comparable_keys(rows, keys)
+    ):
         return None
     return Changes(table, rows, keys, op)
 
@@ -137,7 +141,7 @@ def _fits(table: DeltaTable, schema: StructType, *, all_columns: bool) -> bool:
         schema: the columns.
         all_columns: whether the table must have no other columns.
     """
-    if not small_commits.takes(table) or not table_reader.is_plain(table):
+    if not small_commits.can_write(table) or not table_reader.is_plain(table):
         return False
     stored = table_reader.schema(table)
     if stored != stored.toNullable():  # of a NULL where none may be, Spark's error tells
@@ -151,7 +155,7 @@ def _bytes(table: DeltaTable) -> int:
     return sum(tables.statistics(table, "size_bytes")[0].to_pylist())
 
 
-def _near(values: pa.ChunkedArray, column: str) -> str:
+def _value_predicate(values: pa.ChunkedArray, column: str) -> str:
     """Return the predicate for rows of a table with these values, or between them; empty for other types.
 
     delta-rs skips files only by an explicit predicate, not by one that it could derive from the merged rows.
@@ -173,11 +177,11 @@ def _near(values: pa.ChunkedArray, column: str) -> str:
     return "(" + " OR ".join(f"held.`{column}` BETWEEN {first} AND {last}" for first, last in texts) + ")"
 
 
-def _equal_as_keys(rows: pa.Table, keys: Sequence[str]) -> bool:
+def _are_comparable_keys(rows: pa.Table, keys: Sequence[str]) -> bool:
     """Return whether ``=`` matches a key: no NULL, and no number that can equal another."""
 
-    def plain(column: Any) -> bool:
+    def is_plain_key(column: Any) -> bool:
         nested = pa.types.is_nested(column.type) or pa.types.is_floating(column.type)
         return not nested and column.null_count == 0
 
-    return all(plain(rows[key]) for key in keys)
+    return all(is_plain_key(rows[key]) for key in keys)

@@ -50,7 +50,7 @@ def demand_same(rows: StructType, uri: str, opened: DeltaTable | None = None) ->
         if stored is None:
             continue
         for difference in types.differences(stored, field.dataType):
-            if not (widens and types.wider(difference.held, difference.made) == difference.made):
+            if not (widens and types.wider_type(difference.held, difference.made) == difference.made):
                 raise _mismatch(uri, field.name, difference)
 
 

@@ -27,12 +27,12 @@ OF_DAYS, TIMES = {"now", "today", "tomorrow", "yesterday"}, {"date", "timestamp"
 SUBQUERIES = {"ScalarSubquery", "Exists", "ListQuery", "LateralSubquery"}
 
 
-def unsteady(frame: DataFrame) -> str:
+def why_unsteady(frame: DataFrame) -> str:
     """Return why a query may return other rows the next time, whatever its data; empty if it may not."""
-    return by_chance(frame) or by_choice(frame)
+    return why_nondeterministic(frame) or why_order_dependent(frame)
 
 
-def by_chance(frame: DataFrame) -> str:
+def why_nondeterministic(frame: DataFrame) -> str:
     """Return why a query may return other rows over the same data; empty if it may not."""
     analyzed = frame._jdf.queryExecution().analyzed()
     if not analyzed.deterministic():
@@ -42,7 +42,7 @@ def by_chance(frame: DataFrame) -> str:
     return ""
 
 
-def by_choice(frame: DataFrame) -> str:
+def why_order_dependent(frame: DataFrame) -> str:
     """Return why a query may return other rows if some of its rows are equal; empty if it may not."""
     named = set(words(frame._jdf.queryExecution().analyzed()))
     choices = sorted(word for word in named if word in CHOICES or word.startswith(SKETCHES))

@@ -45,9 +45,9 @@ class BatchQuery:
         return self.batch.pinned_source()
 
     @cached_property
-    def _read(self) -> dict[str, DataFrame]:
+    def _tables_read(self) -> dict[str, DataFrame]:
         """Tables that the query reads, by name."""
-        return {name: self._rows if name == self.source else self.batch.pinned(name) for name in self.table.reads}
+        return {name: self._rows if name == self.source else self.batch.pinned_input(name) for name in self.table.reads}
 
     @property
     def _text(self) -> str | None:
@@ -56,26 +56,28 @@ class BatchQuery:
         return self.table.query.text
 
     @cached_property
-    def everything(self) -> DataFrame:
+    def full_result(self) -> DataFrame:
         """Result of the user's query or function."""
         return self._query(self._rows)
 
     def _query(self, source: DataFrame, others: Sequence[Span] = (), join: str = "") -> DataFrame:
         """Return the user's query over some rows of the followed table; see ``Query.with_views``."""
         if self.table.transform is not None:
-            return self._called
-        return connect.frozen(self.batch.session.sql(self.table.query.with_views(self._views(source), others, join)))
+            return self._function_result
+        return connect.freeze(
+            self.batch.session.sql(self.table.query.text_over_views(self._views(source), others, join))
+        )
 
     def _views(self, source: DataFrame) -> dict[str, str]:
         """Create views of the query's tables, the followed one with ``source``; return their names."""
         views = {}
         for other in self.table.query.tables:
             views[other] = f"_sluicegate_{self.name}_{other.replace('.', '_')}"
-            (source if other == self.source else self.batch.pinned(other)).createOrReplaceTempView(views[other])
+            (source if other == self.source else self.batch.pinned_input(other)).createOrReplaceTempView(views[other])
         return views
 
     @cached_property
-    def _called(self) -> DataFrame:
+    def _function_result(self) -> DataFrame:
         """Result of the user's function, called once over its tables as of the end of the batch."""
-        function = python_function.loaded(cast("PythonTransform", self.table.transform))
-        return python_function.of_tables(function, self._read, self.name, private=self.batch.flow.private)
+        function = python_function.load_function(cast("PythonTransform", self.table.transform))
+        return python_function.run_over_tables(function, self._tables_read, self.name, private=self.batch.flow.private)

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from sluicegate.lake import tables
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.spark_sql.types import columns_of
 
 if TYPE_CHECKING:
@@ -38,45 +38,45 @@ _COUNTED = {"tinyint", "smallint", "int", "bigint", "float", "double", "date", "
 
 def columns(ordering: Ordering, schema: StructType) -> list[str]:
     """Return the clustering columns for a table with this schema; none if the query orders by nothing suitable."""
-    able = _with_statistics(schema)
-    chosen = dict.fromkeys(key.column for key in ordering.among(schema.names) if key.column in able)
+    able = _columns_with_statistics(schema)
+    chosen = dict.fromkeys(key.column for key in ordering.leading_keys(schema.names) if key.column in able)
     return list(chosen)[:MOST]
 
 
-def clustered_by(session: SparkSession, uri: str, table: DeltaTable) -> list[str]:
+def current_columns(session: SparkSession, uri: str, table: DeltaTable) -> list[str]:
     """Return the present clustering columns of a table; Spark is asked only if there may be any."""
     if "clustering" not in (table.protocol().writer_features or ()):
         return []
-    [detail] = session.sql(f"DESCRIBE DETAIL delta.{quoted(uri)}").select("clusteringColumns").collect()
+    [detail] = session.sql(f"DESCRIBE DETAIL delta.{quote_name(uri)}").select("clusteringColumns").collect()
     return list(detail[0])
 
 
-def in_order(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
+def sort_rows(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
     """Sort each partition by the keys with statistics, so that few files can have a value."""
-    able = _with_statistics(rows.schema)
-    order = [quoted(key) for key in keys if key in able]
+    able = _columns_with_statistics(rows.schema)
+    order = [quote_name(key) for key in keys if key in able]
     if order:
         return rows.sortWithinPartitions(*order)
     return rows
 
 
-def _with_statistics(schema: StructType) -> set[str]:
+def _columns_with_statistics(schema: StructType) -> set[str]:
     """Return the columns with minimum and maximum in Delta's statistics."""
     able: set[str] = set()
     before = 0
     for field in schema:
-        before += _leaves(field.dataType)
+        before += _leaf_count(field.dataType)
         kind = field.dataType.simpleString()
         if before <= COUNTED and (kind in _COUNTED or kind.startswith("decimal")):
             able.add(field.name)
     return able
 
 
-def _leaves(kind: DataType) -> int:
+def _leaf_count(kind: DataType) -> int:
     from pyspark.sql.types import StructType
 
     if isinstance(kind, StructType):
-        return sum(_leaves(field.dataType) for field in kind.fields)
+        return sum(_leaf_count(field.dataType) for field in kind.fields)
     return 1
 
 
@@ -103,7 +103,7 @@ def replace(
     with commit:
         if by and not exists:
             rows.createOrReplaceTempView(_MADE)
-            create = f"CREATE TABLE delta.{quoted(uri)} USING delta CLUSTER BY ({_list(by)})"
+            create = f"CREATE TABLE delta.{quote_name(uri)} USING delta CLUSTER BY ({_list(by)})"
             session.sql(f"{create} AS SELECT * FROM {_MADE}")
         elif keeps_columns:
             writer.option("replaceWhere", "true").save(uri)
@@ -114,8 +114,8 @@ def replace(
 
 
 def _cluster(session: SparkSession, uri: str, by: Sequence[str]) -> None:
-    session.sql(f"ALTER TABLE delta.{quoted(uri)} CLUSTER BY ({_list(by)})")
+    session.sql(f"ALTER TABLE delta.{quote_name(uri)} CLUSTER BY ({_list(by)})")
 
 
 def _list(columns: Sequence[str]) -> str:
-    return ", ".join(map(quoted, columns))
+    return ", ".join(map(quote_name, columns))

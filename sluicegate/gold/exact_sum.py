@@ -54,7 +54,7 @@ def entry(number: int, place: int | str, value: str) -> str:
     return f"struct({number * PLACES} + {place} AS place, CAST({value} AS BIGINT) AS value)"
 
 
-def with_limbs(rows: DataFrame, number: int, term: str, kind: Kind) -> tuple[DataFrame, list[tuple[str, str]]]:
+def add_limbs(rows: DataFrame, number: int, term: str, kind: Kind) -> tuple[DataFrame, list[tuple[str, str]]]:
     """Cut the term of each row into limbs.
 
     Args:
@@ -78,10 +78,10 @@ def with_limbs(rows: DataFrame, number: int, term: str, kind: Kind) -> tuple[Dat
         nines = [f"CAST(substr({digits}, {9 * i + 1}, 9) AS BIGINT) * {sign}" for i in range(_NINES)]
         place_column = [str(_DECIMAL + _NINES - 1 - i) for i in range(_NINES)]
         return rows.selectExpr("*", f"{text} AS {digits}"), list(zip(place_column, nines, strict=True))
-    return _of_doubles(rows, number, term)
+    return _add_double_limbs(rows, number, term)
 
 
-def _of_doubles(rows: DataFrame, number: int, term: str) -> tuple[DataFrame, list[tuple[str, str]]]:
+def _add_double_limbs(rows: DataFrame, number: int, term: str) -> tuple[DataFrame, list[tuple[str, str]]]:
     """Cut doubles into three limbs: the place by the logarithm, each limb from the rest of the one before.
 
     Each step is a column of its own: all of them are exact, as only powers of two and whole parts are in them.
@@ -109,8 +109,8 @@ def _of_doubles(rows: DataFrame, number: int, term: str) -> tuple[DataFrame, lis
     return rows, [*limbs, (odd, f"CASE WHEN {finite} OR {term} IS NULL THEN 0 ELSE 1 END")]
 
 
-def with_squares(rows: DataFrame, number: int, term: str) -> tuple[DataFrame, list[tuple[str, str]]]:
-    """Cut the square of each row's double into limbs; arguments and result as of ``with_limbs``.
+def add_square_limbs(rows: DataFrame, number: int, term: str) -> tuple[DataFrame, list[tuple[str, str]]]:
+    """Cut the square of each row's double into limbs; arguments and result as of ``add_limbs``.
 
     The square is the sum of two doubles, the rounded one and what that lost, without an error (Dekker, "A
     Floating-Point Technique for Extending the Available Precision", 1971).
@@ -129,7 +129,7 @@ def with_squares(rows: DataFrame, number: int, term: str) -> tuple[DataFrame, li
         rows = rows.selectExpr("*", step)
     all_limbs: list[tuple[str, str]] = []
     for part, base in (("square", _SQUARE), ("rest", _REST)):
-        rows, limbs = _of_doubles(rows, base // PLACES + n, f"_{part}_{n}")
+        rows, limbs = _add_double_limbs(rows, base // PLACES + n, f"_{part}_{n}")
         all_limbs += [(f"{base} + {_SCALED} * _size_{n} + {place}", value) for place, value in limbs]
     return rows, all_limbs
 
@@ -191,18 +191,18 @@ class Sum:
     kind: Kind
     scale: int = 0
 
-    def at(self, place: int | str) -> str:
+    def value_at(self, place: int | str) -> str:
         """Return the SQL of the value at a place."""
         return f"coalesce(try_element_at({self.map}, {self.number * PLACES} + {place}), 0L)"
 
     @property
     def count(self) -> str:
         """Number of terms."""
-        return self.at(COUNT)
+        return self.value_at(COUNT)
 
     def total(self, result: str) -> str:
         """Return the sum as the SQL type ``result``; NULL without terms."""
-        total = {"double": self._double, "decimal": self._decimal, "whole": self._whole}[self.kind]()
+        total = {"double": self._double_sum, "decimal": self._decimal_sum, "whole": self._integer_sum}[self.kind]()
         return f"CASE WHEN {self.count} <> 0 THEN CAST({total} AS {result}) END"
 
     def mean(self, result: str, scale: int = 0) -> str:
@@ -213,51 +213,51 @@ class Sum:
             scale: decimal digits of the result, for decimals.
         """
         if self.kind == "double":
-            quotient = self._double(divided=True)
+            quotient = self._double_sum(divided=True)
         else:
             quotient = self._decimal_mean(scale)
         return f"CASE WHEN {self.count} <> 0 THEN CAST({quotient} AS {result}) END"
 
     # --- whole numbers and decimals ----------------------------------------------------------------------------------
 
-    def _whole(self) -> str:
-        return f"CAST({self.at(_WHOLE + 1)} AS DECIMAL(20, 0)) * 4294967296 + {self.at(_WHOLE)}"
+    def _integer_sum(self) -> str:
+        return f"CAST({self.value_at(_WHOLE + 1)} AS DECIMAL(20, 0)) * 4294967296 + {self.value_at(_WHOLE)}"
 
-    def _decimal(self) -> str:
-        return self._of_nines(lambda digits: _as_text(digits, self.scale))
+    def _decimal_sum(self) -> str:
+        return self._signed_decimal(lambda digits: _as_text(digits, self.scale))
 
     def _decimal_mean(self, scale: int) -> str:
         """Return the mean rounded half up, as Spark divides decimals."""
 
-        def rounded(digits: str) -> str:
+        def rounded_text(digits: str) -> str:
             more = f"transform({digits}, v -> v * {10 ** (scale - self.scale)}L)"
-            return _named(
-                _quotient(_in_nines(more), self.count, 10**9),
-                lambda q: _as_text(_in_nines(_plus_one(f"reverse({q}.q)", f"2 * {q}.r >= {self.count}")), scale),
+            return _bind(
+                _quotient(_carry_nines(more), self.count, 10**9),
+                lambda q: _as_text(_carry_nines(_plus_one(f"reverse({q}.q)", f"2 * {q}.r >= {self.count}")), scale),
             )
 
-        return self._of_nines(rounded)
+        return self._signed_decimal(rounded_text)
 
-    def _of_nines(self, text: Callable[[str], str]) -> str:
-        places = ", ".join(self.at(_DECIMAL + i) for i in range(_NINES))
+    def _signed_decimal(self, text: Callable[[str], str]) -> str:
+        places = ", ".join(self.value_at(_DECIMAL + i) for i in range(_NINES))
         raw = f"array({places}, {', '.join(['0L'] * _ABOVE)})"
-        return _named(raw, lambda name: _with_minus(name, _in_nines, text, "concat('-', {})"))
+        return _bind(raw, lambda name: _apply_sign(name, _carry_nines, text, "concat('-', {})"))
 
     # --- doubles -----------------------------------------------------------------------------------------------------
 
-    def _double(self, *, divided: bool = False) -> str:
-        nan, infinite, minus = self.at(_NAN), self.at(_INFINITE), self.at(_MINUS_INFINITE)
+    def _double_sum(self, *, divided: bool = False) -> str:
+        nan, infinite, minus = self.value_at(_NAN), self.value_at(_INFINITE), self.value_at(_MINUS_INFINITE)
         return (
             f"CASE WHEN {nan} > 0 OR ({infinite} > 0 AND {minus} > 0) THEN DOUBLE('NaN') "
             f"WHEN {infinite} > 0 THEN DOUBLE('inf') WHEN {minus} > 0 THEN DOUBLE('-inf') "
-            f"ELSE {self._finite(divided)} END"
+            f"ELSE {self._finite_sum(divided)} END"
         )
 
-    def _finite(self, divided: bool) -> str:
+    def _finite_sum(self, divided: bool) -> str:
         first, last = self.number * PLACES + _DOUBLE + _LEAST, self.number * PLACES + _DOUBLE + _MOST
         used = f"filter(map_keys({self.map}), k -> k BETWEEN {first} AND {last})"
 
-        def from_used(keys: str) -> str:
+        def sum_places(keys: str) -> str:
             lowest = f"(array_min({keys}) - {_BELOW})"
             places = f"sequence({lowest}, array_max({keys}) + {_ABOVE})"
             raw = f"transform({places}, k -> coalesce(try_element_at({self.map}, k), 0L))"
@@ -265,16 +265,16 @@ class Sum:
 
             def value(digits: str) -> str:
                 if not divided:
-                    return _nearest(f"struct(reverse({digits}) AS q, 0L AS r)", base)
-                return _nearest(_quotient(digits, self.count, 2**32), base)
+                    return _nearest_double(f"struct(reverse({digits}) AS q, 0L AS r)", base)
+                return _nearest_double(_quotient(digits, self.count, 2**32), base)
 
-            number = _named(raw, lambda name: _with_minus(name, _in_words, value, "-{}"))
+            number = _bind(raw, lambda name: _apply_sign(name, _carry_words, value, "-{}"))
             return f"CASE WHEN size({keys}) = 0 THEN 0D ELSE {number} END"
 
-        return _named(used, from_used)
+        return _bind(used, sum_places)
 
 
-def _named(value: str, use: Callable[[str], str]) -> str:
+def _bind(value: str, use: Callable[[str], str]) -> str:
     """Return the SQL that binds a value to a name for ``use``, so that it is computed once."""
     name = f"n{next(_NAMES)}"
     return f"transform(array({value}), {name} -> {use(name)})[0]"
@@ -283,31 +283,31 @@ def _named(value: str, use: Callable[[str], str]) -> str:
 _NAMES = count()
 
 
-def _in_words(digits: str) -> str:
+def _carry_words(digits: str) -> str:
     """Return digits of base 2^32, lowest first, of limbs with any sign or size, after carrying."""
-    return _carried(digits, "(a.c + v) & 4294967295", "shiftright(a.c + v, 32)")
+    return _carry(digits, "(a.c + v) & 4294967295", "shiftright(a.c + v, 32)")
 
 
-def _in_nines(digits: str) -> str:
-    return _carried(digits, "pmod(a.c + v, 1000000000L)", "((a.c + v) - pmod(a.c + v, 1000000000L)) DIV 1000000000L")
+def _carry_nines(digits: str) -> str:
+    return _carry(digits, "pmod(a.c + v, 1000000000L)", "((a.c + v) - pmod(a.c + v, 1000000000L)) DIV 1000000000L")
 
 
-def _carried(digits: str, digit: str, carry: str) -> str:
+def _carry(digits: str, digit: str, carry: str) -> str:
     start = "struct(CAST(array() AS ARRAY<BIGINT>) AS d, 0L AS c)"
     return f"aggregate({digits}, {start}, (a, v) -> struct(concat(a.d, array({digit})) AS d, {carry} AS c), a -> a.d)"
 
 
-def _with_minus(raw: str, digits: Callable[[str], str], use: Callable[[str], str], minus: str) -> str:
+def _apply_sign(raw: str, digits: Callable[[str], str], use: Callable[[str], str], minus: str) -> str:
     """Apply ``use`` to the digits without sign, then ``minus`` if the highest digit is negative."""
     turned = digits(f"transform({raw}, v -> -v)")
 
-    def by_sign(plain: str) -> str:
+    def choose_sign(plain: str) -> str:
         # A number below zero borrows from the highest digit, which is zero otherwise.
         below = f"element_at({plain}, -1) <> 0"
         size = f"CASE WHEN {below} THEN {turned} ELSE {plain} END"
-        return _named(_named(size, use), lambda value: f"CASE WHEN {below} THEN {minus.format(value)} ELSE {value} END")
+        return _bind(_bind(size, use), lambda value: f"CASE WHEN {below} THEN {minus.format(value)} ELSE {value} END")
 
-    return _named(digits(raw), by_sign)
+    return _bind(digits(raw), choose_sign)
 
 
 def _quotient(digits: str, divisor: str, base: int) -> str:
@@ -328,10 +328,10 @@ def _plus_one(digits: str, condition: str) -> str:
 def _as_text(digits: str, scale: int) -> str:
     """Return the SQL of a decimal's text from digits of base 10^9, lowest first."""
     text = f"array_join(transform(reverse({digits}), v -> lpad(CAST(v AS STRING), 9, '0')), '')"
-    return _named(text, lambda t: f"concat(left({t}, length({t}) - {scale}), '.', right({t}, {scale}))")
+    return _bind(text, lambda t: f"concat(left({t}, length({t}) - {scale}), '.', right({t}, {scale}))")
 
 
-def _nearest(quotient: str, base: str) -> str:
+def _nearest_double(quotient: str, base: str) -> str:
     """Return the double nearest to digits ``q`` of base 2^32, highest first, and remainder ``r``; ties to even.
 
     The first three significant digits have at least 65 bits. Whether anything follows them is one more bit: rounding to
@@ -342,10 +342,10 @@ def _nearest(quotient: str, base: str) -> str:
         base: place of the last digit.
     """
 
-    def of(q: str) -> str:
+    def round_quotient(q: str) -> str:
         first = f"array_position(transform({q}.q, v -> v <> 0), true)"
 
-        def three(t: str) -> str:
+        def round_digits(t: str) -> str:
             def digit(i: int) -> str:
                 return f"CAST(element_at({q}.q, CAST({t} AS INT) + {i}) AS DECIMAL(20, 0))"
 
@@ -360,6 +360,6 @@ def _nearest(quotient: str, base: str) -> str:
             scale = f"pow(2D, {half}) * pow(2D, {bits} - {half})"  # a power of its own may be too great or too small
             return f"CASE WHEN {t} = 0 THEN 0D ELSE CAST({many} AS DOUBLE) * {scale} END"
 
-        return _named(first, three)
+        return _bind(first, round_digits)
 
-    return _named(quotient, of)
+    return _bind(quotient, round_quotient)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from sluicegate.flow import histories, thresholds
-from sluicegate.flow.batch import overtaken
-from sluicegate.frames.data_skipping import ranges, within
-from sluicegate.frames.difference.merge import OP, bring, merge_by
-from sluicegate.gold.partial_aggregates import LAYOUT, same_groups
+from sluicegate.flow.batch import overtaken_error
+from sluicegate.frames.data_skipping import range_predicate, ranges
+from sluicegate.frames.difference.merge import OP, collect_changes, merge_by_keys
+from sluicegate.gold.partial_aggregates import LAYOUT, select_groups
 from sluicegate.lake import offsets, tables
 from sluicegate.spark import table_reader
 
@@ -56,7 +56,7 @@ class GroupState:
         """Return the stored state of all groups."""
         return table_reader.read(self.batch.session, self.uri).drop(_BUCKET)
 
-    def near(self, groups: DataFrame, *, few: bool) -> DataFrame:
+    def candidate_state(self, groups: DataFrame, *, few: bool) -> DataFrame:
         """Return the stored state of some groups, and of other groups in the same files.
 
         Args:
@@ -76,7 +76,7 @@ class GroupState:
         if tables.rows(tables.delta_table(self.uri)) <= IN_A_FILE:
             return None
         bucket_ranges = ranges([row[0] for row in groups.select(self._bucket).distinct().orderBy(_BUCKET).collect()])
-        return lambda prefix: within(f"{prefix}{_BUCKET}", bucket_ranges)
+        return lambda prefix: range_predicate(f"{prefix}{_BUCKET}", bucket_ranges)
 
     @property
     def _bucket(self) -> Column:
@@ -89,18 +89,18 @@ class GroupState:
         None if the state cannot be used for this batch.
         """
         flow, opened, progress = self.batch.flow, self.batch.opened, self.batch.progress
-        past = histories.comparable(flow, self._past, opened)
+        past = histories.comparable_history(flow, self._restore_history, opened)
         if past is None or past.news or past.ours is None or past.ours.ours is None:
             return None
         info = past.ours.ours
-        required = {"fingerprint": flow.fingerprint, **self._for_what}
+        required = {"fingerprint": flow.fingerprint, **self._required_facts}
         if any(info.get(name) != value for name, value in required.items()):
             return None
         until = info.until
         if until is None or not progress.since <= until <= progress.until:
             return None
         # Of a run that was stopped before the table's commit; then the source was put back, and written on.
-        if histories.is_other(opened[flow.source], until, histories.identity_of_source(info)):
+        if histories.is_other_commit(opened[flow.source], until, histories.identity_of_source(info)):
             return None
         joined = self._versions_of_joined(info.inputs)
         if joined is None:
@@ -131,14 +131,14 @@ class GroupState:
     def start(self, groups: DataFrame) -> None:
         """Replace the state of all groups."""
         self._demand_not_overtaken()
-        with self.batch.commit(fenced=False, **self._about):
+        with self.batch.commit(fenced=False, **self._commit_facts):
             self._write(groups)
 
     def keep(self, groups: DataFrame, *, since: int, few: bool) -> None:
         """Write new state of groups; a table that is small, or has many part-filled files, is rewritten.
 
         Args:
-            groups: new state as of ``Partials.merged``; a group with empty sums has no rows left.
+            groups: new state as of ``Partials.merge``; a group with empty sums has no rows left.
             since: source version of the state before.
             few: whether the groups are few.
         """
@@ -147,14 +147,14 @@ class GroupState:
         columns = [*partials.groups, "_sums", *[f"_held_{call.number}" for call in partials.stored_calls]]
         # A run that was stopped may have left state of this version. What joined tables changed since is to be added,
         # but Delta would skip a write whose offset is there.
-        with self.batch.commit(fenced=since < self.batch.progress.until, **self._about):
+        with self.batch.commit(fenced=since < self.batch.progress.until, **self._commit_facts):
             state = tables.table_at(self.uri)
-            if tables.rows(state) <= thresholds.FEW or _part_filled(state) >= MOST_FILES:
+            if tables.rows(state) <= thresholds.FEW or _count_part_filled(state) >= MOST_FILES:
                 if few:
                     sent = F.broadcast(groups)
                 else:
                     sent = groups
-                unchanged = same_groups(self.rows(), sent, partials.groups, join_type="left_anti")
+                unchanged = select_groups(self.rows(), sent, partials.groups, join_type="left_anti")
                 new_state = groups.where("cardinality(_sums) > 0").select(*columns)
                 state_rows = unchanged.select(*columns).unionByName(new_state)
                 self._write(state_rows)
@@ -165,11 +165,11 @@ class GroupState:
             )
             changes = groups.withColumn(OP, op).where(f"{OP} IS NOT NULL").select(self._bucket, *columns, OP)
             keys = [_BUCKET, *partials.groups]
-            brought = bring(self.uri, changes, keys, few=few)
+            brought = collect_changes(self.uri, changes, keys, few=few)
             near = None
             if few and brought is None:
                 near = self._buckets(groups)
-            merge_by(self.uri, changes, keys, few=few, brought=brought, near=near, numbers=[_BUCKET])
+            merge_by_keys(self.uri, changes, keys, few=few, brought=brought, near=near, numbers=[_BUCKET])
 
     def _write(self, rows: DataFrame) -> None:
         """Write files of neighbouring buckets, so that each group is in one file."""
@@ -179,13 +179,13 @@ class GroupState:
         writer.option("delta.enableChangeDataFeed", "false").option("maxRecordsPerFile", IN_A_FILE).save(self.uri)
 
     @cached_property
-    def _past(self) -> offsets.RestoreHistory | None:
-        if self._opened is not None:
-            return offsets.restore_history(self._opened)
+    def _restore_history(self) -> offsets.RestoreHistory | None:
+        if self._opened_table is not None:
+            return offsets.restore_history(self._opened_table)
         return None
 
     @cached_property
-    def _opened(self) -> DeltaTable | None:
+    def _opened_table(self) -> DeltaTable | None:
         """Table as of the start of the batch."""
         return tables.delta_table(self.uri)
 
@@ -196,22 +196,22 @@ class GroupState:
             SluicegateError: another run has written one of them.
         """
         self.batch.demand_not_overtaken()
-        if _version(self._opened) != _version(tables.delta_table(self.uri)):
-            raise overtaken(self.batch.flow.table, self.uri)
+        if _version(self._opened_table) != _version(tables.delta_table(self.uri)):
+            raise overtaken_error(self.batch.flow.table, self.uri)
 
     @property
-    def _for_what(self) -> dict[str, Any]:
+    def _required_facts(self) -> dict[str, Any]:
         """Facts that must match for stored state to be used."""
         types = {name: kind.simpleString() for name, kind in self.partials.types.items()}
         return {"layout": LAYOUT, "source": self.batch.progress.app_id, "types": types}
 
     @property
-    def _about(self) -> dict[str, Any]:
+    def _commit_facts(self) -> dict[str, Any]:
         """Commit metadata of the state table; its RESTORE history is independent of the gold table's."""
         return {
-            **self._for_what,
+            **self._required_facts,
             "seen": _version(tables.delta_table(self.uri)),
-            "restores": self._past.facts() if self._past is not None else [],
+            "restores": self._restore_history.facts() if self._restore_history is not None else [],
         }
 
 
@@ -221,6 +221,6 @@ def _version(state: DeltaTable | None) -> int:
     return state.version()
 
 
-def _part_filled(state: DeltaTable) -> int:
+def _count_part_filled(state: DeltaTable) -> int:
     """Count the files with room for more groups: full ones would be rewritten unchanged."""
     return sum(groups is None or groups < IN_A_FILE for (groups,) in tables.statistics_rows(state, "num_records"))

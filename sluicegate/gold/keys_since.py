@@ -23,7 +23,7 @@ from sluicegate.gold.changed_query import ChangedQuery
 from sluicegate.gold.proved_query import ProvedQuery
 from sluicegate.lake import tables
 from sluicegate.spark import table_reader
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.spark_sql.refresh.strategy_kind import StrategyKind
 
 if TYPE_CHECKING:
@@ -75,25 +75,25 @@ class KeysSince:
         self._proofs, self._batch, self._flow, self._table = proofs, batch, batch.flow, table
         self._target, self._query = target, ProvedQuery(batch, batch.flow.table, table)
         self._sources = self._tables_read()
-        self._states = (states_of({TARGET: target}) or {}) if proofs.used else {}
-        self._versions = versions_read(batch.opened, self._sources) if proofs.used else {}
+        self._states = (states_of({TARGET: target}) or {}) if proofs.are_used else {}
+        self._versions = versions_read(batch.opened, self._sources) if proofs.are_used else {}
         self._recorded = {name: version.as_dict() for name, version in self._versions.items()}
         self._definition = [self._flow.fingerprint, self._flow.rules, self._flow.key]
-        proof = proofs.last(LAYER, self._flow.table, self._definition)
-        self.proof = proof if proof is not None and self._holds(proof) else None
+        proof = proofs.last_proof(LAYER, self._flow.table, self._definition)
+        self.proof = proof if proof is not None and self._proof_holds(proof) else None
 
     @property
-    def nothing(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether neither the table nor its inputs have changed."""
         proof = self.proof
         return proof is not None and proof.states == self._states and proof.more["read"] == self._recorded
 
-    def touched(self) -> KeysToCompare | None:
+    def affected_keys(self) -> KeysToCompare | None:
         """Return the affected keys; None if all rows have to be compared, as most are affected or keys are unknown."""
         if self.proof is None or self._table.transform is not None or self.proof.more["columns"] != self._columns:
             return None
         try:
-            keys = self._touched(self.proof)
+            keys = self._find_affected_keys(self.proof)
         except Exception:  # a version in between, or its change feed, is gone; or Spark does not take the plan
             return None
         if keys is None or 2 * keys.count > tables.rows(self._target):
@@ -132,7 +132,7 @@ class KeysSince:
         inputs = {name: (self._flow.inputs[name], version) for name, version in progress.versions.items()}
         return {SOURCE: (self._flow.source, progress.until), **inputs}
 
-    def _holds(self, proof: Proof) -> bool:
+    def _proof_holds(self, proof: Proof) -> bool:
         """Return whether the proof still holds for the rows that were not affected."""
         state, former_versions = proof.states[TARGET], _versions(proof)
         if not self._states or not state.is_history_of(self._target):
@@ -141,47 +141,51 @@ class KeysSince:
             return False
         opened = self._batch.opened
         return all(
-            former_versions[name].led_to(version, opened[self._sources[name][0]])
+            former_versions[name].continues_to(version, opened[self._sources[name][0]])
             for name, version in self._versions.items()
         )
 
-    def _touched(self, proof: Proof) -> KeysToCompare | None:
+    def _find_affected_keys(self, proof: Proof) -> KeysToCompare | None:
         """Return the keys of changed rows, of the query's tables and of the table itself."""
         state, session = proof.states[TARGET], self._batch.session
-        if self._changed_without_feed(proof):
+        if self._has_changes_without_feed(proof):
             return None
-        own_rows = changed_rows.since(session, self._target, self._flow.target, state, self._states[TARGET])
-        of_inputs = self._of_inputs(_versions(proof))
+        own_rows = changed_rows.rows_changed_since(
+            session, self._target, self._flow.target, state, self._states[TARGET]
+        )
+        of_inputs = self._input_keys(_versions(proof))
         if own_rows is None or of_inputs is None or not self._query.keys:
             return None
         columns = zip(self._query.keys, of_inputs.columns, strict=True)
-        own_keys = own_rows.select(*[F.col(quoted(key)).alias(name) for key, name in columns])
+        own_keys = own_rows.select(*[F.col(quote_name(key)).alias(name) for key, name in columns])
         if [field.dataType for field in own_keys.schema] != [field.dataType for field in of_inputs.schema]:
             return None  # rows are found by keys of their types
         keys = materialize(of_inputs.unionByName(own_keys).distinct(), few=False)
         return KeysToCompare(keys, keys.count(), self._query.keys)
 
-    def _changed_without_feed(self, proof: Proof) -> bool:
+    def _has_changes_without_feed(self, proof: Proof) -> bool:
         """Whether rows of a table that the query reads changed of which its change feed does not tell."""
         session, opened = self._batch.session, self._batch.opened
         for name, former in _versions(proof).items():
             uri, version = self._sources[name]
             table = opened[uri].delta
-            if table is not None and changed_rows.changed_without_feed(session, table, uri, former.version, version):
+            if table is not None and changed_rows.has_changes_without_feed(
+                session, table, uri, former.version, version
+            ):
                 return True
         return False
 
-    def _of_inputs(self, former_versions: Mapping[str, VersionRead]) -> DataFrame | None:
+    def _input_keys(self, former_versions: Mapping[str, VersionRead]) -> DataFrame | None:
         """Return the keys that changes of the query's tables affect; None if these may be all, or unknown."""
         batch = self._batch_since(former_versions)
         if not batch.progress.changed.keys() <= self._flow.policy.followed:
             return None
         query = ChangedQuery(batch, self._flow.table, self._table)
         if query.refresh_strategy.kind == StrategyKind.AFFECTED_KEYS:
-            return query.touched_keys.rows
-        if query.refresh_strategy.kind == StrategyKind.FULL_RECOMPUTE or not query.grouped.located:
+            return query.affected_keys.rows
+        if query.refresh_strategy.kind == StrategyKind.FULL_RECOMPUTE or not query.grouped.is_locatable:
             return None
-        return query.touched_groups
+        return query.affected_groups
 
     def _batch_since(self, former_versions: Mapping[str, VersionRead]) -> Batch:
         """Return a batch of the changes since some versions."""

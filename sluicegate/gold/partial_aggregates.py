@@ -35,10 +35,10 @@ from pyspark.sql.types import (
 )  # fmt: skip
 
 from sluicegate.gold import exact_sum
-from sluicegate.gold.exact_sum import COUNT, FUNCTIONS, PLACES, Sum, entry, variance, with_limbs, with_squares
-from sluicegate.schema.columns import working
+from sluicegate.gold.exact_sum import COUNT, FUNCTIONS, PLACES, Sum, add_limbs, add_square_limbs, entry, variance
+from sluicegate.schema.columns import working_column
 from sluicegate.spark import connect
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.spark_sql.refresh.group_by import MOMENTS, SUMS
 from sluicegate.spark_sql.refresh.joins import ROWS
 from sluicegate.spark_sql.types import has_odd_parts
@@ -72,14 +72,14 @@ class Partials:
 
     Attributes:
         grouped: the query split into parts.
-        types: type of each group's value and of each function's argument, by its column in ``prepared``.
+        types: type of each group's value and of each function's argument, by its column in ``prepare``.
     """
 
     grouped: Grouped
     types: dict[str, DataType]
 
     @classmethod
-    def of(cls, grouped: Grouped, rows: DataFrame) -> Partials:
+    def from_query(cls, grouped: Grouped, rows: DataFrame) -> Partials:
         """Check the types.
 
         Args:
@@ -89,9 +89,9 @@ class Partials:
         Raises:
             NotPartial: a type of a key or argument cannot have state, or there are too many functions.
         """
-        if max(grouped.once, default=0) + 1 >= FUNCTIONS:
+        if max(grouped.distinct_calls, default=0) + 1 >= FUNCTIONS:
             raise NotPartial(f"it has {FUNCTIONS:,} aggregate functions or more")
-        prepared = _prepared(grouped, rows.withColumn(SIGN, F.lit(1)))
+        prepared = _prepare(grouped, rows.withColumn(SIGN, F.lit(1)))
         partials = cls(grouped, {field.name: field.dataType for field in prepared.schema})
         for kind in partials.types.values():
             if not isinstance(kind, _PLAIN):
@@ -106,7 +106,7 @@ class Partials:
     @cached_property
     def calls(self) -> list[Call]:
         """Distinct aggregate functions."""
-        return [self.grouped.once[number] for number in sorted(self.grouped.once)]
+        return [self.grouped.distinct_calls[number] for number in sorted(self.grouped.distinct_calls)]
 
     @property
     def groups(self) -> list[str]:
@@ -119,7 +119,7 @@ class Partials:
         return [call for call in self.calls if call.function in ("min", "max")]
 
     @property
-    def rounded(self) -> bool:
+    def has_rounding(self) -> bool:
         """Whether Spark rounds at each term, so that its result depends on the order of rows.
 
         It computes averages of decimals with up to 11 digits in doubles, too (its optimizer's ``DecimalAggregates``).
@@ -157,25 +157,25 @@ class Partials:
 
     # --- from rows to groups -----------------------------------------------------------------------------------------
 
-    def of_rows(self, rows: DataFrame) -> DataFrame:
+    def aggregate_deltas(self, rows: DataFrame) -> DataFrame:
         """Return the aggregated row deltas of each group: ``_sums``, and for some functions ``_came_n``, ``_gone_n``.
 
         Args:
             rows: rows of the table with ``SIGN``.
         """
-        return self.together(self.prepared(rows))
+        return self.aggregate(self.prepare(rows))
 
-    def prepared(self, rows: DataFrame) -> DataFrame:
+    def prepare(self, rows: DataFrame) -> DataFrame:
         """Return the functions' input from each row: group keys, arguments and ``SIGN``."""
-        return _prepared(self.grouped, rows)
+        return _prepare(self.grouped, rows)
 
-    def of_groups(self, rows: DataFrame, groups: DataFrame) -> DataFrame:
+    def aggregate_groups(self, rows: DataFrame, groups: DataFrame) -> DataFrame:
         """Return the aggregates over all rows of some groups."""
-        prepared = _prepared(self.grouped, rows.withColumn(SIGN, F.lit(1)))
-        return self.together(same_groups(prepared, groups, self.groups))
+        prepared = _prepare(self.grouped, rows.withColumn(SIGN, F.lit(1)))
+        return self.aggregate(select_groups(prepared, groups, self.groups))
 
-    def together(self, prepared: DataFrame) -> DataFrame:
-        """Aggregate rows of ``prepared`` by group; see ``of_rows``."""
+    def aggregate(self, prepared: DataFrame) -> DataFrame:
+        """Aggregate rows of ``prepared`` by group; see ``aggregate_deltas``."""
         entries = [entry(0, COUNT, SIGN)]
         for call in self.calls:
             if call.arguments or call.function != "count" or call.condition:  # else it is the number of rows
@@ -204,12 +204,12 @@ class Partials:
             kind = "double"
         if kind == "double":
             prepared = prepared.withColumn(argument, F.col(argument).cast("double"))
-        prepared, limbs = with_limbs(prepared, number, argument, kind)
+        prepared, limbs = add_limbs(prepared, number, argument, kind)
         if call.function in MOMENTS:
-            prepared, squares = with_squares(prepared, number, argument)
+            prepared, squares = add_square_limbs(prepared, number, argument)
             limbs = [*limbs, *squares]
         if kind != "whole":  # each has many steps, and a client's message has an end of its depth
-            prepared = connect.frozen(prepared)
+            prepared = connect.freeze(prepared)
         return prepared, [counted, *[entry(number, place, f"({value}) * {SIGN}") for place, value in limbs]]
 
     def _extremes(self, call: Call, first: Column) -> list[Column]:
@@ -225,7 +225,7 @@ class Partials:
 
     # --- from stored to new state ------------------------------------------------------------------------------------
 
-    def merged(self, change: DataFrame, state: DataFrame) -> DataFrame:
+    def merge(self, change: DataFrame, state: DataFrame) -> DataFrame:
         """Return the new state of each affected group.
 
         Args:
@@ -246,18 +246,18 @@ class Partials:
             "map_filter(map_zip_with(coalesce(_former, CAST(map() AS MAP<INT, BIGINT>)), _sums, "
             "(k, a, b) -> coalesce(a, 0L) + coalesce(b, 0L)), (k, v) -> v <> 0)"
         )
-        lost = [self._lost(call) for call in self.stored_calls]
-        new_extremes = [self._held(call).alias(f"_held_{call.number}") for call in self.stored_calls]
+        lost = [self._is_extreme_lost(call) for call in self.stored_calls]
+        new_extremes = [self._new_extreme(call).alias(f"_held_{call.number}") for call in self.stored_calls]
         return both.select(
             *self.groups, F.expr(sums).alias("_sums"), *new_extremes, F.coalesce("_was", F.lit(False)).alias("_was"),
             reduce(lambda a, b: a | b, lost, F.lit(False)).alias("_lost"),
         )  # fmt: skip
 
-    def renewed(self, lost: DataFrame, fresh: DataFrame) -> DataFrame:
+    def recomputed_state(self, lost: DataFrame, fresh: DataFrame) -> DataFrame:
         """Return the new state of recomputed groups; empty sums for groups without rows.
 
         Args:
-            lost: the groups, as from ``merged``.
+            lost: the groups, as from ``merge``.
             fresh: the state from their rows.
         """
         extremes = [f"_held_{call.number}" for call in self.stored_calls]
@@ -267,21 +267,21 @@ class Partials:
         sums = F.expr("coalesce(_now, CAST(map() AS MAP<INT, BIGINT>))")
         return both.select(*self.groups, sums.alias("_sums"), *extremes, "_was")
 
-    def fresh(self, change: DataFrame) -> DataFrame:
+    def initial_state(self, change: DataFrame) -> DataFrame:
         """Return the state of groups whose rows are all in a change."""
         extremes = [F.col(f"_came_{call.number}").alias(f"_held_{call.number}") for call in self.stored_calls]
         return change.select(*self.groups, "_sums", *extremes)
 
-    def _held(self, call: Call) -> Column:
+    def _new_extreme(self, call: Call) -> Column:
         stored, inserted = F.col(f"_held_{call.number}"), F.col(f"_came_{call.number}")
         if call.function == "min":
             return F.least(stored, inserted)
         return F.greatest(stored, inserted)
 
-    def _lost(self, call: Call) -> Column:
+    def _is_extreme_lost(self, call: Call) -> Column:
         """Return whether the stored extreme may have been deleted."""
         deleted = F.col(f"_gone_{call.number}")
-        best = self._held(call)
+        best = self._new_extreme(call)
         if call.function == "min":
             beyond = deleted <= best
         else:
@@ -292,13 +292,13 @@ class Partials:
 
     def values(self, state: DataFrame) -> DataFrame:
         """Return the group keys and function values, ``_group_n`` and ``_value_n``, of groups that have rows."""
-        values = [self._made(call).alias(call.value) for call in self.calls]
+        values = [self._value_column(call).alias(call.value) for call in self.calls]
         groups = state.where(f"{_ROWS} > 0")
         if self.grouped.one_row:  # it is there without rows, too
             groups = groups.agg(*[F.first(column).alias(column) for column in groups.columns])
         return groups.select(*self.groups, *values)
 
-    def _made(self, call: Call) -> Column:
+    def _value_column(self, call: Call) -> Column:
         if call.function not in MOMENTS:
             return F.expr(self._value(call))
         number, function = call.number + 1, call.function
@@ -343,13 +343,13 @@ def group_columns(grouped: Grouped) -> list[str]:
 def groups_of(grouped: Grouped, rows: DataFrame) -> DataFrame:
     """Return the distinct group keys of the rows."""
     groups = [f"({text}) AS _group_{number}" for number, text in enumerate(grouped.groups)]
-    return _selected(grouped, rows, groups).distinct()
+    return _select(grouped, rows, groups).distinct()
 
 
-def odd_groups(grouped: Grouped, rows: DataFrame) -> str:
+def incomparable_groups(grouped: Grouped, rows: DataFrame) -> str:
     """Return the group keys by which rows cannot be found, as Spark does not compare them (maps); empty if none."""
     groups = [f"({text}) AS _group_{number}" for number, text in enumerate(grouped.groups)]
-    kinds = _selected(grouped, rows, groups).schema
+    kinds = _select(grouped, rows, groups).schema
     odd = [text for text, field in zip(grouped.groups, kinds, strict=True) if has_odd_parts(field.dataType)]
     return ", ".join(odd)
 
@@ -357,12 +357,12 @@ def odd_groups(grouped: Grouped, rows: DataFrame) -> str:
 def rows_of(grouped: Grouped, rows: DataFrame, groups: DataFrame) -> DataFrame:
     """Return the rows of some groups, with all their columns."""
     columns = group_columns(grouped)
-    names = [working(name) for name in columns]
+    names = [working_column(name) for name in columns]
     texts = [f"({text}) AS {name}" for text, name in zip(grouped.groups, names, strict=True)]
-    return same_groups(_selected(grouped, rows, ["*", *texts]), groups, columns, names).drop(*names)
+    return select_groups(_select(grouped, rows, ["*", *texts]), groups, columns, names).drop(*names)
 
 
-def same_groups(
+def select_groups(
     rows: DataFrame,
     groups: DataFrame,
     columns: Sequence[str],
@@ -371,7 +371,7 @@ def same_groups(
 ) -> DataFrame:
     """Return rows whose columns ``as_`` have the keys of one of some groups; NULL equals NULL."""
     pairs = [
-        F.col(f"_rows.{quoted(row_column)}").eqNullSafe(F.col(f"_of.{quoted(column)}"))
+        F.col(f"_rows.{quote_name(row_column)}").eqNullSafe(F.col(f"_of.{quote_name(column)}"))
         for row_column, column in zip(as_ or columns, columns, strict=True)
     ]
     return rows.alias("_rows").join(groups.select(*columns).alias("_of"), reduce(and_, pairs), join_type)
@@ -381,11 +381,11 @@ def _argument(call: Call) -> str:
     return f"_argument_{call.number}"
 
 
-def _prepared(grouped: Grouped, rows: DataFrame) -> DataFrame:
+def _prepare(grouped: Grouped, rows: DataFrame) -> DataFrame:
     """Return the group keys, function arguments and ``SIGN`` of each row that passes the query's WHERE."""
     groups = [f"({text}) AS _group_{number}" for number, text in enumerate(grouped.groups)]
-    arguments = [f"{_value_of(call)} AS {_argument(call)}" for _, call in sorted(grouped.once.items())]
-    return _selected(grouped, rows, [*groups, *arguments, SIGN])
+    arguments = [f"{_value_of(call)} AS {_argument(call)}" for _, call in sorted(grouped.distinct_calls.items())]
+    return _select(grouped, rows, [*groups, *arguments, SIGN])
 
 
 def _value_of(call: Call) -> str:
@@ -404,10 +404,10 @@ def _value_of(call: Call) -> str:
     return value
 
 
-def _selected(grouped: Grouped, rows: DataFrame, items: Sequence[str]) -> DataFrame:
+def _select(grouped: Grouped, rows: DataFrame, items: Sequence[str]) -> DataFrame:
     """Select expressions of the query over rows that pass its WHERE; joined tables are views already."""
     rows.createOrReplaceTempView(ROWS)
     condition = ""
     if grouped.where:
         condition = f" WHERE {grouped.where}"
-    return connect.frozen(rows.sparkSession.sql(f"SELECT {', '.join(items)} FROM {grouped.from_}{condition}"))
+    return connect.freeze(rows.sparkSession.sql(f"SELECT {', '.join(items)} FROM {grouped.from_}{condition}"))

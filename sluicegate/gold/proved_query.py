@@ -15,8 +15,8 @@ from sluicegate.gold import partial_aggregates, query_analysis, rules
 from sluicegate.gold.affected.keys import Keys
 from sluicegate.gold.affected.operators import TouchesAll
 from sluicegate.gold.batch_query import BatchQuery
-from sluicegate.gold.partial_aggregates import NotPartial, Partials, group_columns, rows_of, same_groups
-from sluicegate.gold.row_deltas import join
+from sluicegate.gold.partial_aggregates import NotPartial, Partials, group_columns, rows_of, select_groups
+from sluicegate.gold.row_deltas import create_join_views
 from sluicegate.spark import connect
 from sluicegate.spark_sql.refresh.group_by import outputs_sql
 from sluicegate.spark_sql.refresh.joins import ROWS
@@ -49,20 +49,22 @@ class ProvedQuery(BatchQuery):
     @cached_property
     def refresh_strategy(self) -> RefreshStrategy:
         """Refresh strategy of the table, with the types that Spark found."""
-        query_analysis.keep_nulls_of_maps(self.everything, self._read.values(), self._text)  # Spark may refuse it
+        query_analysis.keep_nulls_of_maps(
+            self.full_result, self._tables_read.values(), self._text
+        )  # Spark may refuse it
         question = (
             self.name,
             self._text or self.table.fingerprint,
             self.table.refresh,
-            *self.table.dropped_by,
-            *[(name, frame.schema.json()) for name, frame in self._read.items()],
+            *self.table.drop_conditions,
+            *[(name, frame.schema.json()) for name, frame in self._tables_read.items()],
         )
         if question not in _CONFIRMED:
             _CONFIRMED[question] = self._refresh_strategy()
         strategy = _CONFIRMED[question]
         if strategy.grouped is not None:
             self._rows.createOrReplaceTempView(ROWS)
-            join(self.batch, strategy.grouped.joins)
+            create_join_views(self.batch, strategy.grouped.joins)
         if strategy.kind == StrategyKind.FULL_RECOMPUTE and self.table.refresh == "incremental":
             raise QueryError(
                 f"{self.name} cannot be refreshed incrementally: {strategy.why}",
@@ -72,8 +74,8 @@ class ProvedQuery(BatchQuery):
         return strategy
 
     def _refresh_strategy(self) -> RefreshStrategy:
-        strategy = self.table.refresh_strategy({name: table.columns for name, table in self._read.items()})
-        if moment := rules.moment(self.batch.session, rules.dropping(self.table), self.everything.schema):
+        strategy = self.table.refresh_strategy({name: table.columns for name, table in self._tables_read.items()})
+        if moment := rules.moment(self.batch.session, rules.dropping_rules(self.table), self.full_result.schema):
             return RefreshStrategy(
                 StrategyKind.FULL_RECOMPUTE,
                 f"a rule that drops rows depends on the time of the run: {moment}",
@@ -82,17 +84,19 @@ class ProvedQuery(BatchQuery):
         if self._text is None:
             return strategy
         session, query = self.batch.session, self.table.query
-        analysis = query_analysis.Analysis(session, query, {name: table.schema for name, table in self._read.items()})
-        if moment := analysis.of_the_run:
+        analysis = query_analysis.Analysis(
+            session, query, {name: table.schema for name, table in self._tables_read.items()}
+        )
+        if moment := analysis.run_dependent_calls:
             return RefreshStrategy(
                 StrategyKind.FULL_RECOMPUTE, f"its result depends on the time of the run: {moment}", of_the_run=moment
             )
-        if query_analysis.by_chance(session, query.with_views(self._views(self._rows))):
+        if query_analysis.is_nondeterministic(session, query.text_over_views(self._views(self._rows))):
             return RefreshStrategy(
                 StrategyKind.FULL_RECOMPUTE, "Spark says that it may return another result in each run"
             )
         if strategy.kind == StrategyKind.AFFECTED_KEYS:
-            keyed = self._keyed(strategy)
+            keyed = self._keys_strategy(strategy)
             if keyed.kind == StrategyKind.AFFECTED_KEYS or strategy.grouped is None:
                 return keyed
             strategy = replace(strategy, kind=StrategyKind.FULL_RECOMPUTE)  # by its parts, with exact sums
@@ -103,10 +107,10 @@ class ProvedQuery(BatchQuery):
                 StrategyKind.FULL_RECOMPUTE, "a function in its SELECT list returns several rows for one"
             )
         self._rows.createOrReplaceTempView(ROWS)
-        join(self.batch, strategy.grouped.joins)
-        return self._proved(strategy, strategy.grouped)
+        create_join_views(self.batch, strategy.grouped.joins)
+        return self._check_strategy(strategy, strategy.grouped)
 
-    def _keyed(self, strategy: RefreshStrategy) -> RefreshStrategy:
+    def _keys_strategy(self, strategy: RefreshStrategy) -> RefreshStrategy:
         """Return the refresh strategy of a query that is not split: by keys, if Spark's plan has any."""
         if connect.is_remote(self.batch.session):
             reason = f"{strategy.why}, and a Spark Connect server does not show its plan"
@@ -130,18 +134,18 @@ class ProvedQuery(BatchQuery):
         Raises:
             TouchesAll: the query has no keys.
         """
-        schemas = {name: table.schema for name, table in self._read.items()}
-        return Keys.of(self.batch.session, self.table.query, schemas)
+        schemas = {name: table.schema for name, table in self._tables_read.items()}
+        return Keys.choose(self.batch.session, self.table.query, schemas)
 
-    def _proved(self, strategy: RefreshStrategy, grouped: Grouped) -> RefreshStrategy:
+    def _check_strategy(self, strategy: RefreshStrategy, grouped: Grouped) -> RefreshStrategy:
         """Return the refresh strategy after Spark's check of the parts that it uses."""
-        reason = query_analysis.disproved(self.batch.session, self.table.query, grouped)
+        reason = query_analysis.why_not_equivalent(self.batch.session, self.table.query, grouped)
         if reason:
             return RefreshStrategy(StrategyKind.FULL_RECOMPUTE, reason)
         try:
-            with query_analysis.unlogged():
+            with query_analysis.suppress_error_log():
                 if strategy.kind != StrategyKind.FULL_RECOMPUTE:
-                    odd = partial_aggregates.odd_groups(grouped, self._rows)
+                    odd = partial_aggregates.incomparable_groups(grouped, self._rows)
                 else:
                     odd = ""
         except AnalysisException:
@@ -154,7 +158,7 @@ class ProvedQuery(BatchQuery):
             except NotPartial as reason:
                 return replace(
                     strategy,
-                    kind=StrategyKind.AFFECTED_GROUPS if grouped.located else StrategyKind.FULL_RECOMPUTE,
+                    kind=StrategyKind.AFFECTED_GROUPS if grouped.is_locatable else StrategyKind.FULL_RECOMPUTE,
                     why=str(reason),
                 )
         return strategy
@@ -174,10 +178,10 @@ class ProvedQuery(BatchQuery):
         return [self.grouped.keys[number] for number in sorted(self.grouped.keys)]
 
     @property
-    def touched_columns(self) -> list[str]:
+    def affected_key_columns(self) -> list[str]:
         """Columns of affected groups or keys, in the order of ``keys``."""
         if self.refresh_strategy.kind == StrategyKind.AFFECTED_KEYS:
-            return self._keys_of_the_plan.touched_names
+            return self._keys_of_the_plan.affected_key_names
         return [f"_group_{number}" for number in sorted(self.grouped.keys)]
 
     @cached_property
@@ -198,74 +202,76 @@ class ProvedQuery(BatchQuery):
     @cached_property
     def _schemas(self) -> Mapping[str, Iterable[StructField]]:
         """Columns of the tables that the query reads, and under an empty name its own."""
-        return {**{name: frame.schema for name, frame in self._read.items()}, "": self.everything.schema}
+        return {**{name: frame.schema for name, frame in self._tables_read.items()}, "": self.full_result.schema}
 
     def _demand_same(self, grouped: Grouped) -> None:
         """Check that rows from aggregate state have the column types of the user's query."""
         try:
-            partials = Partials.of(grouped, self._rows)
-            of_all = self._outputs(partials, self._all(partials))
+            partials = Partials.from_query(grouped, self._rows)
+            of_all = self._outputs(partials, self._full_state(partials))
         except AnalysisException as error:
             raise NotPartial("its SELECT list asks for more than its groups and aggregate functions") from error
         texts = [text for text, _ in grouped.outputs] + ([grouped.having] if grouped.having else [])
-        if not query_analysis.row_for_row(self.batch.session, texts, _VALUES):
+        if not query_analysis.is_row_for_row(self.batch.session, texts, _VALUES):
             raise NotPartial("its SELECT list asks for more than one value of each group")
-        if columns_of(of_all.schema) != columns_of(self.everything.schema):
+        if columns_of(of_all.schema) != columns_of(self.full_result.schema):
             raise NotPartial("the state of its groups would have other types")
 
     # --- rows made of the parts ---------------------------------------------------------------------------------------
 
     @cached_property
     def _partials(self) -> Partials:
-        return Partials.of(self.grouped, self._rows)
+        return Partials.from_query(self.grouped, self._rows)
 
     @cached_property
-    def _of_all(self) -> DataFrame:
+    def _rows_from_state(self) -> DataFrame:
         """Rows of the table, from the aggregate state of all rows."""
-        return self._outputs(self._partials, self._all(self._partials))
+        return self._outputs(self._partials, self._full_state(self._partials))
 
     @property
-    def _from_state(self) -> bool:
+    def _computes_from_state(self) -> bool:
         """Whether rows are computed as from aggregate state although none is stored, for equal results."""
-        return self.refresh_strategy.kind == StrategyKind.INCREMENTAL and self._partials.rounded
+        return self.refresh_strategy.kind == StrategyKind.INCREMENTAL and self._partials.has_rounding
 
     def _rows_of_groups(self, groups: DataFrame) -> DataFrame:
         """Return the rows of some groups, with sums that do not depend on the order of addition."""
         grouped = self.grouped
-        if self._from_state:
+        if self._computes_from_state:
             partials = self._partials
-            return self._outputs(partials, partials.fresh(partials.of_groups(self._rows, groups)))
+            return self._outputs(partials, partials.initial_state(partials.aggregate_groups(self._rows, groups)))
         if grouped.joins:  # Spark looks for these groups below the aggregation where it can
-            return same_groups(self._exactly(self._rows, groups), groups, group_columns(grouped), self.keys)
-        return self._exactly(rows_of(grouped, self._rows, groups))
+            return select_groups(self._exact_query(self._rows, groups), groups, group_columns(grouped), self.keys)
+        return self._exact_query(rows_of(grouped, self._rows, groups))
 
-    def _plain_rows_of(self, touched: DataFrame) -> DataFrame:
+    def _plain_rows(self, touched: DataFrame) -> DataFrame:
         """Return the user's query for some groups or keys."""
         if self.refresh_strategy.kind == StrategyKind.AFFECTED_KEYS or self.grouped.joins:
-            return same_groups(self.everything, touched, self.touched_columns, self.keys)
+            return select_groups(self.full_result, touched, self.affected_key_columns, self.keys)
         return self._query(rows_of(self.grouped, self._rows, touched))
 
-    def _all(self, partials: Partials) -> DataFrame:
+    def _full_state(self, partials: Partials) -> DataFrame:
         """Return the aggregate state of all rows."""
-        return partials.fresh(partials.of_rows(self._rows.withColumn(partial_aggregates.SIGN, F.lit(1))))
+        return partials.initial_state(
+            partials.aggregate_deltas(self._rows.withColumn(partial_aggregates.SIGN, F.lit(1)))
+        )
 
     def _outputs(self, partials: Partials, state: DataFrame) -> DataFrame:
         partials.values(state).createOrReplaceTempView(_VALUES)
-        return connect.frozen(self.batch.session.sql(outputs_sql(partials.grouped, _VALUES)))
+        return connect.freeze(self.batch.session.sql(outputs_sql(partials.grouped, _VALUES)))
 
-    def _exactly(self, rows: DataFrame, touched: DataFrame | None = None) -> DataFrame:
+    def _exact_query(self, rows: DataFrame, touched: DataFrame | None = None) -> DataFrame:
         """Return the user's query with sums and averages that do not depend on the order of addition.
 
         Args:
             rows: rows of the followed table.
             touched: the affected groups; all by default.
         """
-        plain, exact = self._query(rows), self._rounded
+        plain, exact = self._query(rows), self._rounded_partials
         if exact is None:
             return plain
-        change = (exact.of_rows(rows.withColumn(partial_aggregates.SIGN, F.lit(1))) if touched is None
-                  else exact.of_groups(rows, touched))  # fmt: skip
-        exact.values(exact.fresh(change)).createOrReplaceTempView(_EXACT)
+        change = (exact.aggregate_deltas(rows.withColumn(partial_aggregates.SIGN, F.lit(1))) if touched is None
+                  else exact.aggregate_groups(rows, touched))  # fmt: skip
+        exact.values(exact.initial_state(change)).createOrReplaceTempView(_EXACT)
         same = [f"({text}) <=> {_EXACT}.{name}" for text, name in zip(self.grouped.groups, exact.groups, strict=True)]
         spans = [
             Span(span.first, span.last, f"any_value({_EXACT}.{call.value})")
@@ -281,14 +287,14 @@ class ProvedQuery(BatchQuery):
         return plain
 
     @cached_property
-    def _rounded(self) -> Partials | None:
+    def _rounded_partials(self) -> Partials | None:
         """Sums and averages that Spark rounds at each term; None if none can be identified."""
         grouped = self.refresh_strategy.grouped
         if grouped is None or not grouped.sums:
             return None
         try:
-            with query_analysis.unlogged():
-                sums = Partials.of(replace(grouped, calls=tuple(call for call, _ in grouped.sums)), self._rows)
+            with query_analysis.suppress_error_log():
+                sums = Partials.from_query(replace(grouped, calls=tuple(call for call, _ in grouped.sums)), self._rows)
         except (NotPartial, AnalysisException):
             return None
         rounded = tuple(call for call, _ in grouped.sums if sums.is_rounded(call))

@@ -23,7 +23,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import functions as F
 from sqlglot.tokenizer_core import TokenType
 
-from sluicegate.spark.session import configured
+from sluicegate.spark.session import override_settings
 from sluicegate.spark_sql.query import Query
 from sluicegate.spark_sql.refresh.joins import ROWS, view
 from sluicegate.spark_sql.tokens import Span, Tokens
@@ -82,7 +82,7 @@ def keep_nulls_of_maps(result: DataFrame, tables: Iterable[DataFrame], text: str
             result.sparkSession.conf.set(name, value)
 
 
-def disproved(session: SparkSession, query: Query, grouped: Grouped) -> str:
+def why_not_equivalent(session: SparkSession, query: Query, grouped: Grouped) -> str:
     """Return why the parts of a query are not equivalent to it; empty if Spark confirms that they are.
 
     Args:
@@ -93,10 +93,10 @@ def disproved(session: SparkSession, query: Query, grouped: Grouped) -> str:
     views = {grouped.table: ROWS, **{name: view(name) for name in grouped.joins}}
     texts = [grouped.recomposed]
     if grouped.sums:
-        calls = [Span(span.first, span.last, grouped.once[call.number].sql()) for call, span in grouped.sums]
-        texts.append(query.with_views(views, calls))
-    with unlogged():
-        user = session.sql(query.with_views(views))
+        calls = [Span(span.first, span.last, grouped.distinct_calls[call.number].sql()) for call, span in grouped.sums]
+        texts.append(query.text_over_views(views, calls))
+    with suppress_error_log():
+        user = session.sql(query.text_over_views(views))
         try:
             same = all(user.sameSemantics(session.sql(text)) for text in texts)
         except AnalysisException:
@@ -106,9 +106,9 @@ def disproved(session: SparkSession, query: Query, grouped: Grouped) -> str:
     return "its parts are not equivalent to the query, according to Spark"
 
 
-def by_chance(session: SparkSession, sql: str) -> bool:
+def is_nondeterministic(session: SparkSession, sql: str) -> bool:
     """Return whether Spark finds a query nondeterministic: an aggregate function takes no such argument."""
-    with unlogged():
+    with suppress_error_log():
         try:
             _ = session.sql(f"SELECT count((SELECT count(*) FROM ({sql}\n) AS _all))").schema
         except AnalysisException as error:
@@ -118,9 +118,9 @@ def by_chance(session: SparkSession, sql: str) -> bool:
     return False
 
 
-def row_for_row(session: SparkSession, texts: Sequence[str], view_: str) -> bool:
+def is_row_for_row(session: SparkSession, texts: Sequence[str], view_: str) -> bool:
     """Return whether expressions over a view give one value for each row, and are deterministic."""
-    with unlogged():
+    with suppress_error_log():
         try:
             _ = session.sql(f"SELECT {', '.join(f'count({text})' for text in texts)} FROM {view_}").schema
         except AnalysisException:
@@ -132,9 +132,9 @@ def moment_of(session: SparkSession, conditions: Sequence[str], schema: StructTy
     """Return what makes conditions depend on time, user or chance; empty if nothing does."""
     query = Query.parse(f"SELECT {', '.join(f'({text})' for text in conditions)} FROM made")
     analysis = Analysis(session, query, {"made": schema})
-    if calls := analysis.of_the_run:
+    if calls := analysis.run_dependent_calls:
         return calls
-    if by_chance(session, analysis.over_views):
+    if is_nondeterministic(session, analysis.text_over_views):
         return "a function that returns another value each time"
     return ""
 
@@ -159,7 +159,7 @@ class Analysis:
         return _GENERATOR.search(self._plan) is not None
 
     @cached_property
-    def of_the_run(self) -> str:
+    def run_dependent_calls(self) -> str:
         """Calls or strings that make the query depend on time or user; empty if there are none."""
         alone = {f"{name.lower()}()" for name in _ALONE.findall(self._plan) if name.lower() not in _CONSTANTS}
         if alone:
@@ -168,35 +168,35 @@ class Analysis:
             return ""
         for table, name in self._views.items():
             self.session.createDataFrame([], self.schemas[table]).createOrReplaceTempView(name)
-        east, west = (_optimized(self.session, self.query.with_views(self._views), zone) for zone in _ZONES)
-        if _same(east, west):
+        east, west = (_optimized_plan(self.session, self.query.text_over_views(self._views), zone) for zone in _ZONES)
+        if _are_same_plans(east, west):
             return ""
         return "a string that means a time of the run, such as today"
 
     @property
-    def over_views(self) -> str:
-        """Query over empty tables with these columns, which ``of_the_run`` created."""
-        return self.query.with_views(self._views)
+    def text_over_views(self) -> str:
+        """Query over empty tables with these columns, which ``run_dependent_calls`` created."""
+        return self.query.text_over_views(self._views)
 
     @cached_property
     def _plan(self) -> str:
         """Analyzed plan, over empty tables."""
         for table, name in self._views.items():
-            _like(self.session, self.schemas[table]).createOrReplaceTempView(name)
-        text = _plans(self.session, self._opaque)
+            _empty_table(self.session, self.schemas[table]).createOrReplaceTempView(name)
+        text = _plans(self.session, self._masked_text)
         return text.partition("== Analyzed Logical Plan ==")[2].partition("\n== Optimized Logical Plan ==")[0]
 
     @property
-    def _opaque(self) -> str:
+    def _masked_text(self) -> str:
         """Query without strings that look like a call: a plan shows strings without quotes.
 
         If Spark rejects that, since a string is a type or a name, the query stays unchanged.
         """
-        plain, tokens = self.query.with_views(self._views), Tokens(self.query.text)
+        plain, tokens = self.query.text_over_views(self._views), Tokens(self.query.text)
         texts = [i for i in range(len(tokens)) if tokens.is_type(i, TokenType.STRING, TokenType.RAW_STRING)]
         spans = [Span(i, i, re.sub(r"[()]|(?<=^['\"])(?=['\"]$)", "_", tokens.raw(i))) for i in texts]
-        other = self.query.with_views(self._views, spans)
-        with unlogged():
+        other = self.query.text_over_views(self._views, spans)
+        with suppress_error_log():
             try:
                 _ = self.session.sql(other).schema
             except PySparkException:
@@ -208,42 +208,42 @@ class Analysis:
         return {table: f"_sluicegate_like_{number}" for number, table in enumerate(self.query.tables)}
 
 
-def _like(session: SparkSession, schema: StructType) -> DataFrame:
+def _empty_table(session: SparkSession, schema: StructType) -> DataFrame:
     """Return an empty table with these columns; nothing is read for it."""
     return session.range(0).select(*[F.lit(None).cast(f.dataType).alias(f.name) for f in schema])
 
 
 def _plans(session: SparkSession, text: str) -> str:
     settings = {"spark.sql.debug.maxToStringFields": "1000000", "spark.sql.maxPlanStringLength": "2147483632"}
-    with configured(session, settings):
+    with override_settings(session, settings):
         return str(session.sql(f"EXPLAIN EXTENDED {text}").collect()[0][0])
 
 
-def _optimized(session: SparkSession, text: str, zone: str) -> list[str]:
+def _optimized_plan(session: SparkSession, text: str, zone: str) -> list[str]:
     """Return the optimized plan in a time zone, split at timestamps."""
     rules = ",".join(f"org.apache.spark.sql.catalyst.optimizer.{rule}" for rule in _OFF)
-    with configured(session, {"spark.sql.session.timeZone": zone, "spark.sql.optimizer.excludedRules": rules}):
+    with override_settings(session, {"spark.sql.session.timeZone": zone, "spark.sql.optimizer.excludedRules": rules}):
         plan = _plans(session, text).partition("== Optimized Logical Plan ==")[2].partition("\n== Physical Plan ==")[0]
     numbers: dict[str, str] = {}
     plan = re.sub(r"#\d+", lambda found: numbers.setdefault(found[0], f"#{len(numbers)}"), plan.replace(zone, ""))
     return _TIMESTAMP.split(plan)
 
 
-def _same(east: Sequence[str], west: Sequence[str]) -> bool:
+def _are_same_plans(east: Sequence[str], west: Sequence[str]) -> bool:
     """Return whether two plans are equal, though a moment is printed differently in the two zones."""
     if len(east) != len(west):
         return False
-    return all(a == b or _one_moment(a, b) for a, b in zip(east, west, strict=True))
+    return all(a == b or _is_same_moment(a, b) for a, b in zip(east, west, strict=True))
 
 
-def _one_moment(east: str, west: str) -> bool:
+def _is_same_moment(east: str, west: str) -> bool:
     if not (_TIMESTAMP.fullmatch(east) and _TIMESTAMP.fullmatch(west)):
         return False
     return datetime.fromisoformat(east) - datetime.fromisoformat(west) == _APART
 
 
 @contextmanager
-def unlogged() -> Iterator[None]:
+def suppress_error_log() -> Iterator[None]:
     """Keep refusals out of Spark's error log, where they are only an answer."""
     logger = PySparkLogger.getLogger("SQLQueryContextLogger")  # Spark fails with one of another class
     before = logger.level

@@ -8,9 +8,9 @@ from pyspark.sql import functions as F
 
 from sluicegate.flow.batch import Batch
 from sluicegate.frames import record_ids
-from sluicegate.gold.partial_aggregates import same_groups
+from sluicegate.gold.partial_aggregates import select_groups
 from sluicegate.gold.proved_query import ProvedQuery
-from sluicegate.gold.rules import staying
+from sluicegate.gold.rules import remaining_rows
 from sluicegate.spark_sql.refresh.strategy_kind import StrategyKind
 
 if TYPE_CHECKING:
@@ -34,36 +34,36 @@ class Recomputation:
         self._query, self._table = ProvedQuery(batch, name, table), table
         self._keys = _broadcast(keys) if keys is not None else None
 
-    def plainly(self) -> DataFrame:
+    def plain_rows(self) -> DataFrame:
         """Return the rows of the user's query or function, without those that a rule drops."""
         if self._keys is None:
-            return staying(self._table, self._query.everything)
-        return staying(self._table, self._query._plain_rows_of(self._keys))
+            return remaining_rows(self._table, self._query.full_result)
+        return remaining_rows(self._table, self._query._plain_rows(self._keys))
 
-    def rounded_once(self) -> tuple[DataFrame, set[str] | None] | None:
+    def exact_rows(self) -> tuple[DataFrame, set[str] | None] | None:
         """Return the rows with sums rounded once, and the columns with sums (None: unknown); None without rounding."""
         query = self._query
         if query.refresh_strategy.kind == StrategyKind.INCREMENTAL:
-            if not query._from_state:
+            if not query._computes_from_state:
                 return None
             if self._keys is None:
-                rows = query._of_all
+                rows = query._rows_from_state
             else:
                 rows = query._rows_of_groups(self._keys)
-            return staying(self._table, rows), query._partials.rounded_outputs
-        if query._rounded is None:
+            return remaining_rows(self._table, rows), query._partials.rounded_outputs
+        if query._rounded_partials is None:
             return None
         if self._keys is None:
-            rows = query._exactly(query._rows)
+            rows = query._exact_query(query._rows)
         else:
             rows = query._rows_of_groups(self._keys)
-        return staying(self._table, rows), None
+        return remaining_rows(self._table, rows), None
 
-    def stored(self, rows: DataFrame) -> DataFrame:
+    def stored_rows(self, rows: DataFrame) -> DataFrame:
         """Return the table's rows that are compared."""
         if self._keys is None:
             return rows
-        return same_groups(rows, self._keys, self._query.touched_columns, self._query.keys)
+        return select_groups(rows, self._keys, self._query.affected_key_columns, self._query.keys)
 
 
 def _broadcast(keys: KeysToCompare) -> DataFrame:

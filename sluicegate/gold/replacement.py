@@ -1,8 +1,8 @@
 """Replace all rows of a gold table: only those that differ are written, and appear in its change feed.
 
 Two kinds of tables are replaced as a whole, as comparing or merging their rows would cost too much: tables with more
-than ``thresholds.COMPARED`` rows, and tables in which most rows differ (``TableChanges.of_all``). So are tables that
-get other columns, types or clustering.
+than ``thresholds.COMPARED`` rows, and tables in which most rows differ (``TableChanges.compare_all``). So are tables
+that get other columns, types or clustering.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def is_comparable(batch: Batch, expected: StructType, by: Sequence[str] = ()) ->
     target = tables.delta_table(batch.flow.target)
     if target is None or tables.rows(target) > thresholds.COMPARED or not keeps_columns(batch, expected, target):
         return False
-    return not batch.whole or clustering.clustered_by(batch.session, batch.flow.target, target) == [*by]
+    return not batch.whole or clustering.current_columns(batch.session, batch.flow.target, target) == [*by]
 
 
 def keeps_columns(batch: Batch, expected: StructType, target: DeltaTable | None = None) -> bool:
@@ -66,4 +66,4 @@ def changes(batch: Batch, expected: DataFrame, keys: Sequence[str], *, few: bool
     """
     target = batch.flow.target
     few = few and tables.rows(tables.delta_table(target)) <= thresholds.FEW
-    return TableChanges.of_all(target, expected, table_reader.read(batch.session, target), keys, few=few)
+    return TableChanges.compare_all(target, expected, table_reader.read(batch.session, target), keys, few=few)

@@ -29,10 +29,12 @@ if TYPE_CHECKING:
     from sluicegate.spark_sql.join_keys import JoinKey
 
 
-def join(batch: Batch, joins: Mapping[str, tuple[JoinKey, ...]], before: Mapping[str, int] | None = None) -> None:
+def create_join_views(
+    batch: Batch, joins: Mapping[str, tuple[JoinKey, ...]], before: Mapping[str, int] | None = None
+) -> None:
     """Create views of joined tables (refresh/joins.py) as of the end of the batch, or the versions in ``before``."""
     for name in joins:
-        batch.pinned(name, (before or {}).get(name)).createOrReplaceTempView(view(name))
+        batch.pinned_input(name, (before or {}).get(name)).createOrReplaceTempView(view(name))
 
 
 @dataclass(frozen=True)
@@ -51,22 +53,22 @@ class RowDeltas:
     since: int
     before: Mapping[str, int]
 
-    def over(self, make: Callable[[DataFrame], DataFrame]) -> DataFrame:
+    def apply(self, make: Callable[[DataFrame], DataFrame]) -> DataFrame:
         """Return the result of ``make`` over all row deltas, each part with its versions of joined tables."""
         parts = []
         for rows, before in self._parts:
-            join(self.batch, self.joins, before)
+            create_join_views(self.batch, self.joins, before)
             parts.append(make(rows))
-        join(self.batch, self.joins)
+        create_join_views(self.batch, self.joins)
         return reduce(lambda a, b: a.unionByName(b), parts)
 
     @cached_property
     def count(self) -> int:
         """Number of row deltas; an update is two."""
-        return self._own.count() + (2 * self._moved.count() if self.before else 0)
+        return self._own_deltas.count() + (2 * self._moved_rows.count() if self.before else 0)
 
     @cached_property
-    def _own(self) -> DataFrame:
+    def _own_deltas(self) -> DataFrame:
         """Row deltas of the followed table itself."""
         inserted = F.col("_change_type").isin("insert", "update_postimage")
         rows = self.batch.rows.where(f"_commit_version > {self.since}")
@@ -76,22 +78,22 @@ class RowDeltas:
     def _keys(self) -> list[tuple[DataFrame, JoinKey]]:
         """Changed keys of the joined tables, for each join key."""
         changes = {name: self.batch.changes_of(name, version) for name, version in self.before.items()}
-        key_changes = [(lookup_changes.net(frame, join_key.columns, ENGINE_COLUMNS), join_key)
+        key_changes = [(lookup_changes.changed_keys(frame, join_key.columns, ENGINE_COLUMNS), join_key)
                  for name, frame in changes.items() for join_key in self.joins[name]]  # fmt: skip
         return [(materialize(keys, few=False), join_key) for keys, join_key in key_changes]
 
     @cached_property
-    def _moved(self) -> DataFrame:
+    def _moved_rows(self) -> DataFrame:
         """Current rows of the followed table that match a changed key."""
-        return materialize(lookup_changes.touching(self.batch.pinned_source(), self._keys), few=False)
+        return materialize(lookup_changes.matching_rows(self.batch.pinned_source(), self._keys), few=False)
 
     @cached_property
     def _parts(self) -> list[tuple[DataFrame, Mapping[str, int]]]:
         """Row deltas, each part with its versions of joined tables."""
         if not self.before:
-            return [(self._own, {})]
-        flagged = lookup_changes.flagged(self._own, self._keys)
+            return [(self._own_deltas, {})]
+        flagged = lookup_changes.flag_matches(self._own_deltas, self._keys)
         other, still = (flagged.where(of).drop(TOUCHED) for of in (TOUCHED, f"NOT {TOUCHED}"))
-        inserted, deleted = (self._moved.withColumn(SIGN, F.lit(sign)) for sign in (1, -1))
+        inserted, deleted = (self._moved_rows.withColumn(SIGN, F.lit(sign)) for sign in (1, -1))
         # Rows as they were: as they are now, without those inserted since, with those deleted.
         return [(still.unionByName(inserted), {}), (deleted.unionByName(other), self.before)]

@@ -20,11 +20,11 @@ from sluicegate.frames.record_ids import materialize
 from sluicegate.frames.rules import failing_rules, rejected
 from sluicegate.frames.rules.rejected import BROKEN
 from sluicegate.frames.rules.row_rules import LENIENT, RowRules, Tally
-from sluicegate.frames.rules.table_rules import TableCheck, WouldBe, last_held
+from sluicegate.frames.rules.table_rules import TableCheck, WouldBe, last_checked_facts
 from sluicegate.gold import query_analysis
 from sluicegate.lake import tables
 from sluicegate.spark import table_reader
-from sluicegate.spark.session import configured
+from sluicegate.spark.session import override_settings
 from sluicegate.spark_sql.identifiers import literal
 
 if TYPE_CHECKING:
@@ -41,16 +41,16 @@ _MOMENTS: dict[tuple[tuple[str, ...], str], str] = {}
 _SIGN, _STAYS = "_sluicegate_sign", "_sluicegate_stays"
 
 
-def dropping(table: GoldTable) -> RowRules:
+def dropping_rules(table: GoldTable) -> RowRules:
     """Return the expectations that drop rows."""
     return RowRules({name: rule for name, rule in table.expectations.items() if rule.action == ExpectationAction.DROP})
 
 
-def staying(table: GoldTable, rows: DataFrame) -> DataFrame:
+def remaining_rows(table: GoldTable, rows: DataFrame) -> DataFrame:
     """Return the rows of the query that no expectation drops."""
-    rules = dropping(table)
+    rules = dropping_rules(table)
     if rules.expectations:
-        return rules.evaluated(rows).where(f"size({BROKEN}) = 0").drop(BROKEN)
+        return rules.evaluate(rows).where(f"size({BROKEN}) = 0").drop(BROKEN)
     return rows
 
 
@@ -61,7 +61,7 @@ def moment(session: SparkSession, rules: RowRules, schema: StructType) -> str:
     conditions = tuple(rule.condition for rule in rules.expectations.values())
     question = (conditions, schema.json())
     if question not in _MOMENTS:
-        with configured(session, LENIENT):
+        with override_settings(session, LENIENT):
             _MOMENTS[question] = query_analysis.moment_of(session, conditions, schema)
     return _MOMENTS[question]
 
@@ -84,13 +84,13 @@ class GoldRules:
 
     def __post_init__(self) -> None:
         self._all = RowRules(self.table.expectations)
-        self._dropping = dropping(self.table)
+        self._dropping = dropping_rules(self.table)
         staying_rules = {
             name: rule for name, rule in self.table.expectations.items() if rule.action != ExpectationAction.DROP
         }
         self._staying = RowRules(staying_rules)
 
-    def evaluated(self, rows: DataFrame, *, few: bool) -> DataFrame:
+    def evaluate(self, rows: DataFrame, *, few: bool) -> DataFrame:
         """Return the query's rows with the rules that each breaks, computed once; unchanged without rules.
 
         Raises:
@@ -99,8 +99,8 @@ class GoldRules:
         if not self.table.has_rules:
             return rows
         self._demand_columns(rows.columns)
-        with failing_rules.naming(lambda: rows, self.table.expectations, self.batch.flow):
-            return materialize(self._all.evaluated(rows), few=few)
+        with failing_rules.name_failing_rule(lambda: rows, self.table.expectations, self.batch.flow):
+            return materialize(self._all.evaluate(rows), few=few)
 
     def _demand_columns(self, columns: Sequence[str]) -> None:
         """Check the columns of a query with a star, or of a function, which the definition does not show."""
@@ -114,14 +114,14 @@ class GoldRules:
                         hint=f"columns: {', '.join(columns)}",
                     )
 
-    def staying(self, evaluated: DataFrame) -> DataFrame:
+    def remaining_rows(self, evaluated: DataFrame) -> DataFrame:
         """Return the evaluated rows that the table will have."""
         if not self.table.has_rules:
             return evaluated
-        return evaluated.where(self._stays).drop(BROKEN)
+        return evaluated.where(self._stay_condition).drop(BROKEN)
 
     @property
-    def _stays(self) -> str:
+    def _stay_condition(self) -> str:
         names = ", ".join(map(literal, self._dropping.expectations))
         if names:
             return f"NOT arrays_overlap({BROKEN}, array({names}))"
@@ -148,7 +148,7 @@ class GoldRules:
         if not self.table.has_rules:
             rejected.clear(self.batch)
             return
-        tally, dropped = self._counted(evaluated, former, Tally() if former is None else self._before)
+        tally, dropped = self._count_rows(evaluated, former, Tally() if former is None else self._former_tally)
         warnings = self._staying.warnings(tally)
         counts = tally.facts() | dropped.facts()
         self.facts = {"expectations": {name: counts[name] for name in self._all.expectations}}
@@ -158,7 +158,7 @@ class GoldRules:
             WouldBe(would_be, lambda: tally.rows, comes)
         )
         self.facts |= table_facts
-        if refusal := self._staying.refusal(tally, lambda: self._staying.evaluated(would_be())):
+        if refusal := self._staying.refusal(tally, lambda: self._staying.evaluate(would_be())):
             refusals.insert(0, refusal)
         report = self.batch.report
         report.expectations, report.warnings = self.facts["expectations"], warnings
@@ -167,37 +167,37 @@ class GoldRules:
             rejected.refuse(self.batch, refusals, self.facts)
         rejected.clear(self.batch)
 
-    def _counted(self, evaluated: DataFrame, former_rows: DataFrame | None, before: Tally) -> tuple[Tally, Tally]:
+    def _count_rows(self, evaluated: DataFrame, former_rows: DataFrame | None, before: Tally) -> tuple[Tally, Tally]:
         """Count the rows that the table would have, and the query's rows by the rules that drop."""
-        rows = evaluated.select(BROKEN, F.lit(1).alias(_SIGN), F.expr(self._stays).alias(_STAYS))
+        rows = evaluated.select(BROKEN, F.lit(1).alias(_SIGN), F.expr(self._stay_condition).alias(_STAYS))
         if former_rows is not None:
-            former = self._staying.evaluated(former_rows).select(
+            former = self._staying.evaluate(former_rows).select(
                 BROKEN, F.lit(-1).alias(_SIGN), F.lit(True).alias(_STAYS)
             )
             rows = rows.unionByName(former)
-        by_rule = [_sum(f"{_STAYS} AND {_breaks(name)}") for name in self._staying.expectations]
-        by_drop = [_sum(f"{_SIGN} = 1 AND {_breaks(name)}") for name in self._dropping.expectations]
-        sums = rows.selectExpr(_sum(_STAYS), _sum(f"{_SIGN} = 1"), *by_rule, *by_drop).collect()[0]
+        by_rule = [_sum_sql(f"{_STAYS} AND {_breach_condition(name)}") for name in self._staying.expectations]
+        by_drop = [_sum_sql(f"{_SIGN} = 1 AND {_breach_condition(name)}") for name in self._dropping.expectations]
+        sums = rows.selectExpr(_sum_sql(_STAYS), _sum_sql(f"{_SIGN} = 1"), *by_rule, *by_drop).collect()[0]
         failed = dict(zip(self._staying.expectations, sums[2:], strict=False))
         dropped = dict(zip(self._dropping.expectations, sums[2 + len(by_rule) :], strict=True))
         tally = Tally(before.rows + sums[0], {name: before.failed.get(name, 0) + n for name, n in failed.items()})
         return tally, Tally(sums[1], dropped)
 
     @cached_property
-    def _before(self) -> Tally:
+    def _former_tally(self) -> Tally:
         """Counts of the current table: by its last commit, or counted again if the rules changed."""
         uri, session = self.batch.flow.target, self.batch.session
-        target, recorded = tables.table_at(uri), last_held(uri, self.batch.flow.rules)
+        target, recorded = tables.table_at(uri), last_checked_facts(uri, self.batch.flow.rules)
         rows = table_reader.read(session, uri, opened=target)
         if recorded is not None and not moment(session, self._staying, rows.schema):
             failed = {name: int(recorded.expectations[name]["failed"]) for name in self._staying.expectations}
             return Tally(tables.rows(target), failed)
-        return self._staying.tally(self._staying.evaluated(rows))
+        return self._staying.tally(self._staying.evaluate(rows))
 
 
-def _breaks(name: str) -> str:
+def _breach_condition(name: str) -> str:
     return f"array_contains({BROKEN}, {literal(name)})"
 
 
-def _sum(condition: str) -> str:
+def _sum_sql(condition: str) -> str:
     return f"coalesce(sum(CASE WHEN {condition} THEN {_SIGN} END), 0L)"

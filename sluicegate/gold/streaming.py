@@ -36,17 +36,17 @@ from sluicegate.flow.streaming.source_stream import GAP
 from sluicegate.flow.streaming.stream_checkpoint import Checkpoint
 from sluicegate.flow.table_report import TableReport
 from sluicegate.frames import stored_types
-from sluicegate.frames.difference.merge import difference, merged
+from sluicegate.frames.difference.merge import difference, merged_rows
 from sluicegate.frames.record_ids import materialize
 from sluicegate.gold import query_analysis, replacement
-from sluicegate.gold.partial_aggregates import same_groups
+from sluicegate.gold.partial_aggregates import select_groups
 from sluicegate.gold.rules import GoldRules
 from sluicegate.gold.table_changes import TableChanges
 from sluicegate.lake import layout, log, tables
 from sluicegate.lake.table import Tables
 from sluicegate.schema.columns import ENGINE_COLUMNS
 from sluicegate.spark import connect, table_reader
-from sluicegate.spark.session import configured
+from sluicegate.spark.session import override_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -95,11 +95,11 @@ def run(
         )
     started, waiting = time.monotonic(), progress(flow)
     if full_refresh:
-        waiting = waiting.full_refresh()
+        waiting = waiting.to_full_refresh()
     report = TableReport(flow.table, flow.layer, state=waiting.kind, why=waiting.why)
-    if not waiting.work:
+    if not waiting.has_work:
         return report
-    waiting = _Stream(session, flow, table, lake, facts, report).bring_up(waiting)
+    waiting = _Stream(session, flow, table, lake, facts, report).catch_up(waiting)
     report.state, report.why = "written", waiting.why
     if waiting.kind == ProgressKind.FULL_REFRESH and (waiting.since >= 0 or waiting.why):
         report.state = "rebuilt"
@@ -136,7 +136,7 @@ class _Stream:
     rebuilding: bool = False  # whether this is a full refresh of which nothing is written yet
 
     def __post_init__(self) -> None:
-        last = log.last_commit_of_ours(tables.delta_table(self.flow.target))
+        last = log.last_own_commit(tables.delta_table(self.flow.target))
         stream = log.info_of(last).gold.stream
         if stream:
             self.done = _Done(**stream)
@@ -144,7 +144,7 @@ class _Stream:
             self.done = None
         self.checkpoint = Checkpoint(self.lake.checkpoint(self.flow.table))
 
-    def unfit(self) -> str:
+    def why_unfit(self) -> str:
         """Return why the checkpoint cannot be continued; empty if it can."""
         if self.done is None:
             return "its log does not record its checkpoint"
@@ -167,10 +167,10 @@ class _Stream:
 
     # --- runs --------------------------------------------------------------------------------------------------------
 
-    def bring_up(self, waiting: Progress) -> Progress:
+    def catch_up(self, waiting: Progress) -> Progress:
         """Process what waits; return its progress, or a full refresh if that was due instead."""
         if waiting.kind == ProgressKind.INCREMENTAL:
-            reason = self.unfit() or self.go_on(waiting)
+            reason = self.why_unfit() or self.process_changes(waiting)
             if not reason:
                 return waiting
             waiting = replace(waiting, kind=ProgressKind.FULL_REFRESH, why=reason)
@@ -186,7 +186,7 @@ class _Stream:
         except Exception as error:
             raise_readable(error, self.flow)
 
-    def go_on(self, progress: Progress) -> str:
+    def process_changes(self, progress: Progress) -> str:
         """Process new rows of the source; return why a full refresh is due instead, else nothing."""
         try:
             self._run(progress)
@@ -201,7 +201,7 @@ class _Stream:
     def _run(self, progress: Progress) -> None:
         """Run the stream until nothing is left, and commit the offset."""
         # The progress of every batch must be kept: late rows are counted from it.
-        with configured(self.session, {"spark.sql.streaming.numRecentProgressUpdates": "100"}):
+        with override_settings(self.session, {"spark.sql.streaming.numRecentProgressUpdates": "100"}):
             result = self._result()
             writer = result.writeStream.queryName(self.flow.stream_name).outputMode(str(self.table.mode))
             take = partial(self._batch, progress=progress)
@@ -227,7 +227,7 @@ class _Stream:
             rows = rows.withWatermark(column, f"{int(delay.total_seconds() * 1000)} milliseconds")
         view = f"_sluicegate_{self.flow.table}_{name}"
         rows.createOrReplaceTempView(view)
-        result = self.session.sql(self.table.query.with_views({name: view}))
+        result = self.session.sql(self.table.query.text_over_views({name: view}))
         query_analysis.keep_nulls_of_maps(result, [rows], self.table.query.text)
         return result
 
@@ -245,7 +245,7 @@ class _Stream:
             rows.write.format("noop").mode("overwrite").save()
             return
         rows = materialize(rows, few=False)
-        self._demand_given(self._delivered(query), -1 if before is None else before, until)
+        self._demand_all_delivered(self._delivered_count(query), -1 if before is None else before, until)
         batch = self._as_batch(rows, progress, until)
         if self.table.mode == "append":
             self._append(rows, batch, without_data=without_data)
@@ -258,7 +258,7 @@ class _Stream:
         """Return Spark's query ID, and the source version at the end of a batch."""
         query, until = self.checkpoint.query(), self.checkpoint.end(number)
         if query is not None and until is None:
-            raise delivery.truncated(self.flow, f"batch {number} ends in the middle of a version")
+            raise delivery.truncated_batch_error(self.flow, f"batch {number} ends in the middle of a version")
         if query is None or until is None:
             raise SluicegateError(
                 f"the checkpoint of {self.flow.table} was removed while it was in use",
@@ -280,7 +280,7 @@ class _Stream:
         # The batch without data writes what the watermark has passed: an offset before that would leave it out.
         self._write(rows, batch, "overwrite" if self.rebuilding else "append", fenced=without_data)
 
-    def _demand_given(self, delivered: int, since: int, until: int) -> None:
+    def _demand_all_delivered(self, delivered: int, since: int, until: int) -> None:
         """Check that Spark delivered all rows of the source between two versions; -1 is before the first.
 
         Raises:
@@ -294,7 +294,7 @@ class _Stream:
             expected = delivery.rows_at(source, until)
         delivery.demand_same(self.flow, delivered, expected or 0)
 
-    def _delivered(self, query: str) -> int:
+    def _delivered_count(self, query: str) -> int:
         """Return the rows delivered to the running batch, by asking Spark: its report comes only afterwards."""
         running: Any = self.session.streams.get(query)
         metrics = running._jsq.streamingQuery().lastExecution().observedMetrics()
@@ -312,8 +312,8 @@ class _Stream:
     def _write(self, rows: DataFrame, batch: Batch, write_mode: str, *, fenced: bool = True) -> None:
         """Write rows in one commit, with the offset if ``fenced``."""
         replaces, rules = write_mode == "overwrite", self._rules(batch)
-        evaluated = rules.evaluated(rows, few=False)
-        rows = rules.staying(evaluated)
+        evaluated = rules.evaluate(rows, few=False)
+        rows = rules.remaining_rows(evaluated)
         if replaces and replacement.is_comparable(batch, rows.schema):
             few = rows.count() <= thresholds.FEW
             by = []
@@ -321,8 +321,8 @@ class _Stream:
                 by = self.keys
             changes = replacement.changes(batch, rows, by, few=few)
             if changes is not None:
-                rules.demand(evaluated, None, lambda: rows, changes.comes)
-                self._change(changes, batch, rules, fenced=fenced)
+                rules.demand(evaluated, None, lambda: rows, changes.upserted_rows)
+                self._write_changes(changes, batch, rules, fenced=fenced)
                 return
         if replaces:
             target = None
@@ -333,39 +333,39 @@ class _Stream:
         _faults.point("gold.before_commit")
         if not replaces:
             stored_types.demand_same(rows.schema, self.flow.target)
-        with batch.commit(fenced=fenced, **self._about(), **rules.facts):
-            writer = batch.described(rows).write.format("delta").mode(write_mode)
+        with batch.commit(fenced=fenced, **self._commit_facts(), **rules.facts):
+            writer = batch.add_comments(rows).write.format("delta").mode(write_mode)
             writer.option("overwriteSchema" if replaces else "mergeSchema", "true").save(self.flow.target)
-        self._committed(batch, fenced=fenced)
+        self._record_commit(batch, fenced=fenced)
 
     def _merge(self, rows: DataFrame, batch: Batch) -> None:
         """Merge the affected groups into the table."""
         few, rules = rows.count() <= thresholds.FEW, self._rules(batch)
         target = table_reader.read(batch.session, self.flow.target)
-        former = same_groups(target, F.broadcast(rows) if few else rows, self.keys)
-        evaluated = rules.evaluated(rows, few=few)
-        changes = materialize(difference(rules.staying(evaluated), former, self.keys), few=few)
+        former = select_groups(target, F.broadcast(rows) if few else rows, self.keys)
+        evaluated = rules.evaluate(rows, few=few)
+        changes = materialize(difference(rules.remaining_rows(evaluated), former, self.keys), few=few)
         if changes.isEmpty():
             self._write(rows.limit(0), batch, "append")
             return
-        rules.demand(evaluated, former, lambda: merged(target, changes, self.keys))
+        rules.demand(evaluated, former, lambda: merged_rows(target, changes, self.keys))
         merging = TableChanges(self.flow.target, changes, self.keys, counted=False, few=few)
-        self._change(merging, batch, rules, fenced=True)
+        self._write_changes(merging, batch, rules, fenced=True)
 
-    def _change(self, changes: TableChanges, batch: Batch, rules: GoldRules, *, fenced: bool) -> None:
+    def _write_changes(self, changes: TableChanges, batch: Batch, rules: GoldRules, *, fenced: bool) -> None:
         """Write the rows that differ in one commit, with the offset if ``fenced``."""
         _faults.point("gold.before_commit")
-        with batch.commit(fenced=fenced, **self._about(), **rules.facts):
+        with batch.commit(fenced=fenced, **self._commit_facts(), **rules.facts):
             changes.write(None)
-        self._committed(batch, fenced=fenced)
+        self._record_commit(batch, fenced=fenced)
 
     def _rules(self, batch: Batch) -> GoldRules:
         return GoldRules(batch, self.flow.table, self.table)
 
-    def _about(self) -> dict[str, Any]:
+    def _commit_facts(self) -> dict[str, Any]:
         return {"strategy": f"mode {self.table.mode}", "stream": vars(self.last) if self.last else None}
 
-    def _committed(self, batch: Batch, *, fenced: bool) -> None:
+    def _record_commit(self, batch: Batch, *, fenced: bool) -> None:
         _faults.point("gold.after_commit")
         self.done, self.rebuilding = self.last, False
         if fenced:
@@ -376,7 +376,9 @@ class _Stream:
         if self.offset >= progress.until and not self.rebuilding:
             return
         self.last = self.last or self.done or _Done(self.checkpoint.query() or "", -1, -1)
-        self._demand_given(0, self.last.until, progress.until)  # no batch ended there: then nothing can have come since
+        self._demand_all_delivered(
+            0, self.last.until, progress.until
+        )  # no batch ended there: then nothing can have come since
         rows = self.session.createDataFrame([], schema)
         batch = self._as_batch(rows, progress, max(progress.until, self.last.until))
         self._write(rows, batch, "overwrite" if self.rebuilding else "append")

@@ -11,17 +11,25 @@ from pyspark.sql import functions as F
 
 from sluicegate.flow import thresholds
 from sluicegate.frames import small_writes
-from sluicegate.frames.difference.merge import OP, bring, difference, exchange, merge_by, merge_rows, merged
+from sluicegate.frames.difference.merge import (
+    OP,
+    collect_changes,
+    difference,
+    exchange,
+    merge_by_keys,
+    merge_rows,
+    merged_rows,
+)
 from sluicegate.frames.difference.same_rows import keys_of_differing_rows, rows_with_keys
 from sluicegate.frames.difference.value_equality import is_plain
 from sluicegate.frames.record_ids import materialize
-from sluicegate.spark_sql.engine_columns import working
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.engine_columns import working_column
+from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_ROWS = working("rows")
+_ROWS = working_column("rows")
 
 
 @dataclass(frozen=True)
@@ -43,14 +51,14 @@ class TableChanges:
     few: bool
 
     @classmethod
-    def by_key(
+    def compare_by_key(
         cls, uri: str, expected: DataFrame, former: DataFrame, keys: Sequence[str], *, few: bool
     ) -> TableChanges:
         """Return the changes that replace some rows of a table, with keys that are unique on both sides."""
         return cls(uri, materialize(difference(expected, former, keys), few=few), keys, counted=False, few=few)
 
     @classmethod
-    def replacing(
+    def compare_some(
         cls, uri: str, expected: DataFrame, former: DataFrame, keys: Sequence[str], *, few: bool
     ) -> TableChanges:
         """Return the changes that replace some rows of a table, whether or not keys are unique.
@@ -63,11 +71,11 @@ class TableChanges:
             few: whether the rows are few.
         """
         if _are_unique(expected, keys) and _are_unique(former, keys):
-            return cls.by_key(uri, expected, former, keys, few=few)
-        return cls._exchanging(uri, expected, former, few=few)
+            return cls.compare_by_key(uri, expected, former, keys, few=few)
+        return cls._exchange_rows(uri, expected, former, few=few)
 
     @classmethod
-    def of_all(
+    def compare_all(
         cls, uri: str, expected: DataFrame, former: DataFrame, keys: Sequence[str], *, few: bool
     ) -> TableChanges | None:
         """Return the changes that replace all rows of a table, without those that do not differ.
@@ -94,11 +102,11 @@ class TableChanges:
             former = rows_with_keys(former, differing, columns, few=few)
         expected, former = materialize(expected, few=few), materialize(former, few=few)
         if keys:
-            return cls.replacing(uri, expected, former, keys, few=few)
+            return cls.compare_some(uri, expected, former, keys, few=few)
         if few and all(is_plain(field.dataType) for field in expected.schema):
-            changes = cls.replacing(uri, expected, former, expected.columns, few=few)
+            changes = cls.compare_some(uri, expected, former, expected.columns, few=few)
         else:
-            changes = cls._exchanging(uri, expected, former, few=few)
+            changes = cls._exchange_rows(uri, expected, former, few=few)
         if changes._replace_all(count):
             return None
         return changes
@@ -110,48 +118,48 @@ class TableChanges:
         return self.counts.get("insert", 0) == expected > 0
 
     @classmethod
-    def _exchanging(cls, uri: str, expected: DataFrame, former: DataFrame, *, few: bool) -> TableChanges:
+    def _exchange_rows(cls, uri: str, expected: DataFrame, former: DataFrame, *, few: bool) -> TableChanges:
         return cls(uri, materialize(exchange(expected, former), few=few), expected.columns, counted=True, few=few)
 
     @property
-    def comes(self) -> DataFrame:
+    def upserted_rows(self) -> DataFrame:
         """Rows that the table lacks, or has with other values."""
         return self.rows.where(F.col(OP) != "delete").drop(OP)
 
-    def merged(self, rows: DataFrame) -> DataFrame:
+    def merged_rows(self, rows: DataFrame) -> DataFrame:
         """Return the table's rows after the changes; nothing is written."""
-        return merged(rows, self.rows, self.keys)
+        return merged_rows(rows, self.rows, self.keys)
 
     @cached_property
     def counts(self) -> Mapping[str, int]:
         """Number of rows by operation."""
-        if self._brought is not None:
-            return self._brought.counts
+        if self._collected_changes is not None:
+            return self._collected_changes.counts
         return dict(self.rows.groupBy(OP).count().collect())
 
     def write(self, near: Callable[[str], Column] | None) -> None:
         """Write the changes in the session's one commit, which is made also without any.
 
         Args:
-            near: predicate for the table's rows that may be deleted, as in ``merge_by``. The commit quotes it.
+            near: predicate for the table's rows that may be deleted, as in ``merge_by_keys``. The commit quotes it.
         """
         if not self.counts:
             small_writes.commit_only(self.rows.sparkSession, self.uri)
         elif not self.counted:
-            merge_by(self.uri, self.rows, self.keys, few=self.few, brought=self._brought, near=near)
+            merge_by_keys(self.uri, self.rows, self.keys, few=self.few, brought=self._collected_changes, near=near)
         elif "delete" not in self.counts:
-            small_writes.append(self.comes, self.uri, few=self.few)
+            small_writes.append(self.upserted_rows, self.uri, few=self.few)
         else:
             merge_rows(self.uri, self.rows, few=self.few, near=near)
 
     @cached_property
-    def _brought(self) -> small_writes.Changes | None:
+    def _collected_changes(self) -> small_writes.Changes | None:
         if self.counted:
             return None
-        return bring(self.uri, self.rows, self.keys, few=self.few)
+        return collect_changes(self.uri, self.rows, self.keys, few=self.few)
 
 
 def _are_unique(rows: DataFrame, keys: Sequence[str]) -> bool:
     """Return whether keys are unique, whatever the names of the key columns."""
-    grouped = rows.groupBy(*map(quoted, keys)).agg(F.count(F.lit(1)).alias(_ROWS))
+    grouped = rows.groupBy(*map(quote_name, keys)).agg(F.count(F.lit(1)).alias(_ROWS))
     return grouped.where(F.col(_ROWS) > 1).isEmpty()

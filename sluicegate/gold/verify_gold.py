@@ -13,7 +13,7 @@ from functools import cached_property
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.console import silent, time_left
+from sluicegate.console import ignore_line, time_left
 from sluicegate.errors import SluicegateError
 from sluicegate.flow import flows
 from sluicegate.flow.batch import Batch
@@ -23,15 +23,15 @@ from sluicegate.flow.streaming.delivery import Delivery
 from sluicegate.flow.table_report import TableReport
 from sluicegate.flow.verification.finding import Finding, FindingKind, FindingReason
 from sluicegate.flow.verification.proofs import Proofs
-from sluicegate.frames.difference.compare import Compared, compare, sampled
+from sluicegate.frames.difference.compare import Compared, compare, sample_rows
 from sluicegate.frames.difference.equal_rows import excuse
 from sluicegate.frames.unsteady import nodes
 from sluicegate.gold.keys_since import KeysSince, KeysToCompare
 from sluicegate.gold.recompute import Recomputation
 from sluicegate.lake import layout, log, offsets, tables
 from sluicegate.lake.commits.commit_info import CommitInfo
-from sluicegate.spark.spark_errors import readable
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark.spark_errors import translate_error
+from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -62,7 +62,7 @@ def slack(rows: int) -> float:
     return (16 + 4 * sqrt(rows)) * 2.0**-52
 
 
-def provable(pipeline: Pipeline, lake: layout.Lake) -> list[str]:
+def provable_tables(pipeline: Pipeline, lake: layout.Lake) -> list[str]:
     """Return the existing gold tables whose query can be run again."""
     return [
         name for name, table in pipeline.gold.items()
@@ -70,7 +70,7 @@ def provable(pipeline: Pipeline, lake: layout.Lake) -> list[str]:
     ]  # fmt: skip
 
 
-def unprovable(pipeline: Pipeline) -> list[Finding]:
+def unprovable_findings(pipeline: Pipeline) -> list[Finding]:
     """Return findings for the gold tables whose query cannot be run again."""
     reason = "a streaming aggregation cannot be recomputed: which rows were too late depends on when they arrived"
     return [Finding(FindingKind.UNPROVED, name, reason) for name, table in pipeline.gold.items() if table.mode]
@@ -81,7 +81,7 @@ def prove(
     pipeline: Pipeline,
     lake: layout.Lake,
     percent: float = 100,
-    tell: Callable[[str], None] = silent,
+    tell: Callable[[str], None] = ignore_line,
     proofs: Proofs | None = None,
 ) -> Iterator[Finding]:
     """Compare each gold table with the result of its query.
@@ -94,7 +94,7 @@ def prove(
         tell: receives a line before each of several tables.
         proofs: proofs of former verifications; None to neither use nor record them.
     """
-    names, started = provable(pipeline, lake), time.monotonic()
+    names, started = provable_tables(pipeline, lake), time.monotonic()
     proofs = proofs or Proofs(lake, keeps=False)
     for number, name in enumerate(names):
         if len(names) > 1:
@@ -104,7 +104,7 @@ def prove(
         try:
             yield from _Proof(spark.newSession(), pipeline.name, flow, table, lake, percent, proofs).findings()
         except Exception as error:
-            sentence = _sentence(readable(error, "gold", name, private=flow.private))
+            sentence = _sentence(translate_error(error, "gold", name, private=flow.private))
             yield Finding(FindingKind.UNPROVED, name, f"its query could not be run: {sentence}")
 
 
@@ -133,11 +133,11 @@ class _Proof:
             return
         history, waiting = offsets.restore_history(target), progress(self.flow)
         if history.ours is None or history.ours.ours is None:
-            yield self._found(
+            yield self._finding(
                 FindingKind.UNPROVED, "its log no longer records what it was built from", self._full_refresh
             )
-        elif reason := self._other(waiting, history):
-            yield self._found(FindingKind.UNPROVED, f"the next run does a full refresh: {reason}", self._run)
+        elif reason := self._why_outdated(waiting, history):
+            yield self._finding(FindingKind.UNPROVED, f"the next run does a full refresh: {reason}", self._run)
         else:
             yield from self._since_last(target, history.ours.ours)
 
@@ -145,22 +145,22 @@ class _Proof:
         """Yield the findings for a table, without the parts that are proved and unchanged."""
         batch = self._batch(info)
         since = KeysSince(self.proofs, batch, self.table, target)
-        if since.nothing:
-            yield self._untouched(since)
+        if since.is_unchanged:
+            yield self._unchanged_finding(since)
             return
-        keys = since.touched()
+        keys = since.affected_keys()
         if keys is None:
             yield from self._findings_of(target, batch, since, None)
             return
         if not keys.count:
-            yield self._untouched(since)
+            yield self._unchanged_finding(since)
             return
         untold = "the change feeds of what its query reads tell of no others"
         sentence = f"its rows but those of {keys}, {since.proof}: {untold}"
         yield Finding(FindingKind.UNSEEN, self.flow.table, sentence, reason=FindingReason.PROVED_BEFORE)
         yield from self._findings_of(target, batch, since, keys)
 
-    def _untouched(self, since: KeysSince) -> Finding:
+    def _unchanged_finding(self, since: KeysSince) -> Finding:
         """Return the finding for a table without rows to compare."""
         since.keep(since.proof)
         sentence = f"its rows, {since.proof}: by their files and the change feeds of what it reads, nothing is new"
@@ -170,14 +170,14 @@ class _Proof:
         self, target: DeltaTable, batch: Batch, since: KeysSince, keys: KeysToCompare | None
     ) -> Iterator[Finding]:
         """Yield the findings for rows of some keys or for all; record a proof if nothing is wrong."""
-        differences = list(self._compared(target, batch, keys))
+        differences = list(self._compare(target, batch, keys))
         if differences:
             yield from differences
             return
         since.keep(since.proof if keys is not None else None)
-        yield self._proved(target, keys)
+        yield self._proved_finding(target, keys)
 
-    def _proved(self, target: DeltaTable, keys: KeysToCompare | None) -> Finding:
+    def _proved_finding(self, target: DeltaTable, keys: KeysToCompare | None) -> Finding:
         rows = "each row is"
         if keys is not None:
             rows = f"each row of {keys}, which later changes affect, is"
@@ -186,7 +186,7 @@ class _Proof:
         sentence = f"{rows} what its query returns over the versions that it was built from, run again by Spark"
         return Finding(FindingKind.PROVED, self.flow.table, sentence, version=target.version())
 
-    def _other(self, waiting: Progress, history: offsets.RestoreHistory) -> str:
+    def _why_outdated(self, waiting: Progress, history: offsets.RestoreHistory) -> str:
         """Return why the table does not have the current definition and sources; empty if it does."""
         info = log.info_of(history.ours)
         if history.news:
@@ -203,32 +203,36 @@ class _Proof:
             return f"{', '.join(replaced)} is not the table that it was filled from"
         return ""
 
-    def _compared(self, target: DeltaTable, batch: Batch, keys: KeysToCompare | None) -> Iterator[Finding]:
+    def _compare(self, target: DeltaTable, batch: Batch, keys: KeysToCompare | None) -> Iterator[Finding]:
         """Yield findings on rows that differ from the query's."""
         recomputation = Recomputation(batch, self.flow.table, self.table, keys)
-        due = recomputation.plainly()
+        due = recomputation.plain_rows()
         stored = self.spark.read.format("delta").option("versionAsOf", target.version()).load(self.flow.target)
         if odd := {c.lower() for c in due.columns} ^ {c.lower() for c in stored.columns}:
             sentence = f"its columns differ from those of its query: {', '.join(sorted(odd))}"
-            yield self._found(FindingKind.WRONG, sentence, self._full_refresh)
+            yield self._finding(FindingKind.WRONG, sentence, self._full_refresh)
             return
-        stored, exact = recomputation.stored(stored), recomputation.rounded_once()
+        stored, exact = recomputation.stored_rows(stored), recomputation.exact_rows()
         if exact is not None and (exact[1] is not None or _is_steady(exact[0])):
             compared = self._difference(stored, exact[0], 0)
             yield from (
-                [self._differing(compared, due)] if compared.count else self._of_exact_sums(stored, due, exact[1])
+                [self._difference_finding(compared, due)]
+                if compared.count
+                else self._compare_with_exact_sums(stored, due, exact[1])
             )
             return
-        compared = self._difference(stored, due, self._allowed(due))
+        compared = self._difference(stored, due, self._tolerance(due))
         if not compared.count:
             return
         if exact is None:
-            yield self._differing(compared, due)
+            yield self._difference_finding(compared, due)
             return
         recompared = self._difference(stored, exact[0], self._slack)
-        yield self._differing(recompared, due) if recompared.count else self._excused(compared)
+        yield self._difference_finding(recompared, due) if recompared.count else self._excused_finding(compared)
 
-    def _of_exact_sums(self, stored: DataFrame, due: DataFrame, rounded: set[str] | None) -> Iterator[Finding]:
+    def _compare_with_exact_sums(
+        self, stored: DataFrame, due: DataFrame, rounded: set[str] | None
+    ) -> Iterator[Finding]:
         """Yield findings for a table whose rows equal those of sums without rounding.
 
         Args:
@@ -243,22 +247,22 @@ class _Proof:
         exact = [column for column in stored.columns if column.lower() not in summed]
         if exact:
             lower = {column.lower() for column in exact}
-            due_exact = due.select(*[quoted(column) for column in due.columns if column.lower() in lower])
-            difference = self._difference(stored.select(*map(quoted, exact)), due_exact, self._slack)
+            due_exact = due.select(*[quote_name(column) for column in due.columns if column.lower() in lower])
+            difference = self._difference(stored.select(*map(quote_name, exact)), due_exact, self._slack)
             if difference.count:
-                yield self._differing(difference, due)
+                yield self._difference_finding(difference, due)
                 return
-        yield self._excused(compared)
+        yield self._excused_finding(compared)
 
-    def _excused(self, compared: Compared) -> Finding:
+    def _excused_finding(self, compared: Compared) -> Finding:
         if compared.count == 1:
             rows = "1 row equals"
         else:
             rows = f"{compared.count:,} rows equal"
         sentence = f"{rows} those of sums without rounding; Spark's own sums, which depend on the order of rows, differ"
-        return self._found(FindingKind.UNPROVED, sentence)
+        return self._finding(FindingKind.UNPROVED, sentence)
 
-    def _differing(self, compared: Compared, due: DataFrame) -> Finding:
+    def _difference_finding(self, compared: Compared, due: DataFrame) -> Finding:
         if compared.count == 1:
             rows = "1 row differs"
         else:
@@ -272,14 +276,14 @@ class _Proof:
                 more = ", …"
             sentence += f": {'; '.join(map(str, compared.others))}{more}"
         if reason := excuse(due):
-            return self._found(FindingKind.UNPROVED, f"{reason}; {sentence}")
-        return self._found(FindingKind.WRONG, sentence, self._full_refresh)
+            return self._finding(FindingKind.UNPROVED, f"{reason}; {sentence}")
+        return self._finding(FindingKind.WRONG, sentence, self._full_refresh)
 
     @property
     def _slack(self) -> float:
         return slack(self._read)
 
-    def _allowed(self, due: DataFrame) -> float | None:
+    def _tolerance(self, due: DataFrame) -> float | None:
         """Return the relative tolerance of a query's doubles; None if not even the sign of zero may differ."""
         if self.table.transform is not None:  # what a function does is not in the plan
             return self._slack
@@ -297,7 +301,7 @@ class _Proof:
         spelled = {name.lower(): name for name in kinds}
         due = due.toDF(*[spelled[name.lower()] for name in due.columns])
         keys = [key for key in self._keys if key in kinds]
-        stored_sample, due_sample = (sampled(frame, kinds, keys, self.percent) for frame in (stored, due))
+        stored_sample, due_sample = (sample_rows(frame, kinds, keys, self.percent) for frame in (stored, due))
         return compare(stored_sample, due_sample, keys, by, values=not self.flow.private)
 
     @cached_property
@@ -306,7 +310,7 @@ class _Proof:
         grouped = None
         if self.flow.refresh_strategy:
             grouped = self.flow.refresh_strategy.grouped
-        if grouped and grouped.located:
+        if grouped and grouped.is_locatable:
             return [grouped.keys[number] for number in sorted(grouped.keys)]
         return []
 
@@ -330,7 +334,7 @@ class _Proof:
     def _full_refresh(self) -> str:
         return f"sluicegate run {self.pipeline} --full-refresh {self.flow.table}"
 
-    def _found(self, kind: FindingKind, sentence: str, mend: str = "") -> Finding:
+    def _finding(self, kind: FindingKind, sentence: str, mend: str = "") -> Finding:
         return Finding(kind, self.flow.table, sentence, mend)
 
 

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
 
 
-def guarded(work: Callable[[], RunReport]) -> int:
+def run_guarded(work: Callable[[], RunReport]) -> int:
     """Do a job's work, end with the message of its report or error, and return the exit code."""
-    return guarded_all(lambda: [work()])
+    return run_all_guarded(lambda: [work()])
 
 
-def guarded_all(work: Callable[[], Iterable[RunReport]]) -> int:
+def run_all_guarded(work: Callable[[], Iterable[RunReport]]) -> int:
     """Do the work of a job with several reports, send each when it is ready, and return the exit code.
 
     So the reports before a failure are not lost; the error follows them as the last message.
@@ -46,7 +46,7 @@ def guarded_all(work: Callable[[], Iterable[RunReport]]) -> int:
         report.end_with_error(error)
         return error.exit_code
     except Exception as error:
-        report.end_with_error(unexpected(error))
+        report.end_with_error(unexpected_error(error))
         if os.environ.get("SLUICEGATE_DEBUG"):
             raise
         return 1
@@ -54,7 +54,7 @@ def guarded_all(work: Callable[[], Iterable[RunReport]]) -> int:
 
 
 @contextmanager
-def writing(lake: layout.Lake, owner: str, wait: float = 600.0, *, target: str) -> Iterator[None]:
+def hold_write_lock(lake: layout.Lake, owner: str, wait: float = 600.0, *, target: str) -> Iterator[None]:
     """Hold the right to write a pipeline's tables alone; see ``lake.fence.sole_writer``.
 
     An interrupt, as when the lease was lost, also cancels what a server still runs for it.
@@ -70,7 +70,7 @@ def writing(lake: layout.Lake, owner: str, wait: float = 600.0, *, target: str) 
         DamagedTable: a file of a table is damaged.
     """
     sole = fence.sole_writer(lake, owner, remote=bool(connect.address()), wait=wait, sent=connect.has_opened)
-    with damaged_files.named(lake), sole:
+    with damaged_files.name_damaged_file(lake), sole:
         take_ownership(lake, target)
         try:
             yield
@@ -79,7 +79,7 @@ def writing(lake: layout.Lake, owner: str, wait: float = 600.0, *, target: str) 
             raise
 
 
-def subject(arguments: argparse.Namespace) -> tuple[Pipeline, layout.Lake, dict[str, Any]]:
+def job_context(arguments: argparse.Namespace) -> tuple[Pipeline, layout.Lake, dict[str, Any]]:
     """Return the pipeline, lake and commit info from a job's arguments."""
     settings = Settings.of(arguments.lake, arguments.landing, arguments.pipelines, target=arguments.target)
     # Its Spark is there, whatever its target says of one: a variable of that may be set only where it was submitted.
@@ -113,11 +113,11 @@ def _run_info(text: str) -> dict[str, Any]:
     return facts
 
 
-def unexpected(error: Exception) -> SluicegateError:
+def unexpected_error(error: Exception) -> SluicegateError:
     """Convert any other error to a ``SluicegateError`` without Java's stack: its first lines say what happened."""
-    if (of_store := store_errors.readable(error)) is not None:
+    if (of_store := store_errors.translate_error(error)) is not None:
         return of_store
-    if (of_server := connect.lost(error)) is not None:
+    if (of_server := connect.lost_server_error(error)) is not None:
         return of_server
     text = str(error).split("JVM stacktrace")[0].split("\n\tat ")[0].strip()
     return SluicegateError(

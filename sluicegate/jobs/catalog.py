@@ -19,11 +19,11 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: list[str] | None = None) -> int:
     """Run ``spark_jobs/tools/catalog.py``; return the exit code."""
-    return base.guarded(lambda: _run(parser().parse_args(argv)))
+    return base.run_guarded(lambda: _run(parser().parse_args(argv)))
 
 
 def _run(arguments: argparse.Namespace) -> RunReport:
-    pipeline, lake, _ = base.subject(arguments)
+    pipeline, lake, _ = base.job_context(arguments)
     if not metastore.address():
         raise UserError(f"no catalog is configured: {metastore.ADDRESS} is not set", hint="see docs/howto/catalog.md")
     say(f"{pipeline.name} catalog")

@@ -53,7 +53,7 @@ POLL_SECONDS = 1.0
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``spark_jobs/tools/continuous.py``; the exit codes are those of ``jobs.layer_job.main``."""
-    return base.guarded(lambda: _run(parser().parse_args(argv)))
+    return base.run_guarded(lambda: _run(parser().parse_args(argv)))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -70,8 +70,10 @@ def _run(arguments: argparse.Namespace) -> RunReport:
     if not streams.ID.fullmatch(identity):
         raise UserError("--id must be eight hexadecimal digits")
     seconds = interval(arguments.every)
-    pipeline, lake, facts = base.subject(arguments)
-    stream = streams.Stream(pipeline.name, identity, arguments.every, arguments.layer, world=processes.world())
+    pipeline, lake, facts = base.job_context(arguments)
+    stream = streams.Stream(
+        pipeline.name, identity, arguments.every, arguments.layer, world=processes.process_namespace()
+    )
     with streams.Registration(lake, stream) as registration:
         return Continuous(pipeline.settings, lake, stream, facts, registration).run(seconds)
 
@@ -143,7 +145,7 @@ class Continuous:
 
     def _goes_on(self) -> bool:
         # A JVM that was ended leaves its Python behind.
-        return os.getppid() == self._parent and not self.registration.stop_requested()
+        return os.getppid() == self._parent and not self.registration.is_stop_requested()
 
     def tick(self) -> None:
         """Run the layers that have work, if there are any.
@@ -159,32 +161,34 @@ class Continuous:
                 console.say(f"{_clock()}  tick skipped: {busy.message}")
             self._waits_for = busy.message
         except DefinitionError as error:  # it may have been read while it was being written
-            self._failed(error, error)
+            self._record_failure(error, error)
         except (UserError, ExpectationFailed, AccountingError):
             raise
         except Exception as error:
-            self._failed(error, error if isinstance(error, SluicegateError) else base.unexpected(error))
+            self._record_failure(error, error if isinstance(error, SluicegateError) else base.unexpected_error(error))
         else:
             if self.failures:
                 self.failures = 0
-                self.registration.tell(failures=0)
+                self.registration.update_facts(failures=0)
             self._waits_for = ""
 
     def _work(self) -> None:
         pipeline = self.definition()
-        late = plan.pending(pipeline, self.settings).late
+        late = plan.pending(pipeline, self.settings).late_layers
         layers = [layer for layer in late if self.stream.layer in (None, layer)]
         if layers:
-            with base.writing(self.lake, f"continuous run {self.stream.id}", wait=0, target=self.settings.target):
+            with base.hold_write_lock(
+                self.lake, f"continuous run {self.stream.id}", wait=0, target=self.settings.target
+            ):
                 self._batch(pipeline, layers)
 
     def _batch(self, pipeline: Pipeline, layers: Sequence[str]) -> None:
         began, reports = time.monotonic(), []
-        spark = self._shared(pipeline)
+        spark = self._shared_spark(pipeline)
         try:
             for layer in layers:
                 job = layer_job.Job(
-                    pipeline, self.lake, layer, self.facts, spark, tell=console.silent, copies_events=False
+                    pipeline, self.lake, layer, self.facts, spark, tell=console.ignore_line, copies_events=False
                 )
                 reports.append(job.run())
                 spark.clear_cache()
@@ -192,7 +196,7 @@ class Continuous:
             event_log.copy_events(pipeline, self.lake)
         self.batches += 1
         self.rows += sum(table.read for table in reports[0].tables)
-        self.registration.tell(batches=self.batches, rows=self.rows, last_batch=utc_now())
+        self.registration.update_facts(batches=self.batches, rows=self.rows, last_batch=utc_now())
         self._send(batch=self.batches, ended=utc_now(), seconds=round(time.monotonic() - began, 3),
                    layers=[layer_report.as_dict() for layer_report in reports])  # fmt: skip
         console.say(*_lines(self.batches, reports, time.monotonic() - began))
@@ -215,7 +219,7 @@ class Continuous:
                 console.say(f"{_clock()}  the definition changed, and applies from now on")
         return self._pipeline
 
-    def _shared(self, pipeline: Pipeline) -> SharedSpark:
+    def _shared_spark(self, pipeline: Pipeline) -> SharedSpark:
         private = bool(pipeline.pii)
         # Opened anew where the definition has marked personal data since: Spark's log must not quote it.
         if self._spark is None or (self._opens and private != self._private):
@@ -223,13 +227,13 @@ class Continuous:
             self._private = private
         return self._spark
 
-    def _failed(self, raised: Exception, error: SluicegateError) -> None:
+    def _record_failure(self, raised: Exception, error: SluicegateError) -> None:
         self.failures += 1
         if self._opens and isinstance(error, SparkUnreachable):
             self._spark = None  # its sessions are gone with the server
         if self.failures >= FAILURES:
             raise error from raised
-        self.registration.tell(failures=self.failures)
+        self.registration.update_facts(failures=self.failures)
         self._send(failed=error.as_dict(), in_a_row=self.failures)
         console.say(f"{_clock()}  failed; retrying at the next tick ({self.failures} of {FAILURES}):",
                     *error.for_people().split("\n"))  # fmt: skip

@@ -20,7 +20,7 @@ from sluicegate.flow.table_report import TableReport
 from sluicegate.jobs import base, layer_job
 from sluicegate.lake import layout
 from sluicegate.landing import idempotent_commands
-from sluicegate.landing.chosen.copy import Copy, moment
+from sluicegate.landing.chosen.copy import Copy, parse_moment
 from sluicegate.landing.chosen.copy_options import CopyOptions
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ def parser() -> argparse.ArgumentParser:
     job_parser.add_argument("--files", action="append", default=[], help="a file below the folder; repeatable")
     job_parser.add_argument("--pattern", help="pattern that names below the folder must match")
     job_parser.add_argument("--force", action="store_true", help="also read files that are already in the ledger")
-    job_parser.add_argument("--modified-after", type=moment, help="only files modified after this time (UTC)")
-    job_parser.add_argument("--modified-before", type=moment, help="only files modified before this time (UTC)")
+    job_parser.add_argument("--modified-after", type=parse_moment, help="only files modified after this time (UTC)")
+    job_parser.add_argument("--modified-before", type=parse_moment, help="only files modified before this time (UTC)")
     job_parser.add_argument(
         "--how", type=json.loads, default={}, help="JSON: select, columns, format, options, merge_schema"
     )
@@ -51,20 +51,20 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``spark_jobs/tools/copy_into.py``; return the exit code."""
-    return base.guarded(lambda: _copy(parser().parse_args(argv)))
+    return base.run_guarded(lambda: _copy(parser().parse_args(argv)))
 
 
 def _copy(arguments: argparse.Namespace) -> RunReport:
-    pipeline, lake, facts = base.subject(arguments)
+    pipeline, lake, facts = base.job_context(arguments)
     name = arguments.table
     table = bronze_table(pipeline, name)
     copy = Copy(
         arguments.source, tuple(arguments.files), arguments.pattern, arguments.force,
-        arguments.modified_after, arguments.modified_before, CopyOptions.of(arguments.how),
+        arguments.modified_after, arguments.modified_before, CopyOptions.from_facts(arguments.how),
     )  # fmt: skip
     if arguments.validate is not None:
         return _validate(copy, pipeline, name, table, lake, arguments.validate)
-    with base.writing(lake, str(facts.get("run_id") or f"copy into {name}"), target=pipeline.settings.target):
+    with base.hold_write_lock(lake, str(facts.get("run_id") or f"copy into {name}"), target=pipeline.settings.target):
         report = run(copy, pipeline, name, lake, facts)
     return replace(report, notes=[json.dumps(result(report.tables[0]))])
 
@@ -104,14 +104,14 @@ def run(
             copy,
             how=preview.checked_copy(spark, name, effective, target, entered, copy.how, private=bool(pipeline.pii)),
         )
-    if copy.force and (tries := idempotent_commands.begun(lake, name, copy.name).chunks):
+    if copy.force and (tries := idempotent_commands.unfinished_command(lake, name, copy.name).chunks):
         say(
             f"{name}: this copy was started before but did not finish; the files that it entered then (chunk "
             f"{', '.join(map(str, tries))}) are not read again. To copy them once more, repeat the command."
         )
     report = layer_job.Job(pipeline, lake, "bronze", facts, spark, only=name, finder=copy.discover).run()
     if copy.force:
-        idempotent_commands.ended(lake, name, copy.name)
+        idempotent_commands.record_end(lake, name, copy.name)
     return report
 
 
@@ -120,15 +120,15 @@ def result(report: TableReport) -> dict[str, int]:
     return dict(zip(RESULT, (report.read, report.read, len(report.failed)), strict=True))
 
 
-def masked(row: Mapping[str, Any], personal: frozenset[str]) -> dict[str, Any]:
+def mask_record(row: Mapping[str, Any], personal: frozenset[str]) -> dict[str, Any]:
     """Mask a record for display: personal columns, and those that may hold a whole record."""
     if not personal:
         return dict(row)
     hidden = {*personal, "_rescued_data", "_corrupt_record"}
-    return {column: _masked_value(value) if column.lower() in hidden else value for column, value in row.items()}
+    return {column: _mask_value(value) if column.lower() in hidden else value for column, value in row.items()}
 
 
-def _masked_value(value: Any) -> Any:
+def _mask_value(value: Any) -> Any:
     if value is None:
         return None
     return "***"
@@ -137,14 +137,14 @@ def _masked_value(value: Any) -> Any:
 def _preview(copy: Copy, pipeline: Pipeline, name: str, target: str, paths: list[str], shown: int) -> dict[str, Any]:
     from sluicegate.bronze import preview
     from sluicegate.spark import session
-    from sluicegate.spark.spark_errors import readable
+    from sluicegate.spark.spark_errors import translate_error
 
     private, table = bool(pipeline.pii), copy.how.table(name, pipeline.bronze[name])
     spark = session.open_session("validate", private=private)
     try:
         return preview.preview(spark, name, table, target, paths, shown, copy.how, private=private)
     except Exception as error:
-        raise readable(error, "bronze", name, private=private) from (None if private else error)
+        raise translate_error(error, "bronze", name, private=private) from (None if private else error)
 
 
 def _validate(
@@ -158,7 +158,7 @@ def _validate(
     if paths:
         preview = _preview(copy, pipeline, name, lake.table("bronze", name), paths, shown)
     for row in preview["sample"]:
-        say("  " + json.dumps(masked(row, pipeline.pii), default=str, ensure_ascii=False))
+        say("  " + json.dumps(mask_record(row, pipeline.pii), default=str, ensure_ascii=False))
     report = TableReport(
         name, "bronze", "validated", read=preview["rows"], corrupt=preview["corrupt"], rescued=preview["rescued"],
         failed=preview["failed"], files=len(paths), bytes=discovery.bytes,

@@ -17,8 +17,8 @@ from sluicegate.flow.model import Flow, ProgressKind
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import RunReport
 from sluicegate.flow.table_report import TableReport
-from sluicegate.jobs.base import guarded, parser, subject, unexpected, writing
-from sluicegate.jobs.parallel import side_by_side
+from sluicegate.jobs.base import hold_write_lock, job_context, parser, run_guarded, unexpected_error
+from sluicegate.jobs.parallel import run_side_by_side
 from sluicegate.jobs.table_step import TableStep, step_of
 from sluicegate.lake import layout
 from sluicegate.lake.damage.files import cause_of
@@ -52,11 +52,11 @@ def main(layer: Layer, argv: Sequence[str] | None = None) -> int:
         the exit code: 0 done, 1 anything else, 2 the user's mistake, 3 data broke an ``expect_or_fail`` or a case of
             the tests.
     """
-    return guarded(lambda: _layer(layer, layer_parser(layer).parse_args(argv)))
+    return run_guarded(lambda: _layer(layer, layer_parser(layer).parse_args(argv)))
 
 
 def _layer(layer: Layer, arguments: argparse.Namespace) -> RunReport:
-    pipeline, lake, facts = subject(arguments)
+    pipeline, lake, facts = job_context(arguments)
     return run_layer(pipeline, lake, layer, facts, request_of(pipeline, arguments))
 
 
@@ -69,8 +69,10 @@ def run_layer(
     spark: SharedSpark | None = None,
 ) -> RunReport:
     """Run a layer's part of a request under the pipeline's lock."""
-    with writing(lake, str(facts.get("run_id") or f"{layer} job of {pipeline.name}"), target=pipeline.settings.target):
-        return Job.of_request(pipeline, lake, layer, facts, request, spark).run()
+    with hold_write_lock(
+        lake, str(facts.get("run_id") or f"{layer} job of {pipeline.name}"), target=pipeline.settings.target
+    ):
+        return Job.from_request(pipeline, lake, layer, facts, request, spark).run()
 
 
 def layer_parser(layer: str) -> argparse.ArgumentParser:
@@ -103,11 +105,11 @@ def request_of(pipeline: Pipeline, arguments: argparse.Namespace) -> Request:
     """Return the request in a job's arguments.
 
     Raises:
-        SluicegateError: see ``Request.of``.
+        SluicegateError: see ``Request.from_arguments``.
     """
     tables = [name for name in (arguments.tables or "").split(",") if name]
     max_files = getattr(arguments, "max_files", None)
-    return Request.of(pipeline, arguments.mode, arguments.since, arguments.until, tables, max_files)
+    return Request.from_arguments(pipeline, arguments.mode, arguments.since, arguments.until, tables, max_files)
 
 
 class Job:
@@ -153,7 +155,7 @@ class Job:
         self.done = RunReport(pipeline.name, layer)
 
     @classmethod
-    def of_request(
+    def from_request(
         cls,
         pipeline: Pipeline,
         lake: layout.Lake,
@@ -185,9 +187,9 @@ class Job:
         """
         started = time.monotonic()
         self._tell(f"{self.pipeline.name} {self.layer}")
-        if aws.on_s3(self.lake.root) and not s3_commits.is_proven(self.lake.locks):
+        if aws.is_on_s3(self.lake.root) and not s3_commits.is_proven(self.lake.locks):
             self._spark.session_of("")  # refuses a store that is not safe, before anything is written to it
-        chosen = self._chosen()
+        chosen = self._chosen_flows()
         failures = self._run_tables(chosen)
         self.done.tables.sort(key=lambda table: [*chosen].index(table.table))
         for error in failures:
@@ -198,10 +200,10 @@ class Job:
         self.done.seconds = time.monotonic() - started
         errors = [error for error in failures if isinstance(error, Exception)]
         if errors:
-            raise _with_others(errors[0], errors[1:])
+            raise _join_errors(errors[0], errors[1:])
         return self.done
 
-    def _chosen(self) -> dict[str, Flow]:
+    def _chosen_flows(self) -> dict[str, Flow]:
         """Return the flows of the tables to run, with separate handles: each step reads what others committed."""
         all_flows = flows.flows(self.pipeline, self.lake, self.layer)
         if self._only is None:
@@ -214,23 +216,23 @@ class Job:
         A silver record is evaluated again when its source gets it. A gold table would combine some tables as they
         are now with others as they were before, so it is not refreshed.
         """
-        needs = flows.needs(chosen)
+        needs = flows.dependencies(chosen)
 
         def run_table(name: str) -> bool:
-            return self._reported(name, chosen[name], renew=bool(needs[name]))
+            return self._run_table(name, chosen[name], renew=bool(needs[name]))
 
         leave = None
         if self.layer == "gold":
-            leave = self._left
-        return list(side_by_side(needs, run_table, SIDE_BY_SIDE, connect.interrupt_all, leave).values())
+            leave = self._report_blocked
+        return list(run_side_by_side(needs, run_table, SIDE_BY_SIDE, connect.interrupt_all, leave).values())
 
-    def _left(self, name: str, missing: Sequence[str]) -> None:
+    def _report_blocked(self, name: str, missing: Sequence[str]) -> None:
         """Report a table that waits because tables that it reads were not filled."""
         reason = f"it reads {', '.join(missing)}, which this run could not bring up to date"
         self.done.tables.append(TableReport(name, self.layer, state="blocked", why=reason))
         self._tell(self.done.tables[-1].line())
 
-    def _reported(self, name: str, flow: Flow, *, renew: bool) -> bool:
+    def _run_table(self, name: str, flow: Flow, *, renew: bool) -> bool:
         """Run a table, and report a failure at once.
 
         Args:
@@ -242,10 +244,10 @@ class Job:
             whether the tables that read it can continue: not if it has former rows and waits.
         """
         try:
-            return self._table(name, flows.renewed(flow, self.pipeline, self.lake) if renew else flow)
+            return self._fill_and_report(name, flows.renew_flow(flow, self.pipeline, self.lake) if renew else flow)
         except Exception as error:
             if isinstance(error, QueryError) and error.at:
-                error.where = places.placed(error.where, self.pipeline, self.layer, name, error.at)
+                error.where = places.locate_field(error.where, self.pipeline, self.layer, name, error.at)
             damaged = self._damage(error, name, flow)
             self._tell(f"  {self.layer:<6} {name:<28} FAILED: {damaged or error}".split("\n")[0])
             if damaged is not None:
@@ -261,49 +263,49 @@ class Job:
     def _tables_of(self, name: str, flow: Flow) -> list[str]:
         """Return the addresses of all tables that a step reads or writes."""
         addresses = [*flow.sources, *flow.inputs.values(), *flow.references.values()]
-        addresses += [flow.target, *flow.side_tables, layout.rejected(flow.target)]
+        addresses += [flow.target, *flow.side_tables, layout.rejected_table(flow.target)]
         if self.layer == "bronze":
-            addresses += [self.lake.outcome(name), self.lake.archive(name)]
+            addresses += [self.lake.file_status(name), self.lake.archive(name)]
         if self.layer == "gold":
-            addresses.append(self.lake.groups(name))
+            addresses.append(self.lake.group_state(name))
         return addresses
 
-    def _table(self, name: str, flow: Flow) -> bool:
+    def _fill_and_report(self, name: str, flow: Flow) -> bool:
         """Fill and report a table; return whether the tables that read it can continue."""
         step = step_of(self.layer, flow, self.pipeline, self.lake, self._finder)
         session = partial(self._spark.session_of, f"{self.layer}.{name}")
         step.prepare(session)
-        report = self._filled(step, session)
+        report = self._fill_table(step, session)
         step.complete(report)
         self.done.tables.append(report)
         described = step.describe(session)
         with self._telling:  # tables run concurrently
-            for line in (report.line(), *report.remarks(), *described, *step.remarks()):
+            for line in (report.line(), *report.remarks(), *described, *step.clean_up()):
                 self._tell(line)
         return report.state != "blocked" or step.opened[flow.target].delta is None
 
-    def _filled(self, step: TableStep, session: Callable[[], SparkSession]) -> TableReport:
+    def _fill_table(self, step: TableStep, session: Callable[[], SparkSession]) -> TableReport:
         """Fill a table if there is work, and report on it; Spark starts only then."""
         waiting = progress(step.flow, step.opened)
         choice = self._choice
-        if choice is not None and not choice.of(step.name, self.pipeline):
+        if choice is not None and not choice.has_records_of(step.name, self.pipeline):
             choice = None
         full_refresh = self._full_refresh and step.refreshes and waiting.kind != ProgressKind.BLOCKED
-        if waiting.work or full_refresh or (choice is not None and waiting.kind == ProgressKind.IDLE):
+        if waiting.has_work or full_refresh or (choice is not None and waiting.kind == ProgressKind.IDLE):
             return step.fill(session(), self.facts, choice, full_refresh=full_refresh)
         return TableReport(step.name, self.layer, state=waiting.kind, why=waiting.why)
 
 
-def _with_others(error: Exception, further_errors: Sequence[Exception]) -> Exception:
+def _join_errors(error: Exception, further_errors: Sequence[Exception]) -> Exception:
     """Return an error of a table with those of other failed tables in its text."""
     if not further_errors:
         return error
-    first, *further = [_of_sluicegate(failure) for failure in (error, *further_errors)]
+    first, *further = [_to_sluicegate_error(failure) for failure in (error, *further_errors)]
     first.others = further
     return first
 
 
-def _of_sluicegate(error: Exception) -> SluicegateError:
+def _to_sluicegate_error(error: Exception) -> SluicegateError:
     if isinstance(error, SluicegateError):
         return error
-    return unexpected(error)
+    return unexpected_error(error)

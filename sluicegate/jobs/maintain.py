@@ -14,10 +14,10 @@ from sluicegate.lake import layout
 from sluicegate.maintenance.optimize_vacuum import (
     SETTINGS,
     MaintainedTable,
-    by_delta_rs,
-    by_spark,
     line_of,
-    maintainable,
+    maintained_tables,
+    optimize_by_delta_rs,
+    optimize_by_spark,
 )
 from sluicegate.spark import session
 
@@ -45,14 +45,14 @@ def run(
         keeps: retention of files; by default the definition's.
         tell: receives each line for people.
     """
-    due = [table for table in maintainable(pipeline, lake, keeps) if table.due]
+    due = [table for table in maintained_tables(pipeline, lake, keeps) if table.is_due]
     for table in due:
         if not table.of_spark:
-            by_delta_rs(table)
+            optimize_by_delta_rs(table)
     of_spark = [table for table in due if table.of_spark]
     if of_spark:
         _maintain_by_spark(of_spark, pipeline, lake, facts, spark(), tell)
-    maintained = {table.name: table for table in maintainable(pipeline, lake, keeps)}
+    maintained = {table.name: table for table in maintained_tables(pipeline, lake, keeps)}
     for table in due:
         tell(line_of(table, maintained[table.name]))
 
@@ -66,9 +66,9 @@ def _maintain_by_spark(
     tell: Callable[[str], None],
 ) -> None:
     """Maintain tables; where rows moved or more history is kept, process the tables that read them at once."""
-    with session.configured(spark, SETTINGS):
+    with session.override_settings(spark, SETTINGS):
         for table in tables:
-            by_spark(spark, table)
+            optimize_by_spark(spark, table)
     if any(table.scattered or table.lengthen for table in tables):
         for layer in ("silver", "gold"):
             layer_job.Job(pipeline, lake, layer, facts, spark, tell=tell).run()
@@ -81,18 +81,18 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``spark_jobs/tools/maintain.py``; return the exit code."""
-    return base.guarded(lambda: _run(parser().parse_args(argv)))
+    return base.run_guarded(lambda: _run(parser().parse_args(argv)))
 
 
 def _run(arguments: argparse.Namespace) -> RunReport:
-    pipeline, lake, facts = base.subject(arguments)
+    pipeline, lake, facts = base.job_context(arguments)
     lines: list[str] = []
 
     def tell(line: str) -> None:
         lines.append(line.strip())
         say(line)
 
-    with base.writing(
+    with base.hold_write_lock(
         lake, str(facts.get("run_id") or f"maintenance of {pipeline.name}"), target=pipeline.settings.target
     ):
         name = f"{pipeline.name}.maintain"

@@ -11,7 +11,7 @@ from graphlib import TopologicalSorter
 STOPPED_EVERY = 1.0
 
 
-def side_by_side(
+def run_side_by_side(
     needs: Mapping[str, Iterable[str]],
     work: Callable[[str], bool | None],
     most: int,
@@ -54,7 +54,7 @@ class _Tasks:
     """Tasks with their state: waiting, running, done.
 
     Attributes:
-        needs: as in ``side_by_side``, like ``work`` and ``leave``.
+        needs: as in ``run_side_by_side``, like ``work`` and ``leave``.
         order: sorter that gives the ready tasks.
         pool: pool that runs them.
         running: running tasks.

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from sluicegate.definition.pipeline.model import bronze_table
 from sluicegate.flow.report import RunReport
 from sluicegate.jobs import base, layer_job
-from sluicegate.landing.chosen.reread import Reset, chosen
+from sluicegate.landing.chosen.reread import Reset, choose_reload
 
 
 def parser(action: str) -> argparse.ArgumentParser:
@@ -38,17 +38,17 @@ def parser(action: str) -> argparse.ArgumentParser:
 
 def main(action: str, argv: Sequence[str] | None = None) -> int:
     """Run ``spark_jobs/tools/reset.py`` and ``spark_jobs/tools/reload.py``; return the exit code."""
-    return base.guarded(lambda: _run(action, parser(action).parse_args(argv)))
+    return base.run_guarded(lambda: _run(action, parser(action).parse_args(argv)))
 
 
 def _run(action: str, arguments: argparse.Namespace) -> RunReport:
-    pipeline, lake, facts = base.subject(arguments)
+    pipeline, lake, facts = base.job_context(arguments)
     name = arguments.table
     bronze_table(pipeline, name)
     if action == "reset":
         finder = Reset(arguments.drop_missing).discover
     else:
-        chosen_files = chosen(arguments.files, arguments.pattern, pipeline, name, archived=arguments.archived)
+        chosen_files = choose_reload(arguments.files, arguments.pattern, pipeline, name, archived=arguments.archived)
         finder = chosen_files.discover
-    with base.writing(lake, str(facts.get("run_id") or f"{action} of {name}"), target=pipeline.settings.target):
+    with base.hold_write_lock(lake, str(facts.get("run_id") or f"{action} of {name}"), target=pipeline.settings.target):
         return layer_job.Job(pipeline, lake, "bronze", facts, only=name, finder=finder).run()

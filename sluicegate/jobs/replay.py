@@ -27,17 +27,19 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``spark_jobs/tools/replay.py``; return the exit code."""
-    return base.guarded_all(lambda: _run(parser().parse_args(argv)))
+    return base.run_all_guarded(lambda: _run(parser().parse_args(argv)))
 
 
 def _run(arguments: argparse.Namespace) -> Iterator[RunReport]:
-    pipeline, lake, facts = base.subject(arguments)
+    pipeline, lake, facts = base.job_context(arguments)
     which = (arguments.dropped, arguments.everything, arguments.validate)
     replay = Replay(arguments.table, tuple(arguments.rule), *which)
     replay.demand(pipeline)
     only = replay.table if replay.validate else None  # else the tables that read it run too
     run = Run(pipeline, lake, facts)
-    with base.writing(lake, str(facts.get("run_id") or f"replay of {replay.table}"), target=pipeline.settings.target):
+    with base.hold_write_lock(
+        lake, str(facts.get("run_id") or f"replay of {replay.table}"), target=pipeline.settings.target
+    ):
         report = layer_job.Job(pipeline, lake, "silver", facts, run.spark, choice=replay, only=only).run()
     yield report
     for table in report.tables:

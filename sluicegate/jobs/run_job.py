@@ -50,11 +50,11 @@ def main(argv: Sequence[str] | None = None, spark_of: SparkOf = _own_spark) -> i
         argv: the command line; by default the process's own.
         spark_of: returns the Spark for a pipeline in a lake, which is opened when a table first needs it.
     """
-    return base.guarded_all(lambda: _run(parser().parse_args(argv), spark_of))
+    return base.run_all_guarded(lambda: _run(parser().parse_args(argv), spark_of))
 
 
 def _run(arguments: argparse.Namespace, spark_of: SparkOf) -> Iterator[RunReport]:
-    pipeline, lake, facts = base.subject(arguments)
+    pipeline, lake, facts = base.job_context(arguments)
     layers = _layers(arguments.layers)
     request = request_of(pipeline, arguments)
     if not any(request.names(pipeline, layer) for layer in layers):
@@ -102,23 +102,23 @@ class Run:
         begun = False
         for layer in layers:
             if request.names(self.pipeline, layer):
-                yield from self._requested(layer, request, begun=begun)
+                yield from self._layer_reports(layer, request, begun=begun)
                 begun = True
-            if follow and begun and layer != "bronze" and self._waits(layer):
+            if follow and begun and layer != "bronze" and self._is_waiting(layer):
                 yield self._layer(layer, Request())
 
-    def _requested(self, layer: Layer, request: Request, *, begun: bool) -> Iterator[RunReport]:
+    def _layer_reports(self, layer: Layer, request: Request, *, begun: bool) -> Iterator[RunReport]:
         """Run a layer's part of a request; gold after an interval of silver only if silver changed."""
         if begun and layer == "gold" and request.mode == RunMode.INTERVAL:
             yield from self.gold(request)
         else:
-            yield self._layer(layer, request.of_layer(layer))
+            yield self._layer(layer, request.layer_request(layer))
 
     def gold(self, request: Request) -> Iterator[RunReport]:
         """Run gold if silver changed."""
         gold_flows = flows.flows(self.pipeline, self.lake, "gold")
-        if any(progress(gold_flows[name]).work for name in request.names(self.pipeline, "gold")):
-            yield self._layer("gold", request.of_layer("gold"))
+        if any(progress(gold_flows[name]).has_work for name in request.names(self.pipeline, "gold")):
+            yield self._layer("gold", request.layer_request("gold"))
         else:
             say("gold is up to date: no row of silver changed")
 
@@ -127,5 +127,5 @@ class Run:
         self.spark.clear_cache()
         return report
 
-    def _waits(self, layer: Layer) -> bool:
-        return any(progress(flow).waits for flow in flows.flows(self.pipeline, self.lake, layer).values())
+    def _is_waiting(self, layer: Layer) -> bool:
+        return any(progress(flow).has_waiting_changes for flow in flows.flows(self.pipeline, self.lake, layer).values())

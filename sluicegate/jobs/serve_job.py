@@ -31,12 +31,12 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``spark_jobs/tools/serve.py``; the exit codes are those of ``jobs.layer_job.main``."""
-    return base.guarded(lambda: _serve(parser().parse_args(argv)))
+    return base.run_guarded(lambda: _serve(parser().parse_args(argv)))
 
 
 def _serve(arguments: argparse.Namespace) -> RunReport:
     ended = threading.Event()
-    for number in processes.heeded(signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in processes.heeded_signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: ended.set())
     opened = session.open_server(arguments.host, arguments.port, connect.token())
     port = session.server_port(opened)

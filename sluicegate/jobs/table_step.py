@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sluicegate.flow import loop
 from sluicegate.lake import layout
 from sluicegate.lake.table import Tables
-from sluicegate.lake.table_description import NOTE, difference, is_described, without_column
+from sluicegate.lake.table_description import NOTE, difference, is_described, missing_columns
 from sluicegate.landing import discovery, file_status, intake, kafka_ledger, readers
 from sluicegate.landing.kafka_ledger import TopicOffsets
 from sluicegate.landing.moves import clean_source
@@ -93,7 +93,7 @@ class TableStep:
             return []
         lines = [
             f"         {self.name} has no column {missing}, but its definition has a comment on it"
-            for missing in without_column(target.delta, description)
+            for missing in missing_columns(target.delta, description)
         ]
         change = difference(target.delta, description)
         if change is None:
@@ -104,7 +104,7 @@ class TableStep:
         describe.describe(session(), self.flow.target, change, before)
         return [*lines, f"         {change} set"]
 
-    def remarks(self) -> list[str]:
+    def clean_up(self) -> list[str]:
         """Do the work after the report; return lines for people."""
         return []
 
@@ -121,7 +121,7 @@ class _Bronze(TableStep):
     ) -> TableReport:
         """Fill the table, then record its columns."""
         report = super().fill(session, facts, choice, full_refresh=full_refresh)
-        history.keep(self.lake, self.name, self.opened)
+        history.record_versions(self.lake, self.name, self.opened)
         return report
 
 
@@ -176,9 +176,9 @@ class BronzeOfFiles(_BronzeOfLedger):
         if self.loaded is not None and report.state == "written":
             report.empty_files = self.loaded.empty
 
-    def remarks(self) -> list[str]:
+    def clean_up(self) -> list[str]:
         """Move or delete files whose rows are committed, as ``cleanSource`` says."""
-        readers_of = partial(readers.of, self.pipeline)
+        readers_of = partial(readers.other_readers, self.pipeline)
         cleaned = clean_source.clean(self.name, self.table, self.lake, readers_of=readers_of)
         return cleaned.remarks(self.name, self.table)
 
@@ -192,7 +192,7 @@ class BronzeOfKafka(_BronzeOfLedger):
 
     def prepare(self, session: Callable[[], SparkSession]) -> None:
         """Read the brokers' offsets once, and enter the new ones."""
-        source = self.table.of_topics
+        source = self.table.topic_source
         jars.demand_kafka(self.name)
         file_status.copy(self.lake, self.name, self.opened)
         from sluicegate.bronze import kafka_brokers
@@ -289,7 +289,7 @@ def _bronze_step(name: str, pipeline: Pipeline) -> type[TableStep]:
     table = pipeline.bronze[name]
     if table.kafka is not None:
         return BronzeOfKafka
-    if table.of_files:
+    if table.reads_files:
         return BronzeOfFiles
     return BronzeOfDelta
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from sluicegate import console
-from sluicegate.definition.pipeline.verify_schedule import percent_of
+from sluicegate.definition.pipeline.verify_schedule import parse_percent
 from sluicegate.errors import NotVerified
 from sluicegate.flow import flows, report
 from sluicegate.flow.report import RunReport
@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
         "--queries", action="store_true", help="only silver and gold, and without the pipeline's lock"
     )
     job_parser.add_argument(
-        "--sample", type=percent_of, default=100.0, metavar="N%", help="only this share of files, records and rows"
+        "--sample", type=parse_percent, default=100.0, metavar="N%", help="only this share of files, records and rows"
     )
     job_parser.add_argument(
         "--since-last", action="store_true", help="only what was added or changed since the last verification"
@@ -44,12 +44,12 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``spark_jobs/tools/verify.py``; the exit codes are those of ``jobs.layer_job.main``."""
-    return base.guarded(lambda: _run(parser().parse_args(argv)))
+    return base.run_guarded(lambda: _run(parser().parse_args(argv)))
 
 
 def _run(arguments: argparse.Namespace) -> RunReport:
     began = time.monotonic()
-    pipeline, lake, facts = base.subject(arguments)
+    pipeline, lake, facts = base.job_context(arguments)
     sample = Sample(arguments.sample)
     proofs = verification.proofs_of(pipeline, sample, console.say, since_last=arguments.since_last)
     who = str(facts.get("run_id") or f"verification of {pipeline.name}")
@@ -59,26 +59,26 @@ def _run(arguments: argparse.Namespace) -> RunReport:
         findings = verify_damage.findings(pipeline, pipeline.settings)
     if findings:
         verification.forget_doubtful(pipeline, findings, proofs)
-        return _reported(pipeline.name, findings, began)
+        return _report_findings(pipeline.name, findings, began)
     if arguments.queries:
         alone: AbstractContextManager[None] = nullcontext()
     else:
         alone = pipeline_lock(lake, who)
     with alone:
         if not arguments.queries:
-            findings += verification.without_spark(pipeline, console.say, sample, proofs)
-        if flows.stored_silver(pipeline, lake) or verify_gold.provable(pipeline, lake):
+            findings += verification.findings_without_spark(pipeline, console.say, sample, proofs)
+        if flows.stored_silver(pipeline, lake) or verify_gold.provable_tables(pipeline, lake):
             spark = session.open_session(f"{pipeline.name}.verify", lake, private=bool(pipeline.pii))
             session.say_where(spark)
             findings += verify_silver.prove(spark, pipeline, lake, console.say, sample, proofs)
             findings += verify_gold.prove(spark, pipeline, lake, arguments.sample, console.say, proofs)
-        findings += verify_gold.unprovable(pipeline)
+        findings += verify_gold.unprovable_findings(pipeline)
         verification.forget_doubtful(pipeline, findings, proofs)
-    findings = verification.in_order(findings)
-    return _reported(pipeline.name, findings, began, people=not arguments.queries)
+    findings = verification.sort_findings(findings)
+    return _report_findings(pipeline.name, findings, began, people=not arguments.queries)
 
 
-def _reported(pipeline: str, findings: Sequence[Finding], began: float, *, people: bool = True) -> RunReport:
+def _report_findings(pipeline: str, findings: Sequence[Finding], began: float, *, people: bool = True) -> RunReport:
     """Return the report of a verification; people see its findings here unless the command prints them.
 
     Raises:
@@ -89,12 +89,12 @@ def _reported(pipeline: str, findings: Sequence[Finding], began: float, *, peopl
     if people:
         for finding in findings:
             console.say(*finding.lines())
-        raise_for(pipeline, findings)
+        raise_if_wrong(pipeline, findings)
     notes = [str(finding) for finding in findings if finding.kind != FindingKind.PROVED]
     return RunReport(pipeline, "verify", seconds=time.monotonic() - began, notes=notes)
 
 
-def raise_for(pipeline: str, findings: Sequence[Finding]) -> None:
+def raise_if_wrong(pipeline: str, findings: Sequence[Finding]) -> None:
     """Raise an error if a finding of a verification is ``wrong``.
 
     Raises:

@@ -112,13 +112,13 @@ class Listener:
         """Take another run; the one before has ended."""
         self._busy.release()
 
-    def closes(self) -> bool:
+    def try_close(self) -> bool:
         """Take no further run; False if one has just come."""
         return self._busy.acquire(blocking=False)
 
     def close_when_idle(self) -> None:
         """Take no further run, and end, unless one is at work."""
-        if self.closes():
+        if self.try_close():
             self.runs.put(None)
 
     def _listen(self) -> None:
@@ -151,7 +151,7 @@ class Listener:
             _refuse(client, files, "other")
             return
         try:
-            run = _accepted(client, message, files)
+            run = _accept_run(client, message, files)
         except BaseException:
             self._busy.release()
             raise
@@ -159,7 +159,7 @@ class Listener:
         self.runs.put(run)
 
 
-def _accepted(client: socket.socket, message: dict[str, object], files: list[int]) -> Run:
+def _accept_run(client: socket.socket, message: dict[str, object], files: list[int]) -> Run:
     arguments, channel = message.get("arguments"), message.get("channel")
     if not isinstance(arguments, list) or not isinstance(channel, dict) or len(files) != 1:
         _refuse(client, files, "incomplete")
@@ -183,7 +183,7 @@ def main(argv: list[str]) -> None:
         argv: lake, landing and master; fingerprint of the runs that it can do; minutes for which it may be idle.
     """
     lake, landing, master, fingerprint, minutes = argv
-    place = warm_spark.Place.of(lake)
+    place = warm_spark.Place.from_lake(lake)
     lock = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -204,7 +204,7 @@ def _serve(listener: Listener, imported: ImportedFiles, settings: Settings, idle
     idle_since, patience = time.monotonic(), min(idle_seconds, FIRST_RUN_SECONDS)
     while True:
         is_over = time.monotonic() - idle_since > patience or _is_short_of_memory()
-        if is_over and listener.closes():
+        if is_over and listener.try_close():
             return
         try:
             run = listener.runs.get(timeout=POLL_SECONDS)

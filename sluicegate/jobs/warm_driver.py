@@ -58,7 +58,7 @@ class WarmDriver:
         """
         # A lake may have been removed and made anew since: what Delta remembers of its tables is of the former one.
         warm_gateway.forget_tables()
-        with _printing_to(output), self._output.passed_to(output), process_restored():
+        with _print_to(output), self._output.pass_to(output), restore_process():
             os.environ.update(channel)
             try:
                 code = run_job.main(arguments, self._spark_of)
@@ -83,7 +83,7 @@ class WarmDriver:
         jvm.wait()
         self._jvm_ended()
 
-    def _opened(self) -> None:
+    def _wait_until_open(self) -> None:
         """Wait until the JVM has started.
 
         Raises:
@@ -97,7 +97,7 @@ class WarmDriver:
         """The same Spark for each run of a pipeline: Spark keeps each session in which a stream ran."""
         key = (lake.root, pipeline.name, bool(pipeline.pii))
         if key not in self._shared:
-            self._shared[key] = _WarmSpark(pipeline, lake, self._opened)
+            self._shared[key] = _WarmSpark(pipeline, lake, self._wait_until_open)
         return self._shared[key]
 
 
@@ -134,7 +134,7 @@ class _JvmOutput:
         threading.Thread(target=self._pass_on, name="output", daemon=True).start()
 
     @contextmanager
-    def passed_to(self, output: int) -> Iterator[None]:
+    def pass_to(self, output: int) -> Iterator[None]:
         """Pass it on to a client within the block."""
         self._redirect(output)
         try:
@@ -161,7 +161,7 @@ def _write_all(file: int, data: bytes) -> None:
 
 
 @contextmanager
-def process_restored() -> Iterator[None]:
+def restore_process() -> Iterator[None]:
     """Restore what a user's function may have changed of this process: variables, working folder and import path."""
     variables, folder, path = dict(os.environ), os.getcwd(), list(sys.path)
     try:
@@ -181,7 +181,7 @@ def _restore_variables(variables: Mapping[str, str]) -> None:
 
 
 @contextmanager
-def _printing_to(output: int) -> Iterator[None]:
+def _print_to(output: int) -> Iterator[None]:
     """Print to a client within the block, whatever of this process prints: Python, or a library of C."""
     sys.stdout.flush()
     sys.stderr.flush()

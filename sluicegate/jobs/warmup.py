@@ -33,7 +33,7 @@ def main(scratch: Path) -> None:
             os.utime(landed, (number, number))  # settled long ago
         for layer in LAYERS:
             Job(load("heart_rate", settings), lake, layer, {"run_id": "warm-up"}, spark).run()
-    if any(file.name.startswith("hadoop-aws-") for file in jars.found()):
+    if any(file.name.startswith("hadoop-aws-") for file in jars.find_jars()):
         _ask_s3(spark)
 
 

@@ -54,7 +54,7 @@ DISCARDS = pa.schema(
 _BETWEEN = "\x1f"
 
 
-def quarantined(quarantine: DeltaTable) -> pa.Table:
+def quarantined_rows(quarantine: DeltaTable) -> pa.Table:
     """Return the rows of a quarantine: ``KEYS`` with NULL as -1 or an empty text, ``rules`` as one text, and ``WHEN``.
 
     Texts are dictionaries, so that of a million rows there are a few numbers each.
@@ -62,20 +62,20 @@ def quarantined(quarantine: DeltaTable) -> pa.Table:
     columns = {field.name for field in quarantine.schema().fields}
     names = [name for name in (*KEYS, RULES, WHEN) if name in columns]
     batches = tables.dataset(quarantine).to_batches(names, batch_readahead=1, fragment_readahead=1)
-    parts = [keyed(batch, RULES, [name for name in (WHEN,) if name in columns]) for batch in batches]
+    parts = [comparable_rows(batch, RULES, [name for name in (WHEN,) if name in columns]) for batch in batches]
     if not parts:
-        return quarantined_at(None)
+        return quarantined_rows_if_any(None)
     return pa.concat_tables(parts).unify_dictionaries()
 
 
-def quarantined_at(quarantine: DeltaTable | None) -> pa.Table:
-    """Return ``quarantined`` of a quarantine that may not exist yet."""
+def quarantined_rows_if_any(quarantine: DeltaTable | None) -> pa.Table:
+    """Return ``quarantined_rows`` of a quarantine that may not exist yet."""
     if quarantine is None:
-        return keyed(pa.schema([(WHEN, pa.timestamp("us", "UTC"))]).empty_table(), RULES, [WHEN])
-    return quarantined(quarantine)
+        return comparable_rows(pa.schema([(WHEN, pa.timestamp("us", "UTC"))]).empty_table(), RULES, [WHEN])
+    return quarantined_rows(quarantine)
 
 
-def on_record(discards: DeltaTable | None) -> pa.Table:
+def recorded_discards(discards: DeltaTable | None) -> pa.Table:
     """Return all discards (schema ``DISCARDS``) in order of creation, also those that count for no row now."""
     if discards is None:
         return DISCARDS.empty_table()
@@ -83,8 +83,8 @@ def on_record(discards: DeltaTable | None) -> pa.Table:
     return rows.sort_by([("discarded_at", "ascending"), ("discard", "ascending")])
 
 
-def keyed(rows: Any, rules: str, more: Sequence[str] = ()) -> pa.Table:
-    """Return rows in the form in which they are compared, as ``quarantined`` has them.
+def comparable_rows(rows: Any, rules: str, more: Sequence[str] = ()) -> pa.Table:
+    """Return rows in the form in which they are compared, as ``quarantined_rows`` has them.
 
     Args:
         rows: an Arrow batch or table with ``KEYS``, of which some may be missing.
@@ -111,18 +111,18 @@ def _dictionary(texts: Any) -> Any:
 
 
 def rules_of(text: str) -> tuple[str, ...]:
-    """Split the text of several rules, as ``quarantined`` has it."""
+    """Split the text of several rules, as ``quarantined_rows`` has it."""
     if not text:
         return ()
     return tuple(text.split(_BETWEEN))
 
 
-def counting(rows: pa.Table, discards: pa.Table) -> tuple[pa.Array, pa.Array]:
+def match_discards(rows: pa.Table, discards: pa.Table) -> tuple[pa.Array, pa.Array]:
     """Return the discarded rows of a quarantine, each with the newest discard that counts for it.
 
     Args:
-        rows: rows of ``quarantined``.
-        discards: rows of ``on_record``.
+        rows: rows of ``quarantined_rows``.
+        discards: rows of ``recorded_discards``.
 
     Returns:
         positions of the discarded rows in order, and for each the position of its discard.
@@ -130,9 +130,11 @@ def counting(rows: pa.Table, discards: pa.Table) -> tuple[pa.Array, pa.Array]:
     nothing = pa.array([], pa.int64())
     if not (rows.num_rows and discards.num_rows):
         return nothing, nothing
-    keyed_discards = keyed(discards, "rules")
-    candidates = _near(keyed_discards, rows, "discard")
-    pairs = _near(rows, keyed_discards, "row").join(candidates, [*KEYS], join_type="inner", right_suffix="_by")
+    keyed_discards = comparable_rows(discards, "rules")
+    candidates = _candidate_rows(keyed_discards, rows, "discard")
+    pairs = _candidate_rows(rows, keyed_discards, "row").join(
+        candidates, [*KEYS], join_type="inner", right_suffix="_by"
+    )
     # Few sets of rules, however many rows: whether one is part of another is asked once for two of them.
     sets = pairs.group_by(["rules", "rules_by"]).aggregate([]).to_pylist()
     parts = [pair for pair in sets if {*rules_of(pair["rules"])} <= {*rules_of(pair["rules_by"])}]
@@ -143,7 +145,7 @@ def counting(rows: pa.Table, discards: pa.Table) -> tuple[pa.Array, pa.Array]:
     return newest["row"].combine_chunks(), newest["discard_max"].combine_chunks()
 
 
-def _near(rows: pa.Table, compared: pa.Table, place: str) -> pa.Table:
+def _candidate_rows(rows: pa.Table, compared: pa.Table, place: str) -> pa.Table:
     """Return the rows whose ledger batch is in others too, with their places, and text as Arrow joins it."""
     placed = rows.select([*KEYS, "rules"]).append_column(place, pa.array(range(rows.num_rows), pa.int64()))
     near = placed.filter(pc.is_in(placed["_chunk"], value_set=pc.unique(compared["_chunk"])))
@@ -172,23 +174,23 @@ class Discarded:
     records: int
 
 
-def listed(rows: pa.Table, discards: pa.Table) -> list[Discarded]:
+def list_discards(rows: pa.Table, discards: pa.Table) -> list[Discarded]:
     """List the recorded discards, newest first; one that no longer counts has 0 records.
 
     Args:
-        rows: rows of ``quarantined``.
-        discards: rows of ``on_record``.
+        rows: rows of ``quarantined_rows``.
+        discards: rows of ``recorded_discards``.
     """
     if not discards.num_rows:
         return []
-    _, of = counting(rows, discards)
+    _, of = match_discards(rows, discards)
     places, columns = (
         pa.array(range(discards.num_rows), pa.int64()),
         ["discard", "discarded_at", "discarded_by", "note"],
     )
     decided = discards.select(columns)
     decided = decided.append_column("rules", pc.binary_join(discards["rules"], _BETWEEN))
-    decided = decided.append_column("place", places).join(_counted(of), "place", join_type="left outer")
+    decided = decided.append_column("place", places).join(_count_by_place(of), "place", join_type="left outer")
     counted = decided.group_by([*columns, "rules"]).aggregate([("records", "sum")])
     by_id: dict[str, Discarded] = {}
     for row in counted.to_pylist():
@@ -207,7 +209,7 @@ def listed(rows: pa.Table, discards: pa.Table) -> list[Discarded]:
     return sorted(by_id.values(), key=lambda discarded: (discarded.time, discarded.id), reverse=True)
 
 
-def _counted(places: pa.Array) -> pa.Table:
+def _count_by_place(places: pa.Array) -> pa.Table:
     return (
         pa.table({"place": places})
         .group_by("place")
@@ -216,7 +218,7 @@ def _counted(places: pa.Array) -> pa.Table:
     )
 
 
-def by_rule(rows: pa.Table) -> dict[str, int]:
+def count_by_rule(rows: pa.Table) -> dict[str, int]:
     """Count the rows of a quarantine by broken rule, most first."""
     counted = rows.group_by("rules").aggregate([([], "count_all")]).to_pylist()
     counts: dict[str, int] = {}
@@ -230,16 +232,16 @@ def discarded_rows(quarantine: DeltaTable, discards: DeltaTable | None) -> int:
     """Count the discarded rows of a quarantine; nothing is read if there is no discard."""
     if discards is None or not tables.rows(discards):
         return 0
-    return len(counting(quarantined(quarantine), on_record(discards))[0])
+    return len(match_discards(quarantined_rows(quarantine), recorded_discards(discards))[0])
 
 
-def waiting(rows: pa.Table, discards: pa.Table) -> pa.Table:
+def waiting_rows(rows: pa.Table, discards: pa.Table) -> pa.Table:
     """Return the rows of a quarantine that are not discarded."""
-    discarded, _ = counting(rows, discards)
+    discarded, _ = match_discards(rows, discards)
     return rows.filter(pc.invert(pc.is_in(pa.array(range(rows.num_rows), pa.int64()), value_set=discarded)))
 
 
-def breaks(rows: pa.Table, rules: Sequence[str]) -> Any:
+def breach_mask(rows: pa.Table, rules: Sequence[str]) -> Any:
     """Return a mask of the rows that broke one of the rules; all if none is named. Rules are a text or a list."""
     if not rules:
         return pa.repeat(pa.scalar(True), rows.num_rows)
@@ -251,14 +253,16 @@ def breaks(rows: pa.Table, rules: Sequence[str]) -> Any:
     return pc.is_in(texts, value_set=pa.array(breaking, pa.string()))
 
 
-def broke(rows: pa.Table, rules: Sequence[str]) -> pa.Table:
+def violating_rows(rows: pa.Table, rules: Sequence[str]) -> pa.Table:
     """Return the rows that broke one of the rules; all if none is named."""
-    return rows.filter(breaks(rows, rules))
+    return rows.filter(breach_mask(rows, rules))
 
 
-def also_in(rows: pa.Table, compared: pa.Table) -> pa.Table:
+def common_rows(rows: pa.Table, compared: pa.Table) -> pa.Table:
     """Return the rows that others contain too, by identity, file and rules."""
-    shared = _near(rows, compared, "row").join(_near(compared, rows, "other"), [*KEYS, "rules"], join_type="left semi")
+    shared = _candidate_rows(rows, compared, "row").join(
+        _candidate_rows(compared, rows, "other"), [*KEYS, "rules"], join_type="left semi"
+    )
     return rows.take(shared["row"].combine_chunks().sort())
 
 
@@ -267,7 +271,7 @@ def add(uri: str, rows: pa.Table, discard: str, by: str, note: str) -> int:
 
     Args:
         uri: the table of discards, which is created if missing.
-        rows: rows of ``quarantined``.
+        rows: rows of ``quarantined_rows``.
         discard: ID of this discard.
         by: user who discards.
         note: reason.
@@ -279,11 +283,11 @@ def add(uri: str, rows: pa.Table, discard: str, by: str, note: str) -> int:
         SluicegateError: other programs keep discarding records of the table, or its folder is not writable.
     """
 
-    def change(table: DeltaTable | None) -> tuple[pa.Table, int]:
-        undecided = waiting(rows, on_record(table))
-        return _discards(undecided, discard, by, note), undecided.num_rows
+    def append_discards(table: DeltaTable | None) -> tuple[pa.Table, int]:
+        undecided = waiting_rows(rows, recorded_discards(table))
+        return _new_discards(undecided, discard, by, note), undecided.num_rows
 
-    return _committed(uri, change, {DiscardFacts.discard: discard, DiscardFacts.by: by}, mode="append")
+    return _commit(uri, append_discards, {DiscardFacts.discard: discard, DiscardFacts.by: by}, mode="append")
 
 
 def take_back(uri: str, chosen: Callable[[pa.Table], Any], by: str) -> int:
@@ -301,16 +305,16 @@ def take_back(uri: str, chosen: Callable[[pa.Table], Any], by: str) -> int:
         SluicegateError: other programs keep discarding records of the table, or its folder is not writable.
     """
 
-    def change(table: DeltaTable | None) -> tuple[pa.Table, int]:
-        discards = on_record(table)
+    def remove_discards(table: DeltaTable | None) -> tuple[pa.Table, int]:
+        discards = recorded_discards(table)
         taken_back = chosen(discards)
         return discards.filter(pc.invert(taken_back)), pc.sum(taken_back).as_py() or 0
 
-    return _committed(uri, change, {DiscardFacts.undone_by: by}, mode="overwrite")
+    return _commit(uri, remove_discards, {DiscardFacts.undone_by: by}, mode="overwrite")
 
 
-def _discards(rows: pa.Table, discard: str, by: str, note: str) -> pa.Table:
-    plain = _near(rows, rows, "_row")
+def _new_discards(rows: pa.Table, discard: str, by: str, note: str) -> pa.Table:
+    plain = _candidate_rows(rows, rows, "_row")
     columns = {name: pc.if_else(pc.equal(plain[name], -1), None, plain[name]) for name in NUMBERS}
     columns |= {name: pc.if_else(pc.equal(plain[name], ""), None, plain[name]) for name in _NAMES}
     columns["rules"] = pc.split_pattern(plain["rules"], _BETWEEN)
@@ -321,7 +325,7 @@ def _discards(rows: pa.Table, discard: str, by: str, note: str) -> pa.Table:
     return pa.table(columns).select(DISCARDS.names).cast(DISCARDS)
 
 
-def _committed(
+def _commit(
     uri: str, change: Callable[[DeltaTable | None], tuple[pa.Table, int]], facts: Mapping[Fact[Any], Any], *, mode: str
 ) -> int:
     """Commit a change as the version after the one it was computed for, retried while others commit first."""
@@ -343,29 +347,29 @@ def _committed(
             continue
         except (DeltaError, OSError) as error:
             # Of a table that another one has made meanwhile: there is no table to compare with.
-            if table is None and isinstance(error, DeltaError) and _is_there(uri):
+            if table is None and isinstance(error, DeltaError) and _exists(uri):
                 continue
             if not is_local(uri):  # a store's refusal is translated by who asked it
                 raise
             raise SluicegateError(
                 "cannot write the discards of a table",
-                where=_where(uri),
+                where=_error_place(uri),
                 cause=" ".join(COLOURS.sub("", str(error)).split()),
                 hint="check the permissions and free space of this folder, then try again",
             ) from error
     raise SluicegateError(
         "other programs keep discarding records of the table at the same time",
-        where=_where(uri),
+        where=_error_place(uri),
         hint="nothing was written: try again",
     )
 
 
-def _is_there(uri: str) -> bool:
+def _exists(uri: str) -> bool:
     try:
         return tables.delta_table(uri) is not None
     except NotADeltaTable:
         return False
 
 
-def _where(uri: str) -> Where:
+def _error_place(uri: str) -> Where:
     return Where(table=uri.rstrip("/").rsplit("/", 1)[-1], file=uri)

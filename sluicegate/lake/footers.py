@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from sluicegate.lake.layout import local_path
 from sluicegate.storage import filesystems
-from sluicegate.storage.concurrent import each
+from sluicegate.storage.concurrent import map_concurrently
 
 if TYPE_CHECKING:
     from pyarrow.parquet import FileMetaData
@@ -70,14 +70,14 @@ def read(uri: str, paths: Collection[str]) -> dict[str, FileMetaData]:
     """
     if not paths:
         return {}
-    filesystem, folder = filesystems.opened(uri)
+    filesystem, folder = filesystems.open_store(uri)
 
     def footer(path: str) -> FileMetaData:
         opened, place = (filesystem, f"{folder}/{unquote(path)}")
         if urlparse(path).scheme or path.startswith("/"):  # of a table that was cloned from another
-            opened, place = filesystems.opened(local_path(path) if path.startswith("file:") else unquote(path))
+            opened, place = filesystems.open_store(local_path(path) if path.startswith("file:") else unquote(path))
         with opened.open(place, "rb") as file:
             return pq.read_metadata(file)
 
     ordered: Sequence[str] = sorted({*paths})
-    return dict(zip(ordered, each(footer, ordered), strict=True))
+    return dict(zip(ordered, map_concurrently(footer, ordered), strict=True))

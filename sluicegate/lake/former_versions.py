@@ -46,17 +46,17 @@ def are_left(uri: str, last: log.Commit | None) -> bool:
         return True
     from sluicegate.storage import filesystems  # a run with nothing to do does without Arrow
 
-    return filesystems.file(log.commit_file(uri, last.version - 1)) is not None
+    return filesystems.file_facts(log.commit_file(uri, last.version - 1)) is not None
 
 
-def of_others(table: Table, definition: Mapping[str, Any]) -> bool:
+def has_other_versions(table: Table, definition: Mapping[str, Any]) -> bool:
     """Return whether a table has versions by another or an unknown definition.
 
     Args:
         table: the table, which exists.
         definition: facts of the current definition in commits; an empty value is not compared.
     """
-    if are_left(table.uri, table.last_commit_of_ours):
+    if are_left(table.uri, table.last_own_commit):
         return True
     expected = {name: value for name, value in definition.items() if value}
     if table.delta is None:
@@ -119,5 +119,5 @@ def _remove(paths: Iterable[str]) -> None:
     from sluicegate.storage import filesystems
 
     for address in paths:
-        fs, path = filesystems.opened(address)
+        fs, path = filesystems.open_store(address)
         fs.rm_file(path)

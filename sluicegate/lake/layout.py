@@ -34,57 +34,57 @@ class Lake:
                 f"{self.root} cannot be the root of a lake", cause=cause, hint="choose another with --lake"
             )
 
-    def _at(self, *parts: str) -> str:
+    def _path(self, *parts: str) -> str:
         return "/".join((self.root.rstrip("/"), self.pipeline, *parts))
 
     def table(self, layer: str, name: str) -> str:
         """Return ``{lake}/{pipeline}/{layer}/{name}``."""
-        return self._at(layer, name)
+        return self._path(layer, name)
 
     def quarantine(self, name: str) -> str:
         """Return the quarantine of silver table ``name``."""
-        return self._at("silver", f"{name}_quarantine")
+        return self._path("silver", f"{name}_quarantine")
 
     def set_aside(self, name: str) -> str:
         """Return the table of records in neither silver nor quarantine: duplicates, superseded, dropped."""
-        return self._at("_state", f"{name}_set_aside")
+        return self._path("_state", f"{name}_set_aside")
 
-    def discarded(self, name: str) -> str:
+    def discards(self, name: str) -> str:
         """Return the table of discarded records in the quarantine of silver table ``name``."""
-        return self._at("_state", f"{name}_discarded")
+        return self._path("_state", f"{name}_discarded")
 
-    def groups(self, name: str) -> str:
+    def group_state(self, name: str) -> str:
         """Return the aggregate state of gold table ``name``, one row per group."""
-        return self._at("_state", f"{name}_groups")
+        return self._path("_state", f"{name}_groups")
 
     def checkpoint(self, name: str) -> str:
         """Return Spark's checkpoint of gold table ``name``, if it is a streaming aggregation."""
-        return self._at("_state", f"{name}_checkpoint")
+        return self._path("_state", f"{name}_checkpoint")
 
     def ledger(self, name: str) -> str:
         """Return the ledger of bronze table ``name``."""
-        return self._at("_ledger", name)
+        return self._path("_ledger", name)
 
-    def outcome(self, name: str) -> str:
+    def file_status(self, name: str) -> str:
         """Return the file status of each landed file of bronze table ``name``."""
-        return self._at("_ledger", f"{name}_outcome")
+        return self._path("_ledger", f"{name}_outcome")
 
     def schemas(self, name: str) -> str:
         """Return the schema history of bronze table ``name``."""
-        return self._at("_schemas", name)
+        return self._path("_schemas", name)
 
     def archive(self, name: str) -> str:
         """Return the archive log of bronze table ``name``: files moved or deleted from landing."""
-        return self._at("_ledger", f"{name}_archive")
+        return self._path("_ledger", f"{name}_archive")
 
     @property
-    def registered(self) -> str:
+    def catalog_registry(self) -> str:
         """File that lists the tables registered in the catalog."""
-        return self._at("_state", "_catalog.json")
+        return self._path("_state", "_catalog.json")
 
     def proof(self, layer: str, name: str) -> str:
         """Return the file with what the last verification has proved of a table."""
-        return self._at("_state", "_proofs", f"{layer}.{name}.json")
+        return self._path("_state", "_proofs", f"{layer}.{name}.json")
 
     @property
     def databases(self) -> str:
@@ -94,22 +94,22 @@ class Lake:
     @property
     def target(self) -> str:
         """File with the name of the target that the tables belong to."""
-        return self._at("_target")
+        return self._path("_target")
 
     @property
     def events(self) -> str:
         """Event log: one row for each commit of a run."""
-        return self._at("_events")
+        return self._path("_events")
 
     @property
     def streams(self) -> str:
         """Folder in which continuous runs are registered."""
-        return self._at("_streams")
+        return self._path("_streams")
 
     @property
     def locks(self) -> str:
         """The folder of the pipeline's locks."""
-        return self._at("_locks")
+        return self._path("_locks")
 
     def lock(self, name: str) -> str:
         """Return a lock of the pipeline: a file on local disk, a lease on an object store."""
@@ -118,7 +118,7 @@ class Lake:
         return f"{self.locks}/{name}"
 
 
-def rejected(target: str) -> str:
+def rejected_table(target: str) -> str:
     """Return ``{table}_rejected``, the rows of the last refused batch, by address or name of the table."""
     return f"{target}_rejected"
 
@@ -147,7 +147,7 @@ def address(uri: str) -> str:
     return unquote(uri)
 
 
-def canonical(source_file: str) -> str:
+def to_ledger_path(source_file: str) -> str:
     """Convert Spark's ``_metadata.file_path`` to the ledger's path (``file:///a%20b`` is ``/a b``)."""
     if source_file.startswith("file:"):
         return "/" + unquote(source_file[len("file:") :]).lstrip("/")

@@ -82,7 +82,7 @@ def _history(table: DeltaTable, limit: int | None) -> Iterable[Mapping[str, Any]
 
 def _has_commit(uri: str, version: int) -> bool:
     # Not by ``exists`` of fsspec: to that a store that does not answer has no such file.
-    return filesystems.file(commit_file(uri, version)) is not None
+    return filesystems.file_facts(commit_file(uri, version)) is not None
 
 
 def commit_file(uri: str, version: int) -> str:
@@ -157,12 +157,12 @@ def actions(uri: str, version: int, *, added: bool = True) -> Iterator[dict[str,
     left_out: tuple[str, ...] = ('{"add"',)
     if added:
         left_out = ()
-    fs, path = filesystems.opened(file)
+    fs, path = filesystems.open_store(file)
     with fs.open(path, "rt", encoding="utf-8") as entry:
         try:
             yield from damages.actions(entry, left_out=left_out)
         except ValueError as error:
-            raise whole.damaged(uri, Damage(file, f"is not a valid commit: {error}", version)) from error
+            raise whole.damaged_table_error(uri, Damage(file, f"is not a valid commit: {error}", version)) from error
 
 
 def info_of(commit: Commit | None) -> CommitInfo:
@@ -172,7 +172,7 @@ def info_of(commit: Commit | None) -> CommitInfo:
     return commit.info
 
 
-def last_commit_of_ours(table: DeltaTable | None) -> Commit | None:
+def last_own_commit(table: DeltaTable | None) -> Commit | None:
     """Return the newest commit of our runs; None if the log has none."""
     if table is None:
         return None

@@ -50,7 +50,7 @@ class RestoreHistory:
         """Return the restores as our commit metadata records them."""
         return [[restore.to, restore.at] for restore in self.restores]
 
-    def stands(self, version: int) -> bool:
+    def keeps_commit(self, version: int) -> bool:
         """Return whether the commit of a version was not undone by a RESTORE."""
         upto: int | None = None
         for restore in reversed(self.restores):
@@ -61,7 +61,7 @@ class RestoreHistory:
             upto = restore.to
         return True
 
-    def last(self, version: int) -> Restore | None:
+    def last_restore(self, version: int) -> Restore | None:
         """Return the newest RESTORE as of a version; None if there was none."""
         return next((restore for restore in reversed(self.restores) if restore.at <= version), None)
 
@@ -69,9 +69,9 @@ class RestoreHistory:
 def restore_history(table: DeltaTable) -> RestoreHistory:
     """Read the RESTORE history of a table: nearly always from its newest commits alone, in some milliseconds."""
     newest = _newest_commits(table, 5)
-    if not newest.are_enough:
+    if not newest.are_complete:
         newest = _newest_commits(table, None)
-    recorded, unrecorded = newest.recorded, newest.restores
+    recorded, unrecorded = newest.recorded_restores, newest.restores
     if newest.of_run is None and newest.oldest > 0:
         # The log no longer shows which restores there were: a new epoch begins here.
         unrecorded.append(Restore(None, table.version()))
@@ -96,12 +96,12 @@ class _NewestCommits:
     oldest: int = -1
 
     @property
-    def are_enough(self) -> bool:
+    def are_complete(self) -> bool:
         """Whether a commit of a run records all restores before these commits."""
         return self.of_run is not None and self.oldest <= self.recorded_upto + 1
 
     @property
-    def recorded(self) -> list[Restore]:
+    def recorded_restores(self) -> list[Restore]:
         """Restores that the commit of the run records."""
         if self.of_run is None or self.of_run.ours is None:
             return []
@@ -181,24 +181,24 @@ def committed_offset(table: DeltaTable | None, app: str, line: RestoreHistory | 
     """
     if table is None or line is None or not line.restores:
         return CommittedOffset(app, tables.txn_version(table, app))
-    return CommittedOffset(_of_epoch(app, line.restores[-1]), _as_of(table, app, line))
+    return CommittedOffset(_epoch_app_id(app, line.restores[-1]), _matching_offset(table, app, line))
 
 
-def _of_epoch(app: str, restore: Restore | None) -> str:
+def _epoch_app_id(app: str, restore: Restore | None) -> str:
     if restore is None:
         return app
     return f"{app}#{restore.at}"
 
 
-def _as_of(table: DeltaTable, app: str, line: RestoreHistory) -> int | None:
+def _matching_offset(table: DeltaTable, app: str, line: RestoreHistory) -> int | None:
     """Return the offset that matches a table's rows: as of the restored version, if nothing was committed since."""
     while True:
-        restore = line.last(table.version())
-        offset = tables.txn_version(table, _of_epoch(app, restore))
+        restore = line.last_restore(table.version())
+        offset = tables.txn_version(table, _epoch_app_id(app, restore))
         if offset is not None:
             return offset
         if restore is None:
-            return _none_or_empty(table)
+            return _unrecorded_offset(table)
         try:
             if restore.to is not None:
                 table = tables.table_at(table.table_uri, version=restore.to)
@@ -212,7 +212,7 @@ def _as_of(table: DeltaTable, app: str, line: RestoreHistory) -> int | None:
         return newest
 
 
-def _none_or_empty(table: DeltaTable) -> int | None:
+def _unrecorded_offset(table: DeltaTable) -> int | None:
     """Return the offset of a table that records none: None if it has rows of ledger batches, else before the first."""
     if newest_chunk(table) is None:
         return -1
@@ -231,10 +231,10 @@ def newest_chunk(table: DeltaTable, after: int = -1) -> int | None:
     return newest
 
 
-def standing(rows: list[dict[str, Any]], line: RestoreHistory, offset: int | None) -> Iterator[dict[str, Any]]:
+def surviving_rows(rows: list[dict[str, Any]], line: RestoreHistory, offset: int | None) -> Iterator[dict[str, Any]]:
     """Yield rows on ledger batches (``chunk``, and the commit's ``version``) that no RESTORE undid."""
     newest: dict[int, int] = {}
-    surviving = [row for row in rows if row["chunk"] <= (offset or 0) and line.stands(row["version"])]
+    surviving = [row for row in rows if row["chunk"] <= (offset or 0) and line.keeps_commit(row["version"])]
     for row in surviving:  # if it is unknown which versions were undone, the newest row counts
         newest[row["chunk"]] = max(newest.get(row["chunk"], -1), row["version"])
     return (row for row in surviving if row["version"] == newest[row["chunk"]])

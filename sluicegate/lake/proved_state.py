@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from sluicegate.lake import layout, offsets, tables
 from sluicegate.lake.commits import commit_identity
 from sluicegate.storage import filesystems, listings
-from sluicegate.storage.concurrent import each
+from sluicegate.storage.concurrent import map_concurrently
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -43,7 +43,7 @@ class ProvedState:
     files: Mapping[str, Facts]
 
     @classmethod
-    def of(cls, table: DeltaTable) -> ProvedState | None:
+    def from_table(cls, table: DeltaTable) -> ProvedState | None:
         """Return the state of a table; None where it could not show changes.
 
         None if rows are not in data files alone or under other names, or if the log no longer has the commit.
@@ -56,7 +56,7 @@ class ProvedState:
         unsupported = {"deletionVectors", "columnMapping"} & {*(protocol.reader_features or ())}
         if entry is None or unsupported or protocol.min_reader_version == 2:
             return None
-        listed = _listed(table)
+        listed = _list_files(table)
         files = {path: listed.get(path) for path in tables.statistics(table, "path")["path"].to_pylist()}
         files_in_folder = {path: facts for path, facts in files.items() if facts is not None}
         if len(files_in_folder) < len(files):  # a clone has files of other tables
@@ -100,7 +100,7 @@ class ProvedState:
         paths = sorted(self.files.keys() - later.files.keys())
         folder = uri.rstrip("/")
         places = [f"{folder}/{unquote(path)}" for path in paths]
-        files = map(_facts, places) if layout.is_local(uri) else each(_facts, places)
+        files = map(_facts, places) if layout.is_local(uri) else map_concurrently(_facts, places)
         if any(facts != self.files[path] for path, facts in zip(paths, files, strict=True)):
             return None
         return paths
@@ -117,17 +117,17 @@ class ProvedState:
 
 def _facts(place: str) -> Facts | None:
     """Return the size and time of a file; None if it is missing."""
-    file = filesystems.file(place)
+    file = filesystems.file_facts(place)
     if file is None:
         return None
     size, moment = file
     return size, (moment - filesystems.EPOCH) // timedelta(microseconds=1)
 
 
-def _listed(table: DeltaTable) -> dict[str, Facts]:
+def _list_files(table: DeltaTable) -> dict[str, Facts]:
     """Return the size and time of each file of a table, by its path in the log."""
     address = layout.address(table.table_uri)
-    fs, folder = filesystems.opened(address)
+    fs, folder = filesystems.open_store(address)
     listed = listings.files(address)
     root = f"{filesystems.uri(fs, folder).rstrip('/')}/"
     times = listed["modification_time"].cast("int64").to_pylist()

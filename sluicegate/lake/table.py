@@ -57,9 +57,9 @@ class Table:
         return offsets.restore_history(self.delta)
 
     @cached_property
-    def last_commit_of_ours(self) -> log.Commit | None:
+    def last_own_commit(self) -> log.Commit | None:
         """Newest commit of our runs; None without a table, or if the log has none."""
-        return log.last_commit_of_ours(self.delta)
+        return log.last_own_commit(self.delta)
 
     def offset(self, app_id: str) -> int | None:
         """Return the offset that a flow has committed; None before its first, or if there is no table."""
@@ -114,7 +114,7 @@ class Tables:
     def __getitem__(self, uri: str) -> Table:
         return self._handles.setdefault(uri, Table(uri))
 
-    def at(self, uri: str, version: int) -> DeltaTable | None:
+    def table_at(self, uri: str, version: int) -> DeltaTable | None:
         """Return a table as of a version, opened only if its handle has another one."""
         table = self[uri]
         if table.version == version:
@@ -123,7 +123,7 @@ class Tables:
 
     def rows_at(self, uri: str, version: int) -> int:
         """Return the number of rows of a table as of a version."""
-        return tables.rows(self.at(uri, version))
+        return tables.rows(self.table_at(uri, version))
 
     def refresh(self, *uris: str) -> None:
         """Reopen the tables at some addresses, or all tables, on next use."""

@@ -122,7 +122,7 @@ def _changed_columns(table: DeltaTable, description: Description, former: Iterab
         former: columns, in lower case, whose comments are a definition's so far.
     """
     landed = {column.name.lower(): _metadata(column, LANDED) for column in table.schema().fields}
-    comments = {column: _landed(column, landed) for column in former}
+    comments = {column: _landed_name(column, landed) for column in former}
     comments |= {column.lower(): comment for column, comment in description.columns.items()}
     changed = {}
     for column in table.schema().fields:
@@ -136,7 +136,7 @@ def _metadata(column: Field, key: str) -> str:
     return str((column.metadata or {}).get(key, ""))
 
 
-def _landed(column: str, landed: Mapping[str, str]) -> str:
+def _landed_name(column: str, landed: Mapping[str, str]) -> str:
     """Return the comment of a column that has none in the definition: its landed name, if that differs."""
     name = landed.get(column, "")
     if name == column:
@@ -144,7 +144,7 @@ def _landed(column: str, landed: Mapping[str, str]) -> str:
     return name
 
 
-def without_column(table: DeltaTable, description: Description) -> list[str]:
+def missing_columns(table: DeltaTable, description: Description) -> list[str]:
     """Return the described columns that the table does not have."""
     columns = {field.name.lower() for field in table.schema().fields}
     return [name for name in description.columns if name.lower() not in columns]

@@ -54,13 +54,13 @@ def delta_table(uri: str, version: int | None = None) -> DeltaTable | None:
     try:
         return table_at(uri, version)
     except TableNotFoundError:
-        if is_local(uri) and (damaged := whole.unreadable_log(uri)) is not None:
+        if is_local(uri) and (damaged := whole.unreadable_log_error(uri)) is not None:
             raise damaged from None
         return None
     except DeltaError as error:
         if not is_local(uri):  # a store's refusal is translated by who asked it
             raise
-        if (damaged := whole.unreadable_log(uri)) is not None:
+        if (damaged := whole.unreadable_log_error(uri)) is not None:
             raise damaged from error
         if version is not None:
             raise
@@ -128,14 +128,14 @@ def dataset(table: DeltaTable) -> Any:
     try:
         return table.to_pyarrow_dataset(filesystem=found, parquet_read_options=_read_options())
     except DeltaProtocolError as error:
-        raise _unreadable(table, error) from error
+        raise _unreadable_error(table, error) from error
     except ValueError:  # delta-rs makes Python's dates of the statistics: there is none after the year 9999
         if found is None or not is_plain(table):
             raise
         return files_of(table, statistics(table, "path")["path"].to_pylist())
 
 
-def _unreadable(table: DeltaTable, error: DeltaProtocolError) -> UnreadableFeatures:
+def _unreadable_error(table: DeltaTable, error: DeltaProtocolError) -> UnreadableFeatures:
     uri, features = address(table.table_uri), ", ".join(unreadable_features(table)) or "a feature of Delta"
     name = uri.rstrip("/").rpartition("/")[2]
     return UnreadableFeatures(
@@ -146,7 +146,7 @@ def _unreadable(table: DeltaTable, error: DeltaProtocolError) -> UnreadableFeatu
     )
 
 
-def above(table: DeltaTable, column: str, value: int) -> Any:
+def rows_above(table: DeltaTable, column: str, value: int) -> Any:
     """Return the rows with ``column`` above ``value``, as a pyarrow dataset of the files that can have any.
 
     For tables of thousands of files: describing them all to Arrow takes longer than reading a few. The files with the
@@ -173,7 +173,7 @@ def files_of(table: DeltaTable, paths: list[str]) -> Any:
     return ds.dataset(paths, schema=schema, filesystem=filesystem(table), format=form)
 
 
-def where(found: Any, condition: Any, columns: list[str] | None = None) -> pa.Table:
+def filter_rows(found: Any, condition: Any, columns: list[str] | None = None) -> pa.Table:
     """Return the rows of a pyarrow dataset that meet a condition.
 
     Files rewritten by delta-rs (by a user's DELETE, say) have a string type that Arrow cannot compare yet.
@@ -203,9 +203,9 @@ def filesystem(table: DeltaTable) -> Any:
     uri = table.table_uri
     if is_local(uri):
         return fs.SubTreeFileSystem(local_path(uri), fs.LocalFileSystem())
-    if not aws.on_s3(uri):
+    if not aws.is_on_s3(uri):
         return None
-    store, folder = filesystems.opened(address(uri))
+    store, folder = filesystems.open_store(address(uri))
     return fs.SubTreeFileSystem(folder, store.fs)
 
 

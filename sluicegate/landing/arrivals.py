@@ -46,7 +46,7 @@ def _facts(entry: Mapping[str, Any]) -> tuple[int, datetime]:
     return entry["size"], entry["modification_time"]
 
 
-def of_entries(entries: Iterable[Mapping[str, Any]]) -> list[Arrival]:
+def group_arrivals(entries: Iterable[Mapping[str, Any]]) -> list[Arrival]:
     """Arrivals of one path, oldest first, by its entries in the order of their ledger batches."""
     arrivals: list[Arrival] = []
     for entry in entries:
@@ -62,19 +62,19 @@ def of_entries(entries: Iterable[Mapping[str, Any]]) -> list[Arrival]:
     return arrivals
 
 
-def of_paths(ledger: DeltaTable, paths: Collection[str], before: int = sys.maxsize) -> dict[str, list[Arrival]]:
+def arrivals_by_path(ledger: DeltaTable, paths: Collection[str], before: int = sys.maxsize) -> dict[str, list[Arrival]]:
     """Arrivals of some paths, among the ledger batches before ``before``."""
     if not paths:
         return {}
     mine = pc.field("path").isin(pa.array(sorted(paths), pa.string())) & (pc.field("chunk") < before)
     entries: dict[str, list[dict[str, Any]]] = {}
     columns = [*FILES.names, "action", "chunk"]
-    for entry in tables.where(tables.dataset(ledger), mine, columns).sort_by("chunk").to_pylist():
+    for entry in tables.filter_rows(tables.dataset(ledger), mine, columns).sort_by("chunk").to_pylist():
         entries.setdefault(entry["path"], []).append(entry)
-    return {path: of_entries(those) for path, those in entries.items()}
+    return {path: group_arrivals(those) for path, those in entries.items()}
 
 
-def replaced(
+def replaced_batches(
     ledger: DeltaTable, paths: Collection[str], chunk: int, files: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Batches]:
     """Ledger batches whose rows of a path are replaced when it is read again; paths that arrived once are left out.
@@ -94,7 +94,7 @@ def replaced(
     counted = readings.group_by("path").aggregate([([], "count_all")])
     several = counted.filter(pc.field("count_all") > 1)["path"].to_pylist()
     replacements = {}
-    for path, entries_of_path in of_paths(ledger, several, chunk).items():
+    for path, entries_of_path in arrivals_by_path(ledger, several, chunk).items():
         begun, *former = reversed(entries_of_path)
         if path in files and _facts(files[path]) != begun.facts:
             for earlier in former:

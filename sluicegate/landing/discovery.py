@@ -25,11 +25,11 @@ from sluicegate.landing import ledger as landing_ledger
 from sluicegate.landing.file_names import (
     NO_DATA,
     UNFINISHED_NAME,
-    admitting,
-    companions,
-    finished,
-    matching,
-    relative,
+    companion_mask,
+    finished_mask,
+    glob_mask,
+    name_filter,
+    relative_names,
 )
 from sluicegate.landing.file_states import LedgerAction
 from sluicegate.landing.moves import archive, moved_files, moves_within
@@ -103,7 +103,7 @@ class Discovery:
         ]
 
     @property
-    def skips(self) -> int:
+    def skip_count(self) -> int:
         """Number of the files to enter that are not to be read."""
         return int(pc.sum(pc.equal(self.new["action"], LedgerAction.SKIP)).as_py() or 0)
 
@@ -113,7 +113,7 @@ class Discovery:
         return pc.sum(self.new.filter(pc.not_equal(self.new["action"], LedgerAction.SKIP))["size"]).as_py() or 0
 
 
-def below(
+def files_below(
     name: str,
     folder: str,
     emptied: Callable[[], bool] = lambda: False,
@@ -148,7 +148,7 @@ def below(
             hint=f"{hint}, or set the landing folder with --landing",
         ) from error
     except (OSError, ValueError, ImportError) as error:  # Arrow's errors, and fsspec's for a store it has no way to
-        of_store = store_errors.readable(error)
+        of_store = store_errors.translate_error(error)
         if isinstance(of_store, StoreUnreachable):  # a retry may help
             raise of_store from error
         raise LandingMissing(
@@ -159,7 +159,7 @@ def below(
         ) from error
 
 
-def listed(name: str, table: BronzeTable, lake: layout.Lake, opened: Tables | None = None) -> Listing:
+def list_landing(name: str, table: BronzeTable, lake: layout.Lake, opened: Tables | None = None) -> Listing:
     """List a landing folder; one of S3, which vanishes with its last file, is empty if the ledger has files of it.
 
     Args:
@@ -174,7 +174,10 @@ def listed(name: str, table: BronzeTable, lake: layout.Lake, opened: Tables | No
     opened = opened or Tables()
     ledger = opened[lake.ledger(name)].delta
     place = landing_folders.home(lake, name, table.path, opened)
-    return Listing(place, *_landed(name, table, place, lambda: ledger is not None and _has_of(ledger, place.folder)))
+    return Listing(
+        place,
+        *_landed_files(name, table, place, lambda: ledger is not None and _has_entries_below(ledger, place.folder)),
+    )
 
 
 def discover(
@@ -204,68 +207,70 @@ def discover(
     """
     opened = opened or Tables()
     ledger = opened[lake.ledger(name)].delta
-    listing = listing or listed(name, table, lake, opened)
+    listing = listing or list_landing(name, table, lake, opened)
     place, landed, refused = listing.place, listing.files, {**listing.refused}
     folder = place.folder
-    admits = partial(admitted, table=table, folder=folder)
-    settled, settling = by_age(landed, table, current_time)
+    admits = partial(admit_files, table=table, folder=folder)
+    settled, settling = split_by_age(landed, table, current_time)
     settling = admits(settling)
     nothing = FILES.empty_table()
     details: dict[str, Any] = {"refused": refused, "folders": place.folders}
     if ledger is None:
-        refused |= _no_data(landed, table, folder)
+        refused |= _companion_files(landed, table, folder)
         if table.includeExistingFiles:
             return Discovery(
-                landing_ledger.in_order(landing_ledger.to(LedgerAction.READ, admits(settled))),
+                landing_ledger.sort_files(landing_ledger.add_action(LedgerAction.READ, admits(settled))),
                 settling,
                 nothing,
                 **details,
             )
         return Discovery(
-            landing_ledger.in_order(landing_ledger.to(LedgerAction.SKIP, admits(landed))),
+            landing_ledger.sort_files(landing_ledger.add_action(LedgerAction.SKIP, admits(landed))),
             nothing,
             nothing,
             **details,
         )
     # Names are filtered last: of a large landing folder, nearly all files are in the ledger.
     new, changed, former = ledger_index.compare(ledger, settled)
-    refused |= _no_data(new, table, folder)
+    refused |= _companion_files(new, table, folder)
     new, changed = admits(new), admits(changed)
     # A file that lands under the name of an archived one is a new arrival, not a changed file.
     if not table.allowOverwrites and changed.num_rows:
-        archived = archive.among(lake, name, ledger, former)
-        new = pa.concat_tables([new, _among(changed, archived["path"].to_pylist())])
-        changed = _without(changed, archived)
-    failed = file_status.failed(lake, name, table.fingerprint, opened)
+        archived = archive.match_files(lake, name, ledger, former)
+        new = pa.concat_tables([new, _select_paths(changed, archived["path"].to_pylist())])
+        changed = _exclude_files(changed, archived)
+    failed = file_status.failed_files(lake, name, table.fingerprint, opened)
     unknown = new
     if table.allowOverwrites:
         unknown = pa.concat_tables([new, changed])
-    moved = moved_files.adopted(lake, name, ledger, place, unknown, failed)
+    moved = moved_files.adopt_files(lake, name, ledger, place, unknown, failed)
     if table.allowOverwrites and place.former:
-        unknown = _without(unknown, moved)
-        renewed = moved_files.overwritten(lake, name, ledger, place, unknown, moved)
-        changed = _among(unknown, [*_without(changed, moved)["path"].to_pylist(), *renewed["path"].to_pylist()])
-        new, moved = _without(new, renewed), pa.concat_tables([moved, renewed])
+        unknown = _exclude_files(unknown, moved)
+        renewed = moved_files.overwritten_entries(lake, name, ledger, place, unknown, moved)
+        changed = _select_paths(
+            unknown, [*_exclude_files(changed, moved)["path"].to_pylist(), *renewed["path"].to_pylist()]
+        )
+        new, moved = _exclude_files(new, renewed), pa.concat_tables([moved, renewed])
     if moved.num_rows:
-        new = _without(new, moved)
+        new = _exclude_files(new, moved)
     within = moves_within.entries(lake, name, ledger, new, table.partitionColumns, failed)
-    new, moved = _without(new, within), pa.concat_tables([moved, within])
+    new, moved = _exclude_files(new, within), pa.concat_tables([moved, within])
     # A failed file is read again when it has changed, or when the cause may be gone. So is one that changed before it
     # was read: which of the two its ledger batch finds depends on when that is read.
     unread = []
     if changed.num_rows:
-        unread = file_status.unread(lake, name, ledger, opened)
+        unread = file_status.unread_files(lake, name, ledger, opened)
     reread = changed
     if not table.allowOverwrites:
-        reread = _among(changed, [*failed, *unread])
-    remaining = _without(changed, reread)
-    retried = _without(admits(_among(settled, [path for path, retry in failed.items() if retry])), reread)
+        reread = _select_paths(changed, [*failed, *unread])
+    remaining = _exclude_files(changed, reread)
+    retried = _exclude_files(admits(_select_paths(settled, [path for path, retry in failed.items() if retry])), reread)
     entered = [
-        landing_ledger.to(LedgerAction.READ, new),
-        landing_ledger.to(LedgerAction.REPLACE, reread),
-        landing_ledger.to(LedgerAction.REPLACE, retried),
+        landing_ledger.add_action(LedgerAction.READ, new),
+        landing_ledger.add_action(LedgerAction.REPLACE, reread),
+        landing_ledger.add_action(LedgerAction.REPLACE, retried),
     ]
-    return Discovery(landing_ledger.in_order(pa.concat_tables(entered)), settling, remaining, moved=moved, **details)
+    return Discovery(landing_ledger.sort_files(pa.concat_tables(entered)), settling, remaining, moved=moved, **details)
 
 
 def admitted_files(name: str, table: BronzeTable, lake: layout.Lake) -> pa.Table:
@@ -277,30 +282,32 @@ def admitted_files(name: str, table: BronzeTable, lake: layout.Lake) -> pa.Table
         LandingMissing: the folder does not exist, or cannot be listed.
     """
     place = landing_folders.home(lake, name, table.path)
-    return admitted(_landed(name, table, place, lambda: True)[0], table, place.folder)
+    return admit_files(_landed_files(name, table, place, lambda: True)[0], table, place.folder)
 
 
-def _landed(
+def _landed_files(
     name: str, table: BronzeTable, place: landing_folders.Home, emptied: Callable[[], bool]
 ) -> tuple[pa.Table, dict[str, str]]:
     """Files of a landing folder, and the unreadable paths in it that the table might have taken."""
     refused: dict[str, str] = {}
-    admits = admitting(table.pathGlobFilter, place.only)
-    files = below(name, place.folder, emptied, admits, refused)
+    admits = name_filter(table.pathGlobFilter, place.only)
+    files = files_below(name, place.folder, emptied, admits, refused)
     if place.only:
         paths = pa.array([f"{place.folder}/{only_name}" for only_name in place.only], pa.string())
         files = files.filter(pc.is_in(files["path"], value_set=paths))
-    return files, {path: reason for path, reason in refused.items() if _concerns(path, place, admits)}
+    return files, {path: reason for path, reason in refused.items() if _is_relevant(path, place, admits)}
 
 
-def _concerns(path: str, place: landing_folders.Home, admits: Admits) -> bool:
+def _is_relevant(path: str, place: landing_folders.Home, admits: Admits) -> bool:
     name = path[len(place.folder) :].strip("/")
     if not path.endswith("/"):
         return admits(name)
     return not place.only and UNFINISHED_NAME.search(name) is None
 
 
-def by_age(files: pa.Table, table: BronzeTable, current_time: datetime | None = None) -> tuple[pa.Table, pa.Table]:
+def split_by_age(
+    files: pa.Table, table: BronzeTable, current_time: datetime | None = None
+) -> tuple[pa.Table, pa.Table]:
     """Split files into settled ones and ones younger than the settle time."""
     clock, settle = current_time or datetime.now(UTC), timedelta(seconds=table.settleSeconds)
     young = pc.and_(
@@ -312,10 +319,10 @@ def by_age(files: pa.Table, table: BronzeTable, current_time: datetime | None = 
     return files.filter(pc.invert(young)), files.filter(young)
 
 
-def admitted(files: pa.Table, table: BronzeTable, folder: str) -> pa.Table:
+def admit_files(files: pa.Table, table: BronzeTable, folder: str) -> pa.Table:
     """Files with finished names that the definition's glob and time filters admit."""
-    names = relative(files, folder)
-    files = files.filter(pc.and_(_of_data(names, table), pc.invert(companions(names))))
+    names = relative_names(files, folder)
+    files = files.filter(pc.and_(_data_file_mask(names, table), pc.invert(companion_mask(names))))
     if table.modifiedAfter:
         files = files.filter(pc.field("modification_time") > table.modifiedAfter)
     if table.modifiedBefore:
@@ -323,24 +330,24 @@ def admitted(files: pa.Table, table: BronzeTable, folder: str) -> pa.Table:
     return files
 
 
-def _of_data(names: pa.ChunkedArray, table: BronzeTable) -> pa.ChunkedArray:
-    return pc.and_(finished(names), matching(names, table.pathGlobFilter))
+def _data_file_mask(names: pa.ChunkedArray, table: BronzeTable) -> pa.ChunkedArray:
+    return pc.and_(finished_mask(names), glob_mask(names, table.pathGlobFilter))
 
 
-def _no_data(files: pa.Table, table: BronzeTable, folder: str) -> dict[str, str]:
+def _companion_files(files: pa.Table, table: BronzeTable, folder: str) -> dict[str, str]:
     """Files that the definition admits and that programs have laid beside others, with the reason to pass them over."""
-    names = relative(files, folder)
-    passed = files.filter(pc.and_(companions(names), _of_data(names, table)))
+    names = relative_names(files, folder)
+    passed = files.filter(pc.and_(companion_mask(names), _data_file_mask(names, table)))
     return dict.fromkeys(passed["path"].to_pylist(), NO_DATA)
 
 
-def _has_of(ledger: DeltaTable, folder: str) -> bool:
-    return bool(ledger_index.entries(ledger, *ledger_index.below(folder)).num_rows)
+def _has_entries_below(ledger: DeltaTable, folder: str) -> bool:
+    return bool(ledger_index.entries(ledger, *ledger_index.path_range(folder)).num_rows)
 
 
-def _without(files: pa.Table, excluded_files: pa.Table) -> pa.Table:
+def _exclude_files(files: pa.Table, excluded_files: pa.Table) -> pa.Table:
     return files.filter(pc.invert(pc.is_in(files["path"], value_set=excluded_files["path"])))
 
 
-def _among(files: pa.Table, paths: Iterable[str]) -> pa.Table:
+def _select_paths(files: pa.Table, paths: Iterable[str]) -> pa.Table:
     return files.filter(pc.is_in(files["path"], value_set=pa.array(sorted(paths), pa.string())))

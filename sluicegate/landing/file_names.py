@@ -31,28 +31,28 @@ NO_DATA = (
 )
 
 
-def relative(files: pa.Table, folder: str) -> pa.ChunkedArray:
+def relative_names(files: pa.Table, folder: str) -> pa.ChunkedArray:
     """File names relative to their folder."""
     import pyarrow.compute as pc
 
     return pc.utf8_ltrim(pc.utf8_slice_codeunits(files["path"], len(folder)), "/")
 
 
-def finished(names: pa.ChunkedArray) -> pa.ChunkedArray:
+def finished_mask(names: pa.ChunkedArray) -> pa.ChunkedArray:
     """Mask of names below the folder that are neither hidden nor temporary."""
     import pyarrow.compute as pc
 
     return pc.invert(pc.match_substring_regex(names, UNFINISHED))
 
 
-def companions(names: pa.ChunkedArray) -> pa.ChunkedArray:
+def companion_mask(names: pa.ChunkedArray) -> pa.ChunkedArray:
     """Mask of names below the folder of files that programs lay beside others."""
     import pyarrow.compute as pc
 
     return pc.match_substring_regex(names, COMPANION)
 
 
-def matching(names: pa.ChunkedArray, glob: str | None) -> pa.ChunkedArray:
+def glob_mask(names: pa.ChunkedArray, glob: str | None) -> pa.ChunkedArray:
     """Mask of names below the folder whose last part matches the glob; all if there is none."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -64,7 +64,7 @@ def matching(names: pa.ChunkedArray, glob: str | None) -> pa.ChunkedArray:
     return pa.chunked_array(masks, pa.bool_())
 
 
-def admitting(glob: str | None, only: Sequence[str] = ()) -> Admits:
+def name_filter(glob: str | None, only: Sequence[str] = ()) -> Admits:
     """Predicate on one name below a folder: finished, and admitted by the glob; ``_admitted`` filters whole tables."""
     matches = re.compile(fnmatch.translate(glob or "*")).match
 

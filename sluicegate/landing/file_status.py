@@ -20,8 +20,8 @@ from sluicegate.lake.table import Tables
 from sluicegate.landing import on_record, status_log
 from sluicegate.landing.file_states import OPENED, RENEWING, FileStatus, LedgerAction
 from sluicegate.landing.moves import archive, moved_files
-from sluicegate.landing.on_record import behind as behind
-from sluicegate.landing.on_record import untold as untold
+from sluicegate.landing.on_record import has_unrecorded_batches as has_unrecorded_batches
+from sluicegate.landing.on_record import unrecorded_batches as unrecorded_batches
 from sluicegate.landing.status_log import OUTCOME, TIME
 
 BECAME = ["rows", "corrupt", "rescued", "error", "version", "ingested"]
@@ -71,19 +71,19 @@ def copy(lake: layout.Lake, name: str, opened: Tables | None = None) -> Taken:
     sums = dict(NOTHING)
     failed: dict[str, str] = {}
     empty = 0
-    for some_commits in _some_at_a_time(commits):
+    for some_commits in _split_commits(commits):
         rows = _rows(bronze, ledger, {chunk: commits[chunk] for chunk in some_commits})
-        tables.write(lake.outcome(name), pa.Table.from_pylist(rows, schema=OUTCOME), mode="append")
+        tables.write(lake.file_status(name), pa.Table.from_pylist(rows, schema=OUTCOME), mode="append")
         sums = {key: sums[key] + sum(row[key] for row in rows) for key in NOTHING}
         failed |= {row["path"]: row["error"] for row in rows if row["error"]}
         empty += sum(row["action"] in OPENED and not row["rows"] and not row["error"] for row in rows)
     if commits:
-        _compact(lake.outcome(name))
-        opened.refresh(lake.outcome(name))
+        _compact(lake.file_status(name))
+        opened.refresh(lake.file_status(name))
     return Taken(**sums, failed=failed, empty=empty)
 
 
-def _some_at_a_time(commits: dict[int, lake_log.Commit]) -> Iterator[list[int]]:
+def _split_commits(commits: dict[int, lake_log.Commit]) -> Iterator[list[int]]:
     """Ledger batches in order, in parts of some ``AT_ONCE`` files to bound memory; a kill between two loses nothing."""
     part: list[int] = []
     files = 0
@@ -101,7 +101,7 @@ def _rows(bronze: DeltaTable, ledger: DeltaTable, commits: dict[int, lake_log.Co
     """Status rows of the files of some ledger batches (schema ``OUTCOME`` and ``action``)."""
     first, last = min(commits), max(commits)
     counted = _count(bronze, first, last)
-    entries = tables.above(ledger, "chunk", first - 1)
+    entries = tables.rows_above(ledger, "chunk", first - 1)
     mine = pc.field("chunk").isin(sorted(commits))
     rows = [
         {
@@ -120,7 +120,7 @@ def _compact(uri: str) -> None:
     """Compact the small files of the status log, and vacuum it."""
     log = tables.table_at(uri)
     with suppress(DeltaError):  # a concurrent run wrote: the next run compacts
-        if compaction.put_together(log, "chunk", ("table_id",)):
+        if compaction.compact_newest(log, "chunk", ("table_id",)):
             log.vacuum(retention_hours=1, dry_run=False, enforce_retention_duration=False)
 
 
@@ -130,7 +130,7 @@ def _trouble(commit: lake_log.Commit, path: str) -> dict[str, Any]:
     return {"error": error, "retry": retry, "definition": commit.info.definition}
 
 
-def failed(lake: layout.Lake, name: str, definition: str, opened: Tables | None = None) -> dict[str, bool]:
+def failed_files(lake: layout.Lake, name: str, definition: str, opened: Tables | None = None) -> dict[str, bool]:
     """Paths of the files whose last reading failed, and whether to try them again though they have not changed.
 
     They are retried if the cause may be gone, or if the definition has changed since.
@@ -142,10 +142,10 @@ def failed(lake: layout.Lake, name: str, definition: str, opened: Tables | None 
         opened: the handles of the step that this is a part of.
     """
     opened = opened or Tables()
-    log = opened[lake.outcome(name)].delta
+    log = opened[lake.file_status(name)].delta
     if log is None:
         return {}
-    if on_record.none_failed(log):
+    if on_record.has_no_failures(log):
         return {}
     columns = ["path", "chunk", "error", "retry", "definition"]
     wrong = status_log.read(lake, name, columns, pc.field("error").is_valid(), opened)
@@ -158,13 +158,13 @@ def failed(lake: layout.Lake, name: str, definition: str, opened: Tables | None 
     return {path: bool(row["retry"]) or row["definition"] != definition for path, row in last.items() if row["error"]}
 
 
-def unread(lake: layout.Lake, name: str, ledger: DeltaTable, opened: Tables) -> list[str]:
+def unread_files(lake: layout.Lake, name: str, ledger: DeltaTable, opened: Tables) -> list[str]:
     """Paths of the files in ledger batches that the bronze table does not have, as one that a rule refused."""
-    info = lake_log.info_of(opened[lake.table("bronze", name)].last_commit_of_ours)
+    info = lake_log.info_of(opened[lake.table("bronze", name)].last_own_commit)
     newest = next((number for number in (info.until, info.bronze.chunk) if number is not None), -1)
     if newest >= ledger.version():
         return []
-    waiting: list[str] = tables.above(ledger, "chunk", newest).to_table(["path"])["path"].to_pylist()
+    waiting: list[str] = tables.rows_above(ledger, "chunk", newest).to_table(["path"])["path"].to_pylist()
     return waiting
 
 
@@ -182,10 +182,10 @@ def statuses(lake: layout.Lake, name: str) -> pa.Table:
         return STATUSES.empty_table()
     away = archive.table(lake, name, ledger)
     became = status_log.read(lake, name, ["path", "chunk", *BECAME])
-    return _statuses(tables.dataset(ledger).to_table(), became, away, on_record.moved_away(ledger))
+    return _statuses(tables.dataset(ledger).to_table(), became, away, on_record.moved_away_paths(ledger))
 
 
-def of_entries(lake: layout.Lake, name: str, entries: pa.Table, since: int, opened: Tables) -> pa.Table:
+def entry_statuses(lake: layout.Lake, name: str, entries: pa.Table, since: int, opened: Tables) -> pa.Table:
     """Some entries of a ledger with their file status, as ``statuses`` has it, in the order of reading.
 
     Args:
@@ -201,10 +201,10 @@ def of_entries(lake: layout.Lake, name: str, entries: pa.Table, since: int, open
     became = status_log.read(lake, name, ["path", "chunk", *BECAME], pc.field("chunk") >= since, opened)
     away = None
     if opened[lake.archive(name)].delta is not None:
-        away = archive.among(lake, name, ledger, entries)
+        away = archive.match_files(lake, name, ledger, entries)
     moved_away: set[str] = set()
     if pc.any(pc.equal(entries["action"], LedgerAction.SKIP)).as_py():
-        moved_away = on_record.moved_away(ledger)
+        moved_away = on_record.moved_away_paths(ledger)
     return _statuses(entries, became, archive.ARCHIVE.empty_table() if away is None else away, moved_away)
 
 
@@ -216,8 +216,8 @@ def _statuses(entries: pa.Table, became: pa.Table, away: pa.Table, moved_away: C
     row = pc.index_in(_identity(entries, "chunk"), value_set=_identity(became, "chunk"))
     for column in BECAME:
         entries = entries.append_column(column, pc.take(became[column], row))
-    with_states = _with_states(entries, _renamed(entries), archive.arrivals_of(entries, away), moved_away)
-    return _with_archive(with_states, away).select(STATUSES.names).cast(STATUSES)
+    with_states = _add_states(entries, _rename_entries(entries), archive.arrivals_of(entries, away), moved_away)
+    return _add_archive(with_states, away).select(STATUSES.names).cast(STATUSES)
 
 
 def _identity(files: pa.Table, *columns: str) -> pa.ChunkedArray:
@@ -226,7 +226,7 @@ def _identity(files: pa.Table, *columns: str) -> pa.ChunkedArray:
     return pc.binary_join_element_wise(*texts, files["path"], "/")
 
 
-def _renamed(entries: pa.Table) -> pa.Table:
+def _rename_entries(entries: pa.Table) -> pa.Table:
     """Entries, with the path that their rows have for files that were read again after their folder was moved."""
     moved = entries.filter(pc.equal(entries["action"], LedgerAction.MOVED))["path"]
     reread = entries.filter(pc.is_in(entries["action"], pa.array(RENEWING)))["path"]
@@ -240,7 +240,7 @@ def _renamed(entries: pa.Table) -> pa.Table:
     return entries.set_column(entries.schema.get_field_index("path"), "path", paths)
 
 
-def _with_states(
+def _add_states(
     entries: pa.Table, renamed: pa.Table, archived: Mapping[int, tuple[str, int]], moved_away: Collection[str]
 ) -> pa.Table:
     moved = pc.equal(entries["action"], LedgerAction.MOVED)
@@ -251,7 +251,7 @@ def _with_states(
     gave = pc.or_(read, pc.fill_null(pc.greater(entries["rows"], 0), False))
     renews = pc.is_in(entries["action"], value_set=pa.array(RENEWING))
     ends = pc.and_(renews, pc.or_(gave, pc.and_(dropped, pc.invert(waiting))))
-    renamed = _as_landed(renamed.append_column("arrival", _arrivals(renamed, ends)), archived)
+    renamed = _restore_landed(renamed.append_column("arrival", _arrivals(renamed, ends)), archived)
     new = renamed.filter(ends).sort_by([("chunk", "descending")])
     heir = pc.take(new["chunk"], pc.index_in(_identity(renamed, "arrival"), value_set=_identity(new, "arrival")))
     # If a status row is missing, a later batch's shows that the file does not wait: batches are read in order.
@@ -275,7 +275,7 @@ def _has_later_entry(entries: pa.Table, moved_away: Collection[str]) -> pa.Chunk
     return pc.or_(pc.less(entries["chunk"], last_batch), is_elsewhere)
 
 
-def _as_landed(entries: pa.Table, archived: Mapping[int, tuple[str, int]]) -> pa.Table:
+def _restore_landed(entries: pa.Table, archived: Mapping[int, tuple[str, int]]) -> pa.Table:
     """Entries with the paths and arrivals that some rows have as they landed."""
     if not archived:
         return entries
@@ -318,7 +318,7 @@ def _arrivals(entries: pa.Table, ends: pa.ChunkedArray) -> pa.Array:
     return pa.array(counted, pa.int64())
 
 
-def _with_archive(entries: pa.Table, away: pa.Table) -> pa.Table:
+def _add_archive(entries: pa.Table, away: pa.Table) -> pa.Table:
     """Entries with ``archived`` and ``place``, and state ``archived`` for ingested files that were removed."""
     away = away.sort_by([("archived", "descending")])
     facts = ("size", "modification_time")
@@ -352,10 +352,10 @@ def _count(bronze: DeltaTable, first: int, last: int) -> dict[tuple[int, str], d
         "corrupt": pc.field("_corrupt_record").is_valid().cast(pa.int64()),
         "rescued": pc.field("_rescued_data").is_valid().cast(pa.int64()),
     }
-    rows = tables.above(bronze, "_chunk", first - 1).to_table(columns=columns, filter=pc.field("_chunk") <= last)
+    rows = tables.rows_above(bronze, "_chunk", first - 1).to_table(columns=columns, filter=pc.field("_chunk") <= last)
     sums: list[tuple[str, str]] = [("corrupt", "count"), ("corrupt", "sum"), ("rescued", "sum")]
     return {
-        (group["chunk"], layout.canonical(group["source_file"] or "")): {
+        (group["chunk"], layout.to_ledger_path(group["source_file"] or "")): {
             "rows": group["corrupt_count"], "corrupt": group["corrupt_sum"], "rescued": group["rescued_sum"],
         }
         for group in rows.group_by(["chunk", "source_file"]).aggregate(sums).to_pylist()

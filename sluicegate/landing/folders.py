@@ -42,21 +42,21 @@ class Home:
 
 def folder_of(address: str) -> tuple[str, tuple[str, ...]]:
     """Split an address into the folder, spelled as a prefix of its files' paths, and the file if it is a single one."""
-    if (path := filesystems.local(address)) is not None:
+    if (path := filesystems.to_local_path(address)) is not None:
         if not os.path.isfile(path):
             return (path, ())
-        return _parted(path)
+        return _split_path(path)
     try:
-        fs, root = filesystems.opened(address)
+        fs, root = filesystems.open_store(address)
     except (OSError, ValueError, ImportError):
         return address, ()  # listing it will report the error
     if fs.isfile(root):
-        above, only = _parted(root)
+        above, only = _split_path(root)
         return filesystems.uri(fs, above), only
     return filesystems.uri(fs, root), ()
 
 
-def _parted(path: str) -> tuple[str, tuple[str, ...]]:
+def _split_path(path: str) -> tuple[str, tuple[str, ...]]:
     above, _, file = path.rpartition("/")
     return above, (file,)
 
@@ -67,25 +67,25 @@ def home(lake: layout.Lake, name: str, address: str, opened: Tables | None = Non
     ledger = (opened or Tables())[lake.ledger(name)].delta
     folders: tuple[str, ...] = ()
     if ledger is not None:
-        folders = recorded_folders(ledger) or tuple(_spelled(ledger, folder))
+        folders = recorded_folders(ledger) or tuple(_recorded_spelling(ledger, folder))
     folder = next((known_folder for known_folder in folders if filesystems.is_same(known_folder, folder)), folder)
     return Home(folder, only, tuple(other for other in folders if other != folder))
 
 
 def recorded_folders(ledger: DeltaTable) -> tuple[str, ...]:
     """Landing folders recorded in the ledger, newest first; empty for a ledger of an older release."""
-    newest = log.last_commit_of_ours(ledger)  # each of our commits repeats them; other programs' do not
+    newest = log.last_own_commit(ledger)  # each of our commits repeats them; other programs' do not
     return tuple(log.info_of(newest).ledger.folders)
 
 
-def _spelled(ledger: DeltaTable, folder: str) -> Iterator[str]:
+def _recorded_spelling(ledger: DeltaTable, folder: str) -> Iterator[str]:
     """Spelling of a folder in the paths of a ledger without recorded folders; nothing if no path is in it."""
     import pyarrow.compute as pc
 
     from sluicegate.landing import ledger_index
 
     start = f"{folder.rstrip('/')}/"
-    newest = tables.above(ledger, "chunk", ledger.version() - 1).head(1, columns=["path"])["path"].to_pylist()
+    newest = tables.rows_above(ledger, "chunk", ledger.version() - 1).head(1, columns=["path"])["path"].to_pylist()
     if newest and newest[0].startswith(start):  # nearly always, and saves reading all paths
         yield folder
         return

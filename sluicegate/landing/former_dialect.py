@@ -30,7 +30,7 @@ def remark(pipeline: str, name: str, table: BronzeTable, stored: Table) -> str:
     of_its_own = "dialect" in table.model_fields_set or any(option.lower() == "escape" for option in table.options)
     if table.format != "csv" or of_its_own or not stored.rows:
         return ""
-    last = stored.last_commit_of_ours
+    last = stored.last_own_commit
     if last is None or last.info.bronze.dialect:
         return ""
     return (

@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 from sluicegate.lake import layout, tables
 from sluicegate.lake.table import Tables
 from sluicegate.landing import folders, on_record
-from sluicegate.landing.file_names import admitting
+from sluicegate.landing.file_names import name_filter
 from sluicegate.landing.file_states import LedgerAction
 from sluicegate.storage import filesystems
 from sluicegate.storage.local_files import Admits, Entry, Walk
@@ -32,7 +32,7 @@ MOST = 10_000
 COLUMNS = ["path", "size", "modification_time", "action", "chunk"]
 
 
-def nothing_new(
+def has_nothing_new(
     name: str, table: BronzeTable, lake: layout.Lake, opened: Tables | None = None, current_time: datetime | None = None
 ) -> bool:
     """Whether it is sure that ``discover`` finds nothing: nothing new, changed, settling, refused, moved or failed.
@@ -45,21 +45,22 @@ def nothing_new(
         current_time: the time by which files have settled (UTC; the clock's by default).
     """
     opened = opened or Tables()
-    ledger, statuses = opened[lake.ledger(name)].delta, opened[lake.outcome(name)].delta
-    if ledger is None or tables.rows(ledger) > MOST or not (statuses is None or on_record.none_failed(statuses)):
+    ledger, statuses = opened[lake.ledger(name)].delta, opened[lake.file_status(name)].delta
+    if ledger is None or tables.rows(ledger) > MOST or not (statuses is None or on_record.has_no_failures(statuses)):
         return False
     place = folders.home(lake, name, table.path, opened)
-    root = filesystems.local(place.folder)
+    root = filesystems.to_local_path(place.folder)
     if root is None or place.only:
         return False
-    admits = admitting(table.pathGlobFilter)
-    landed = _landed(root, admits)
+    admits = name_filter(table.pathGlobFilter)
+    landed = _landed_files(root, admits)
     return landed is not None and not any(
-        admits(path[len(root) :].lstrip("/")) for path in _doubtful(landed, ledger, table.settleSeconds, current_time)
+        admits(path[len(root) :].lstrip("/"))
+        for path in _doubtful_paths(landed, ledger, table.settleSeconds, current_time)
     )
 
 
-def _landed(root: str, admits: Admits) -> list[Entry] | None:
+def _landed_files(root: str, admits: Admits) -> list[Entry] | None:
     """Files of a folder; None if they are too many, or something in it is passed over or cannot be read."""
     passed: dict[str, str] = {}
     try:
@@ -71,18 +72,18 @@ def _landed(root: str, admits: Admits) -> list[Entry] | None:
     return files
 
 
-def _doubtful(
+def _doubtful_paths(
     landed: Iterable[Entry], ledger: DeltaTable, settle: float, current_time: datetime | None
 ) -> Iterable[str]:
     """Paths of files that the ledger does not have as they are, or that may still be being written."""
-    entries, clock = _known(ledger), (current_time or datetime.now(UTC)).timestamp()
+    entries, clock = _newest_facts(ledger), (current_time or datetime.now(UTC)).timestamp()
     for path, size, microseconds in landed:
-        time = filesystems.sayable(microseconds)
+        time = filesystems.clamp_time(microseconds)
         if entries.get(path) != (size, time) or abs(time / 1e6 - clock) <= settle:
             yield path
 
 
-def _known(ledger: DeltaTable) -> dict[str, tuple[int, int]]:
+def _newest_facts(ledger: DeltaTable) -> dict[str, tuple[int, int]]:
     """Size and modification time of each file by its newest entry, but for files whose rows were dropped."""
     rows = ledger.scan(COLUMNS).read_all()
     times = rows["modification_time"].cast(DataType.int64()).to_pylist()

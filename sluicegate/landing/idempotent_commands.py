@@ -50,49 +50,49 @@ def name_of(arguments: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def begun(lake: layout.Lake, table: str, name: str) -> Command:
+def unfinished_command(lake: layout.Lake, table: str, name: str) -> Command:
     """The command with the ledger batches of its unfinished attempts."""
-    ledger, outcome = tables.delta_table(lake.ledger(table)), tables.delta_table(lake.outcome(table))
+    ledger, outcome = tables.delta_table(lake.ledger(table)), tables.delta_table(lake.file_status(table))
     if ledger is None:
         return Command(name)
     app = _app_id(name, ledger)
     last, ended = tables.txn_version(ledger, app), tables.txn_version(outcome, app)
     if last is None or (ended is not None and ended >= last):
         return Command(name)
-    return Command(name, (*_earlier(ledger, last), last))
+    return Command(name, (*_earlier_batches(ledger, last), last))
 
 
-def ended(lake: layout.Lake, table: str, name: str) -> None:
+def record_end(lake: layout.Lake, table: str, name: str) -> None:
     """Record that a command has ended: a repetition is a new command."""
-    ledger, outcome = tables.delta_table(lake.ledger(table)), tables.delta_table(lake.outcome(table))
+    ledger, outcome = tables.delta_table(lake.ledger(table)), tables.delta_table(lake.file_status(table))
     if ledger is None or outcome is None or (last := tables.txn_version(ledger, _app_id(name, ledger))) is None:
         return
     note = CommitProperties(app_transactions=[Transaction(_app_id(name, ledger), last)])
     outcome.create_write_transaction([], mode="append", schema=outcome.schema(), commit_properties=note)
 
 
-def without_entered(files: pa.Table, command: Command, lake: layout.Lake, table: str) -> pa.Table:
+def exclude_entered(files: pa.Table, command: Command, lake: layout.Lake, table: str) -> pa.Table:
     """Files without those that the command has entered, if they are unchanged or still wait to be read."""
     ledger = tables.delta_table(lake.ledger(table))
     if ledger is None or not command.chunks:
         return files
     entered = tables.dataset(ledger).to_table([*FILES.names, "chunk"], filter=pc.field("chunk").isin(command.chunks))
-    waiting = entered.filter(pc.greater(entered["chunk"], _taken_in(lake, table, ledger)))
+    waiting = entered.filter(pc.greater(entered["chunk"], _bronze_offset(lake, table, ledger)))
     files = files.filter(pc.invert(pc.is_in(files["path"], value_set=waiting["path"])))
     return files.join(entered.select(FILES.names), keys=FILES.names, join_type="left anti").cast(FILES)
 
 
-def waits(lake: layout.Lake, table: str) -> bool:
+def has_waiting_batches(lake: layout.Lake, table: str) -> bool:
     """Whether ledger batches wait to be read: a command was killed before it read them."""
     ledger = tables.delta_table(lake.ledger(table))
-    return ledger is not None and ledger.version() > max(_taken_in(lake, table, ledger), 0)
+    return ledger is not None and ledger.version() > max(_bronze_offset(lake, table, ledger), 0)
 
 
 def _app_id(name: str, ledger: DeltaTable) -> str:
     return f"sluicegate.command.{name}@{tables.table_id(ledger)}"
 
 
-def _earlier(ledger: DeltaTable, chunk: int) -> list[int]:
+def _earlier_batches(ledger: DeltaTable, chunk: int) -> list[int]:
     """Ledger batches of earlier attempts, as recorded in the commit of a batch."""
     for action in log.actions(ledger.table_uri, chunk, added=False):
         if info := CommitInfo.from_user_metadata(action.get("commitInfo", {}).get("userMetadata")):
@@ -100,7 +100,7 @@ def _earlier(ledger: DeltaTable, chunk: int) -> list[int]:
     return []
 
 
-def _taken_in(lake: layout.Lake, table: str, ledger: DeltaTable) -> int:
+def _bronze_offset(lake: layout.Lake, table: str, ledger: DeltaTable) -> int:
     """Offset of bronze in the ledger: its last committed batch; -1 before the first."""
     bronze = tables.delta_table(lake.table("bronze", table))
     if bronze is None:

@@ -66,7 +66,7 @@ def enter(
                 ledger = landing_ledger._create(uri, baseline, discovered.folders)
                 opened.refresh(uri)  # on purpose: it is there now, and what it has from the start is not new
                 if not table.includeExistingFiles:
-                    discovered = _after(baseline, finder(name, table, lake))
+                    discovered = _add_baseline_remark(baseline, finder(name, table, lake))
             _append(ledger, table, discovered)
             opened.refresh(uri)  # on purpose: the next reader of the handle is to see what was entered
             return discovered
@@ -76,7 +76,7 @@ def enter(
     raise AssertionError("unreachable")
 
 
-def _after(baseline: pa.Table, discovered: Discovery) -> Discovery:
+def _add_baseline_remark(baseline: pa.Table, discovered: Discovery) -> Discovery:
     """What was found, with a remark on the files that were there before."""
     if not baseline.num_rows:
         return discovered
@@ -89,7 +89,7 @@ def _after(baseline: pa.Table, discovered: Discovery) -> Discovery:
 def _append(ledger: DeltaTable, table: BronzeTable, discovered: Discovery) -> None:
     """Enter the files of a discovery, a commit for each ledger batch."""
     folders = discovered.folders or landing_folders.recorded_folders(ledger)
-    compaction.put_together(ledger, "chunk", facts={LedgerFacts.folders.key: folders} if folders else {})
+    compaction.compact_newest(ledger, "chunk", facts={LedgerFacts.folders.key: folders} if folders else {})
     if discovered.moved.num_rows:
         landing_ledger._append(ledger, discovered.moved, {}, None, folders)
     sizes = (table.maxFilesPerTrigger, table.maxBytesPerTrigger)
@@ -105,7 +105,7 @@ def _append(ledger: DeltaTable, table: BronzeTable, discovered: Discovery) -> No
 def _baseline(name: str, table: BronzeTable, lake: layout.Lake) -> pa.Table:
     """SKIP entries of a new ledger: the files there before it, unless ``includeExistingFiles`` reads them."""
     if table.includeExistingFiles:
-        entries = landing_ledger.to(LedgerAction.SKIP, FILES.empty_table())
+        entries = landing_ledger.add_action(LedgerAction.SKIP, FILES.empty_table())
     else:
         entries = discover(name, table, lake).new
-    return landing_ledger.stamped(entries, 0)
+    return landing_ledger.stamp_rows(entries, 0)

@@ -58,7 +58,7 @@ class Range:
         return self.end - self.start
 
     @classmethod
-    def of(cls, path: str) -> Range:
+    def from_path(cls, path: str) -> Range:
         """The range that a path of the ledger says."""
         topic, number, offsets = path.removeprefix(_SCHEME).split("/")
         start, _, end = offsets.partition("-")
@@ -113,13 +113,13 @@ def compare(name: str, source: KafkaSource, topic_offsets: TopicOffsets, ledger_
         if ledger_offsets.first and source.starting_offsets == "latest":
             arrivals.skipped.append(Range(partition, begin, end))
             continue
-        start = ledger_offsets.next_of(partition, begin)
+        start = ledger_offsets.next_offset(partition, begin)
         if (top := topic_offsets.tops.get(partition, end)) < start:
-            raise behind(name, partition, start, top)
+            raise truncated_topic_error(name, partition, start, top)
         if begin > start:
             lost = Range(partition, start, begin)
             if source.data_loss == "fail":
-                raise gone_records(name, lost)
+                raise lost_records_error(name, lost)
             arrivals.lost.append(lost)
             arrivals.skipped.append(lost)
             start = begin
@@ -144,7 +144,7 @@ def demand_same(name: str, ids: Mapping[str, str], topic_offsets: TopicOffsets, 
     """
     for topic, former in ids.items():
         if topic_offsets.ids.get(topic, former) != former:
-            raise recreated(name, topic, during)
+            raise recreated_topic_error(name, topic, during)
 
 
 @dataclass(frozen=True)
@@ -162,16 +162,16 @@ class LedgerOffsets:
     first: bool = True
 
     @classmethod
-    def of(cls, ledger: DeltaTable | None) -> LedgerOffsets:
+    def from_ledger(cls, ledger: DeltaTable | None) -> LedgerOffsets:
         """What this ledger has, by its newest commit: each says where all partitions go on.
 
         If its log says it no more, as a copy of the ledger's rows alone, they go on after the last of its ranges.
         """
         if ledger is None:
             return cls()
-        metadata = _said(ledger)
+        metadata = _recorded_facts(ledger)
         if metadata is None:
-            ranges = (Range.of(path) for path in tables.dataset(ledger).to_table(["path"])["path"].to_pylist())
+            ranges = (Range.from_path(path) for path in tables.dataset(ledger).to_table(["path"])["path"].to_pylist())
             return cls({}, _ends(ranges), first=False)
         ends = {
             Partition(topic, int(number)): int(end)
@@ -180,7 +180,7 @@ class LedgerOffsets:
         }
         return cls(metadata.get("ids", {}), ends, first=False)
 
-    def next_of(self, partition: Partition, begin: int) -> int:
+    def next_offset(self, partition: Partition, begin: int) -> int:
         """Offset that a partition goes on at; of one that is not in the ledger, its beginning."""
         if partition in self.ends:
             return self.ends[partition]
@@ -196,12 +196,12 @@ class LedgerOffsets:
             ends.setdefault(partition.topic, {})[str(partition.number)] = end
         return {LedgerFacts.kafka.key: {"ids": dict(self.ids), "ends": ends}}
 
-    def after(self, ranges: Iterable[Range]) -> LedgerOffsets:
+    def advance(self, ranges: Iterable[Range]) -> LedgerOffsets:
         """The same after an entry of some ranges."""
         return replace(self, ends={**self.ends, **{range_.partition: range_.end for range_ in ranges}})
 
 
-def _said(ledger: DeltaTable) -> dict[str, Any] | None:
+def _recorded_facts(ledger: DeltaTable) -> dict[str, Any] | None:
     """What the newest of our commits says of partitions; nearly always it is the newest of all."""
     for limit in (5, None):
         for commit in log.commits(ledger, limit):
@@ -256,7 +256,7 @@ def enter(name: str, source: KafkaSource, uri: str, topic_offsets: TopicOffsets)
     """
     for attempt in range(ATTEMPTS):
         ledger = tables.delta_table(uri)
-        ledger_offsets = LedgerOffsets.of(ledger)
+        ledger_offsets = LedgerOffsets.from_ledger(ledger)
         arrivals = compare(name, source, topic_offsets, ledger_offsets)
         try:
             _enter(
@@ -277,14 +277,14 @@ def enter(name: str, source: KafkaSource, uri: str, topic_offsets: TopicOffsets)
 def _enter(ledger: DeltaTable | None, uri: str, arrivals: Arrivals, most: int, ledger_offsets: LedgerOffsets) -> None:
     skipped = arrivals.skipped
     if ledger is None:
-        ledger_offsets = ledger_offsets.after(skipped)
-        entries = landing_ledger.stamped(_entries(LedgerAction.SKIP, skipped), 0)
+        ledger_offsets = ledger_offsets.advance(skipped)
+        entries = landing_ledger.stamp_rows(_entries(LedgerAction.SKIP, skipped), 0)
         ledger, skipped = landing_ledger.create(uri, entries, ledger_offsets.facts()), []
     elif not arrivals.new and not skipped:
         return
-    compaction.put_together(ledger, "chunk", facts=ledger_offsets.facts())
+    compaction.compact_newest(ledger, "chunk", facts=ledger_offsets.facts())
     for batch in [*batches(arrivals.new, most)] or ([[]] if skipped else []):
-        ledger_offsets = ledger_offsets.after([*skipped, *batch])
+        ledger_offsets = ledger_offsets.advance([*skipped, *batch])
         entries = [_entries(LedgerAction.SKIP, skipped), _entries(LedgerAction.READ, batch)]
         landing_ledger.append(ledger, pa.concat_tables(entries), ledger_offsets.facts())
         skipped = []
@@ -293,10 +293,10 @@ def _enter(ledger: DeltaTable | None, uri: str, arrivals: Arrivals, most: int, l
 def _entries(action: LedgerAction, ranges: Iterable[Range]) -> pa.Table:
     time = datetime.now(UTC)
     rows = [{"path": range_.path, "size": range_.size, "modification_time": time} for range_ in ranges]
-    return landing_ledger.to(action, pa.Table.from_pylist(rows, schema=FILES))
+    return landing_ledger.add_action(action, pa.Table.from_pylist(rows, schema=FILES))
 
 
-def gone_records(name: str, lost: Range) -> RecordsLost:
+def lost_records_error(name: str, lost: Range) -> RecordsLost:
     """Error for records that the brokers deleted before they were read."""
     topic, number = lost.partition
     return RecordsLost(
@@ -309,7 +309,7 @@ def gone_records(name: str, lost: Range) -> RecordsLost:
     )
 
 
-def gone_while_read(name: str, address: str) -> RecordsLost:
+def deleted_records_error(name: str, address: str) -> RecordsLost:
     """Error for records that the brokers deleted in the middle of a batch; nothing of it is written."""
     return RecordsLost(
         f"records were deleted from the topics while {name} read them",
@@ -319,7 +319,7 @@ def gone_while_read(name: str, address: str) -> RecordsLost:
     )
 
 
-def behind(name: str, partition: Partition, start: int, end: int) -> RecordsLost:
+def truncated_topic_error(name: str, partition: Partition, start: int, end: int) -> RecordsLost:
     """Error for a partition that ends before the offset which was read last."""
     return RecordsLost(
         f"the topic {partition.topic} ends before the offset that {name} has read",
@@ -331,7 +331,7 @@ def behind(name: str, partition: Partition, start: int, end: int) -> RecordsLost
     )
 
 
-def recreated(name: str, topic: str, during: str = "") -> RecordsLost:
+def recreated_topic_error(name: str, topic: str, during: str = "") -> RecordsLost:
     """Error for a topic that was deleted and created again: its offsets begin at 0 again."""
     meanwhile = ""
     if during:

@@ -27,12 +27,12 @@ LEDGER = pa.schema(
 )
 
 
-def to(action: LedgerAction, files: pa.Table) -> pa.Table:
+def add_action(action: LedgerAction, files: pa.Table) -> pa.Table:
     """Files with column ``action``."""
     return files.append_column(LEDGER.field("action"), pa.repeat(pa.scalar(action), files.num_rows))
 
 
-def in_order(files: pa.Table) -> pa.Table:
+def sort_files(files: pa.Table) -> pa.Table:
     """Sort files into reading order: by modification time, then path."""
     return files.sort_by([("modification_time", "ascending"), ("path", "ascending")])
 
@@ -55,7 +55,7 @@ def create(ledger_uri: str, files: pa.Table, facts: Mapping[str, Any]) -> DeltaT
             mode="error",
             # The ledger is read by change feed, and its log is never cleaned: batch numbers are its versions.
             configuration={"delta.enableChangeDataFeed": "true", "delta.logRetentionDuration": "interval 36500 days"},
-            commit_properties=CommitProperties(max_commit_retries=0, custom_metadata=_said(facts)),
+            commit_properties=CommitProperties(max_commit_retries=0, custom_metadata=_custom_metadata(facts)),
         )
     except DeltaError as error:
         raise CommitFailedError(str(error)) from error
@@ -107,19 +107,21 @@ def append(
     if command:
         transactions = [command.transaction(ledger, number)]
     # A retry would give the batch another version.
-    properties = CommitProperties(max_commit_retries=0, custom_metadata=_said(facts), app_transactions=transactions)
-    tables.write(ledger, stamped(files, number), mode="append", commit_properties=properties)
+    properties = CommitProperties(
+        max_commit_retries=0, custom_metadata=_custom_metadata(facts), app_transactions=transactions
+    )
+    tables.write(ledger, stamp_rows(files, number), mode="append", commit_properties=properties)
     # The table is loaded at our own commit now, not at the newest: if another run has entered files since, the next
     # compare-and-set must fail.
     _faults.point("ledger.after_commit")
 
 
-def _said(facts: Mapping[str, Any]) -> dict[str, str] | None:
+def _custom_metadata(facts: Mapping[str, Any]) -> dict[str, str] | None:
     """Our commit metadata for the ledger, without empty facts."""
     return CommitInfo({key: value for key, value in facts.items() if value}).properties()
 
 
-def stamped(files: pa.Table, chunk: int) -> pa.Table:
+def stamp_rows(files: pa.Table, chunk: int) -> pa.Table:
     """Files as ledger rows, with batch number and time of discovery."""
     constants = {
         "chunk": pa.scalar(chunk, pa.int64()),

@@ -56,7 +56,7 @@ def _parts(files: pa.Table) -> Iterator[pa.Table]:
         yield files.filter(inside & (pc.field("path") < last) if last else inside)
 
 
-def below(folder: str) -> tuple[str, str]:
+def path_range(folder: str) -> tuple[str, str]:
     """Range of paths that files in or below a folder can have."""
     start = folder.rstrip("/")
     return f"{start}/", f"{start}0"  # 0 is the character after /
@@ -74,10 +74,10 @@ def entries(ledger: DeltaTable, first: str | None, last: str | None, after: int 
     if first is None or last is None:
         return pa.schema([*FILES, ("action", pa.string()), ("chunk", pa.int64())]).empty_table()
     span = (pc.field("path") >= first) & (pc.field("path") <= last)
-    return _in_order(tables.where(tables.above(ledger, "chunk", after), span, COLUMNS))
+    return _sort_newest_first(tables.filter_rows(tables.rows_above(ledger, "chunk", after), span, COLUMNS))
 
 
-def _in_order(rows: pa.Table) -> pa.Table:
+def _sort_newest_first(rows: pa.Table) -> pa.Table:
     """Sort entries newest first, unless they are already: sorting a million paths doubles their memory."""
     chunk = rows["chunk"].combine_chunks()
     if pc.all(pc.less_equal(chunk[1:], chunk[:-1]), min_count=0).as_py():

@@ -46,7 +46,7 @@ WHERE place > moves
 )
 
 
-def none_failed(status_log: DeltaTable) -> bool:
+def has_no_failures(status_log: DeltaTable) -> bool:
     """Whether the statistics of a status log show that no file failed; else its rows are to be asked."""
     return all(
         nulls is not None and nulls == rows
@@ -67,7 +67,7 @@ class Skipped:
     first: str = ""
 
 
-def skipped(ledger: DeltaTable | None) -> Skipped:
+def skipped_files(ledger: DeltaTable | None) -> Skipped:
     """The files that a ledger has as skipped, and that nothing has read since."""
     if ledger is None or not _may_skip(ledger):
         return Skipped()
@@ -75,7 +75,7 @@ def skipped(ledger: DeltaTable | None) -> Skipped:
     return Skipped(result["files"].to_pylist()[0], result["first"].to_pylist()[0] or "")
 
 
-def moved_away(ledger: DeltaTable) -> set[str]:
+def moved_away_paths(ledger: DeltaTable) -> set[str]:
     """Paths at which skipped files were before they moved: the ledger has each of the files at another one, too."""
     if not _may_skip(ledger):
         return set()
@@ -107,7 +107,7 @@ def _may_skip(ledger: DeltaTable) -> bool:
 
 def last_version(lake: layout.Lake, name: str, bronze: DeltaTable, opened: Tables) -> int:
     """The last version of bronze whose files' outcome is on record; -1 if there is none."""
-    status_log = opened[lake.outcome(name)].delta
+    status_log = opened[lake.file_status(name)].delta
     if status_log is None:
         return -1
     files = tables.statistics_rows(status_log, "min.table_id", "max.table_id", "max.version")
@@ -125,12 +125,12 @@ def last_version(lake: layout.Lake, name: str, bronze: DeltaTable, opened: Table
     return int(newest)
 
 
-def behind(lake: layout.Lake, name: str, opened: Tables | None = None) -> bool:
+def has_unrecorded_batches(lake: layout.Lake, name: str, opened: Tables | None = None) -> bool:
     """Whether bronze has committed chunks that the outcome does not tell of: a run was killed between the two."""
-    return bool(untold(lake, name, opened))
+    return bool(unrecorded_batches(lake, name, opened))
 
 
-def untold(lake: layout.Lake, name: str, opened: Tables | None = None) -> set[int]:
+def unrecorded_batches(lake: layout.Lake, name: str, opened: Tables | None = None) -> set[int]:
     """The chunks that bronze has committed and the outcome does not tell of yet; the next run makes up for it."""
     opened = opened or Tables()
     bronze, ledger = opened[lake.table("bronze", name)].delta, opened[lake.ledger(name)].delta
@@ -149,7 +149,7 @@ def chunk_commits(bronze: DeltaTable, ledger: DeltaTable, name: str, recorded: i
     commits: dict[int, log.Commit] = {}
     for commit in log.commits(bronze, behind):
         chunk = commit.info.bronze.chunk
-        undone = past.restores and not (past.stands(commit.version) and (chunk or 0) <= offset)
+        undone = past.restores and not (past.keeps_commit(commit.version) and (chunk or 0) <= offset)
         if chunk is not None and not undone:
             commits.setdefault(chunk, commit)
     return commits

@@ -49,7 +49,7 @@ class LandingReader:
             return f"the definition of {self} is valid again, because it may also read them"
         return f"{self} has also read them"
 
-    def unread(self, files: pa.Table, folder: str) -> set[str]:
+    def unread_paths(self, files: pa.Table, folder: str) -> set[str]:
         """Paths of files that it is to read and has not read yet.
 
         Args:
@@ -59,7 +59,7 @@ class LandingReader:
         if self.table is None:
             return {*files["path"].to_pylist()}
         place = folders.home(self.lake, self.name, self.table.path)
-        own_folder, other_folder = _resolved(folder), _resolved(place.folder)
+        own_folder, other_folder = _resolve_address(folder), _resolve_address(place.folder)
         own_paths = {}
         for path in files["path"].to_pylist():
             resolved = f"{own_folder}/{path[len(folder) :].lstrip('/')}"
@@ -73,10 +73,10 @@ class LandingReader:
         if place.only:
             only = pa.array([f"{place.folder}/{only_name}" for only_name in place.only], pa.string())
             candidates = candidates.filter(pc.is_in(candidates["path"], value_set=only))
-        admitted = discovery.admitted(candidates, self.table, place.folder)
-        return {own_paths[path] for path in {*admitted["path"].to_pylist()} - self._read(admitted)}
+        admitted = discovery.admit_files(candidates, self.table, place.folder)
+        return {own_paths[path] for path in {*admitted["path"].to_pylist()} - self._finished_paths(admitted)}
 
-    def _read(self, files: pa.Table) -> set[str]:
+    def _finished_paths(self, files: pa.Table) -> set[str]:
         """Those of some files whose rows it has, or that it leaves out for good."""
         ledger = tables.delta_table(self.lake.ledger(self.name))
         if ledger is None or not files.num_rows:
@@ -97,12 +97,12 @@ Readers = Callable[[str], Sequence[LandingReader]]
 """Other readers of the landing folder of a bronze table, by its name."""
 
 
-def nobody(_: str) -> Sequence[LandingReader]:
+def no_readers(_: str) -> Sequence[LandingReader]:
     """No other reader."""
     return ()
 
 
-def of(pipeline: Pipeline, name: str) -> list[LandingReader]:
+def other_readers(pipeline: Pipeline, name: str) -> list[LandingReader]:
     """Other bronze tables, of all definitions of the pipelines' folder, that read the landing folder of a table.
 
     Folders are compared as they are on disk, links resolved. A definition with mistakes may read it, too.
@@ -111,50 +111,52 @@ def of(pipeline: Pipeline, name: str) -> list[LandingReader]:
         pipeline: the definition of the table.
         name: the bronze table.
     """
-    return _reading(pipeline, name, _every(pipeline))
+    return _sharing_readers(pipeline, name, _all_readers(pipeline))
 
 
-def _reading(pipeline: Pipeline, name: str, readers: Iterable[LandingReader]) -> list[LandingReader]:
-    folder = _resolved(folders.folder_of(pipeline.bronze[name].path)[0])
+def _sharing_readers(pipeline: Pipeline, name: str, readers: Iterable[LandingReader]) -> list[LandingReader]:
+    folder = _resolve_address(folders.folder_of(pipeline.bronze[name].path)[0])
     return [
         reader
         for reader in readers
         if (reader.pipeline, reader.name) != (pipeline.name, name)
-        and (reader.table is None or _overlap(folder, _resolved(folders.folder_of(reader.table.path)[0])))
+        and (reader.table is None or _overlap(folder, _resolve_address(folders.folder_of(reader.table.path)[0])))
     ]
 
 
-def sharing_archive(pipeline: Pipeline, name: str) -> list[LandingReader]:
+def readers_sharing_archive(pipeline: Pipeline, name: str) -> list[LandingReader]:
     """Other bronze tables, of all definitions, that move their files to the archive of a table."""
     destination = pipeline.bronze[name].cleanSourceMoveDestination
     if destination is None:
         return []
     return [
         reader
-        for reader in _every(pipeline)
+        for reader in _all_readers(pipeline)
         if (reader.pipeline, reader.name) != (pipeline.name, name)
         and (reader.table is None or _moves_to(destination, reader.table.cleanSourceMoveDestination))
     ]
 
 
 def _moves_to(destination: str, other_destination: str | None) -> bool:
-    return other_destination is not None and _overlap(_resolved(destination), _resolved(other_destination))
+    return other_destination is not None and _overlap(
+        _resolve_address(destination), _resolve_address(other_destination)
+    )
 
 
 def remarks(pipeline: Pipeline) -> list[str]:
     """What to tell of tables whose files are taken away, and read by others as well, before a run."""
-    cleaned = [name for name, table in pipeline.bronze.items() if table.of_files and table.cleanSource != "OFF"]
+    cleaned = [name for name, table in pipeline.bronze.items() if table.reads_files and table.cleanSource != "OFF"]
     all_readers = []
     if cleaned:
-        all_readers = [*_every(pipeline)]
+        all_readers = [*_all_readers(pipeline)]
     return [
         f"files of {name} are removed once {reader.condition}"
         for name in cleaned
-        for reader in _reading(pipeline, name, all_readers)
+        for reader in _sharing_readers(pipeline, name, all_readers)
     ]
 
 
-def _every(pipeline: Pipeline) -> Iterator[LandingReader]:
+def _all_readers(pipeline: Pipeline) -> Iterator[LandingReader]:
     settings = pipeline.settings
     if settings.target:  # other pipelines say where their target of that name has its tables
         settings = replace(settings, given=settings.given - {"lake", "landing"})
@@ -170,11 +172,11 @@ def _every(pipeline: Pipeline) -> Iterator[LandingReader]:
         yield from (
             LandingReader(other, name, table, lake)
             for name, table in definition_of_other.bronze.items()
-            if table.of_files
+            if table.reads_files
         )
 
 
-def _resolved(address: str) -> str:
+def _resolve_address(address: str) -> str:
     if layout.is_local(address):
         return os.path.realpath(layout.local_path(address)).rstrip("/")
     return address.replace("s3://", "s3a://", 1).rstrip("/")

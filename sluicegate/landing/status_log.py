@@ -33,7 +33,7 @@ def read(
         opened: the handles of the step that this is a part of.
     """
     opened = opened or Tables()
-    bronze, log = opened[lake.table("bronze", name)].delta, opened[lake.outcome(name)].delta
+    bronze, log = opened[lake.table("bronze", name)].delta, opened[lake.file_status(name)].delta
     ledger = opened[lake.ledger(name)].delta
     if bronze is None or log is None or ledger is None:
         return OUTCOME.empty_table().select(columns or OUTCOME.names)
@@ -41,10 +41,12 @@ def read(
     mine = pc.field("table_id") == tables.table_id(bronze)
     past = offsets.restore_history(bronze)
     if not past.restores:
-        return tables.where(
-            opened[lake.outcome(name)].dataset, mine if where is None else mine & where, columns or OUTCOME.names
+        return tables.filter_rows(
+            opened[lake.file_status(name)].dataset, mine if where is None else mine & where, columns or OUTCOME.names
         )
     offset = offsets.committed_offset(bronze, offsets.app_id("bronze", name, ledger), past).offset
-    rows = offsets.standing(tables.where(opened[lake.outcome(name)].dataset, mine).to_pylist(), past, offset)
+    rows = offsets.surviving_rows(
+        tables.filter_rows(opened[lake.file_status(name)].dataset, mine).to_pylist(), past, offset
+    )
     standing = pa.Table.from_pylist(list(rows), schema=OUTCOME)
     return (standing if where is None else standing.filter(where)).select(columns or OUTCOME.names)

@@ -19,7 +19,7 @@ from sluicegate.landing.chosen.copy_options import CopyOptions
 from sluicegate.landing.file_states import LedgerAction
 from sluicegate.landing.moves import archive, moved_files
 from sluicegate.storage import filesystems
-from sluicegate.storage.concurrent import each
+from sluicegate.storage.concurrent import map_concurrently
 from sluicegate.storage.listings import FILES
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ class TableFiles:
     options: Callable[[set[int]], Mapping[int, CopyOptions]]  # of copies, by ledger batch
 
     @classmethod
-    def of(cls, name: str, table: BronzeTable, lake: layout.Lake) -> TableFiles:
-        if not table.of_files:
+    def from_table(cls, name: str, table: BronzeTable, lake: layout.Lake) -> TableFiles:
+        if not table.reads_files:
             raise UserError(f"{name} does not read files, so none can be read again", where=Where(table=name))
         ledger = tables.delta_table(lake.ledger(name))
         if ledger is None:
@@ -77,14 +77,14 @@ class TableFiles:
             folders.home(lake, name, table.path).folder,
             landed,
             {entry["path"]: entry for entry in entries},
-            archive.by_facts(lake, name),
+            archive.archived_by_facts(lake, name),
             of_path,
-            partial(copy_options.of_chunks, ledger),
+            partial(copy_options.options_by_batch, ledger),
         )
         # A moved file counts under its current path, also once it was replaced there.
         moved = {path for path, entry in table_files.ledger.items() if entry["action"] == LedgerAction.MOVED}
         former = {path for path in (*moved_files.former_paths(ledger), *moved) if not table_files.is_below(path)}
-        former |= moved_files.superseded(ledger, landed.keys())
+        former |= moved_files.find_superseded(ledger, landed.keys())
         return replace(
             table_files, ledger={path: entry for path, entry in table_files.ledger.items() if path not in former}
         )
@@ -96,21 +96,21 @@ class TableFiles:
     def is_below(self, path: str) -> bool:
         return path.startswith(self.folder.rstrip("/") + "/")
 
-    def relative(self, path: str) -> str:
+    def relative_path(self, path: str) -> str:
         if self.is_below(path):
             return path[len(self.folder) :].lstrip("/")
         return path
 
     @property
-    def every_path(self) -> list[str]:
+    def all_paths(self) -> list[str]:
         """Paths of all files, and addresses of archived ones whose names were used again."""
         return sorted({*self.paths, *self.places})
 
     @cached_property
-    def several(self) -> dict[str, list[arrivals.Arrival]]:
+    def repeated_arrivals(self) -> dict[str, list[arrivals.Arrival]]:
         """Arrivals of the paths that arrived more than once."""
         often = {path: entries for path, entries in self.entries.items() if len(entries) > 1}
-        by_path = {path: arrivals.of_entries(entries) for path, entries in often.items()}
+        by_path = {path: arrivals.group_arrivals(entries) for path, entries in often.items()}
         return {path: path_arrivals for path, path_arrivals in by_path.items() if len(path_arrivals) > 1}
 
     @cached_property
@@ -118,7 +118,7 @@ class TableFiles:
         """Arrivals of names that were used again, without those that have an entry of their own by now."""
         return [
             (path, arrival)
-            for path, arrivals_of_path in self.several.items()
+            for path, arrivals_of_path in self.repeated_arrivals.items()
             if path in self.ledger
             for arrival in arrivals_of_path[:-1]
             if arrival.read and not self._has_entry(self._place(path, arrival))
@@ -146,17 +146,17 @@ class TableFiles:
 
     def last_batches(self, path: str) -> arrivals.Batches:
         """Ledger batches of the last arrival of a path."""
-        if path in self.several:
-            return self.several[path][-1].batches
+        if path in self.repeated_arrivals:
+            return self.repeated_arrivals[path][-1].batches
         return (0, self.ledger[path]["chunk"])
 
-    def now(self, path: str) -> Entry | None:
+    def readable_file(self, path: str) -> Entry | None:
         """The file as it can be read now: in landing, where it was copied from, or in the archive."""
         if path in self.landed:
             return self.landed[path]
         facts = None
         if not self.is_below(path):
-            facts = filesystems.file(path)
+            facts = filesystems.file_facts(path)
         if path in self.places and facts is not None and facts[0] != self.places[path].facts[0]:
             return None  # it is not the file that was moved there
         if facts is not None:
@@ -165,14 +165,14 @@ class TableFiles:
         row = None
         if last:
             row = self.archived.get(archive.facts_of(last))
-        if not (row and row["place"] and filesystems.file(row["place"])):
+        if not (row and row["place"] and filesystems.file_facts(row["place"])):
             return None
         return last
 
-    def all_now(self, paths: Sequence[str]) -> dict[str, Entry | None]:
-        """``now`` for many paths; files that are not in landing are looked up concurrently."""
+    def readable_files(self, paths: Sequence[str]) -> dict[str, Entry | None]:
+        """``readable_file`` for many paths; files that are not in landing are looked up concurrently."""
         away = [path for path in paths if path not in self.landed]
-        away_now = dict(zip(away, each(self.now, away), strict=True))
+        away_now = dict(zip(away, map_concurrently(self.readable_file, away), strict=True))
         return {path: away_now[path] if path in away_now else self.landed[path] for path in paths}
 
     def action(self, file: Entry) -> str:
@@ -187,14 +187,14 @@ class TableFiles:
             return LedgerAction.REPLACE
         return LedgerAction.READ
 
-    def sorted_out(self) -> Selected:
+    def select_files(self) -> Selected:
         """Files that a reset reads, and what it cannot read again."""
         present, missing = self._present_and_missing()
-        settled, young = discovery.by_age(to_table(present), self.table)
+        settled, young = discovery.split_by_age(to_table(present), self.table)
         # A young file that was never read is left to the next run.
         self.demand_settled([file for file in young.to_pylist() if file["path"] in self.ledger])
         ripe = set(settled["path"].to_pylist())
-        archived = [file for file in self.all_now(sorted(self.places)).values() if file is not None]
+        archived = [file for file in self.readable_files(sorted(self.places)).values() if file is not None]
         read = {id(self.places[file["path"]]) for file in archived}
         former = [(path, arrival) for path, arrival in self.former_arrivals if id(arrival) not in read]
         return Selected([file for file in present if file["path"] in ripe], archived, missing, former)
@@ -203,16 +203,16 @@ class TableFiles:
         """Files as they are now, and ledger entries of those that are gone; of skipped files none."""
         skipped = {path for path, last in self.ledger.items() if last["action"] == LedgerAction.SKIP}
         present, missing = [], []
-        for path, file in self.all_now([path for path in self.paths if path not in skipped]).items():
+        for path, file in self.readable_files([path for path in self.paths if path not in skipped]).items():
             if file is not None:
                 present.append(file)
             elif path in self.ledger:
                 missing.append(self.ledger[path])
         return present, missing
 
-    def by_options(self, entries: Sequence[Entry]) -> tuple[list[Entry], list[discovery.Copied]]:
+    def split_by_options(self, entries: Sequence[Entry]) -> tuple[list[Entry], list[discovery.Copied]]:
         """Files that are read as the definition says, and those that copies brought with options of their own."""
-        brought = {file["path"]: self._brought(file["path"]) for file in entries}
+        brought = {file["path"]: self._options_batch(file["path"]) for file in entries}
         options = self.options({chunk for chunk in brought.values() if chunk is not None})
         as_defined: list[Entry] = []
         by_facts: dict[str, list[Entry]] = {}
@@ -224,14 +224,14 @@ class TableFiles:
                 by_facts.setdefault(json.dumps(options[chunk].facts, sort_keys=True), []).append(file)
         return as_defined, [(json.loads(facts), to_table(those)) for facts, those in by_facts.items()]
 
-    def _brought(self, path: str) -> int | None:
+    def _options_batch(self, path: str) -> int | None:
         """Ledger batch with whose options a file is read: the newest that read it, but for a reset."""
         reading = (LedgerAction.READ, LedgerAction.REPLACE)
         batches = [entry["chunk"] for entry in self.entries.get(path, []) if entry["action"] in reading]
         return next(reversed(batches), None)
 
     def demand_settled(self, entries: Sequence[Entry]) -> None:
-        _, young = discovery.by_age(to_table(entries), self.table)
+        _, young = discovery.split_by_age(to_table(entries), self.table)
         if young.num_rows:
             raise UserError(
                 f"{files(young.num_rows)} may still be being written",

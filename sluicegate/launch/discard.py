@@ -10,7 +10,7 @@ import getpass
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.definition.fields import nearest
+from sluicegate.definition.fields import suggest_name
 from sluicegate.errors import UserError, Where
 from sluicegate.flow.selection import demand_silver
 
@@ -79,7 +79,7 @@ class Discard:
         return f"undoes {f'the discard {self.only}' if self.only else f'discards of records of {self.table}{broke}'}"
 
 
-def one_line(text: str) -> str:
+def to_one_line(text: str) -> str:
     """Return a note or name in one line, without invisible characters."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
@@ -110,7 +110,7 @@ class Chosen:
     Attributes:
         request: the discard.
         uri: the table of discards.
-        rows: the quarantined rows to discard (``lake.discards.quarantined``); to undo, the rows that wait again.
+        rows: the quarantined rows to discard (``lake.discards.quarantined_rows``); to undo, the rows that wait again.
         discards: the discards to undo; none when discarding.
         rules: row counts by broken rule.
     """
@@ -165,21 +165,21 @@ class Chosen:
         """
         from sluicegate.lake import discards
 
-        by = one_line(by)  # Airflow and the system take any text for a name
+        by = to_one_line(by)  # Airflow and the system take any text for a name
         if self.request.undo:
-            return discards.take_back(self.uri, self._shown, by)
+            return discards.take_back(self.uri, self._confirmed_mask, by)
         return discards.add(self.uri, self.rows, discard, by, self.request.note)
 
-    def _shown(self, rows: pa.Table) -> Any:
+    def _confirmed_mask(self, rows: pa.Table) -> Any:
         """Return a mask of the discards to undo, without those added after the confirmation."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
         those = pa.array([discard.id for discard in self.discards], pa.string())
-        return pc.and_(_chosen(rows, self.request), pc.is_in(rows["discard"], value_set=those))
+        return pc.and_(_discard_mask(rows, self.request), pc.is_in(rows["discard"], value_set=those))
 
 
-def find(pipeline: Pipeline, request: Discard) -> Chosen:
+def find_records(pipeline: Pipeline, request: Discard) -> Chosen:
     """Find the records of a discard in the current tables. Nothing is written.
 
     Raises:
@@ -200,28 +200,32 @@ def find(pipeline: Pipeline, request: Discard) -> Chosen:
     renamed.demand_current(lake)
     target_ownership.demand_ours(lake, pipeline.settings.target)
     quarantine, log = (
-        tables.delta_table(uri) for uri in (lake.quarantine(request.table), lake.discarded(request.table))
+        tables.delta_table(uri) for uri in (lake.quarantine(request.table), lake.discards(request.table))
     )
-    quarantined, recorded = discards.quarantined_at(quarantine), discards.on_record(log)
+    quarantined, recorded = discards.quarantined_rows_if_any(quarantine), discards.recorded_discards(log)
     if request.undo:
-        mask = _chosen(recorded, request)
+        mask = _discard_mask(recorded, request)
         taken, unmatched = recorded.filter(mask), recorded.filter(pc.invert(mask))
         if request.only and not taken.num_rows:
             hint = "it was already undone; `--undo --dry-run` lists the discards on record"
             raise UserError(f"unknown discard {request.only}", where=Where(table=request.table), hint=hint)
-        rows = discards.waiting(quarantined.take(discards.counting(quarantined, recorded)[0]), unmatched)
+        rows = discards.waiting_rows(quarantined.take(discards.match_discards(quarantined, recorded)[0]), unmatched)
         return Chosen(
-            request, lake.discarded(request.table), rows, discards.listed(quarantined, taken), discards.by_rule(rows)
+            request,
+            lake.discards(request.table),
+            rows,
+            discards.list_discards(quarantined, taken),
+            discards.count_by_rule(rows),
         )
-    rows = discards.broke(quarantined, request.rules)
-    _demand_rules(pipeline, request, discards.by_rule(rows))
+    rows = discards.violating_rows(quarantined, request.rules)
+    _demand_rules(pipeline, request, discards.count_by_rule(rows))
     if request.shown and quarantine is not None:
-        rows = _as_shown(request, quarantine, rows)
-    rows = discards.waiting(rows, recorded)
-    return Chosen(request, lake.discarded(request.table), rows, [], discards.by_rule(rows))
+        rows = _confirmed_rows(request, quarantine, rows)
+    rows = discards.waiting_rows(rows, recorded)
+    return Chosen(request, lake.discards(request.table), rows, [], discards.count_by_rule(rows))
 
 
-def _chosen(rows: pa.Table, request: Discard) -> Any:
+def _discard_mask(rows: pa.Table, request: Discard) -> Any:
     """Return a mask of the discards that a request undoes."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -232,7 +236,7 @@ def _chosen(rows: pa.Table, request: Discard) -> Any:
         is_it = pc.equal(rows["discard"], request.only)
     else:
         is_it = pa.repeat(pa.scalar(True), rows.num_rows)
-    return pc.and_(discards.breaks(rows, request.rules), is_it)
+    return pc.and_(discards.breach_mask(rows, request.rules), is_it)
 
 
 def _demand_rules(pipeline: Pipeline, request: Discard, broken: dict[str, int]) -> None:
@@ -244,12 +248,12 @@ def _demand_rules(pipeline: Pipeline, request: Discard, broken: dict[str, int]) 
     expectations = pipeline.silver[request.table].expectations
     for rule in request.rules:
         if rule not in expectations and rule not in broken:
-            hint = nearest(rule, [*expectations, *broken]) or f"its rules: {', '.join(expectations) or 'none'}"
+            hint = suggest_name(rule, [*expectations, *broken]) or f"its rules: {', '.join(expectations) or 'none'}"
             where = Where(table=request.table)
             raise UserError(f"unknown rule {rule} of {request.table}", where=where, hint=hint)
 
 
-def _as_shown(request: Discard, quarantine: DeltaTable, rows: pa.Table) -> pa.Table:
+def _confirmed_rows(request: Discard, quarantine: DeltaTable, rows: pa.Table) -> pa.Table:
     """Return the rows that the person was shown.
 
     Raises:
@@ -268,7 +272,7 @@ def _as_shown(request: Discard, quarantine: DeltaTable, rows: pa.Table) -> pa.Ta
         if identity != tables.table_id(quarantine) or not is_number or int(version) > quarantine.version():
             raise LookupError(request.shown)
         shown_version = tables.delta_table(quarantine.table_uri, int(version))
-        return discards.also_in(rows, discards.quarantined_at(shown_version))
+        return discards.common_rows(rows, discards.quarantined_rows_if_any(shown_version))
     except (DeltaError, LookupError, OSError) as error:
         raise UserError(
             f"the quarantine of {request.table} has changed since it was shown, and that version is gone",

@@ -18,7 +18,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 @contextmanager
-def serving(registry: Registry, port: int, host: str = HERE) -> Iterator[int]:
+def serve_metrics(registry: Registry, port: int, host: str = HERE) -> Iterator[int]:
     """Serve metrics at ``/metrics`` within the block, and yield the port.
 
     Args:

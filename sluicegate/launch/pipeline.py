@@ -62,7 +62,7 @@ def run(
     if layer is not None and layer not in layout.LAYERS:
         raise PipelineMissing(f"unknown layer {layer}", hint=f"layers: {', '.join(layout.LAYERS)}")
     renamed.demand_current(layout.Lake(settings.lake, pipeline.name))  # a job asks again, but not where nothing waits
-    waiting = _settled(pipeline, settings, tell)
+    waiting = _await_settling(pipeline, settings, tell)
     layers = [name for name in waiting.layers if layer in (None, name)]
     if interval is not None:
         return _rebuild(pipeline, settings, layer, tell, waiting, interval, warm_minutes)
@@ -74,12 +74,12 @@ def run(
             _clean(pipeline, settings, tell)
         return []
     started, began = time.monotonic(), datetime.now(UTC)
-    reports = _submitted(pipeline, settings, tell, layers, warm_minutes)
+    reports = _submit_layers(pipeline, settings, tell, layers, warm_minutes)
     tell(f"done in {time.monotonic() - started:.1f} s")
     if layer is None:
         _demand_up_to_date(pipeline, settings, reports, began, tell)
-    reports += registered(pipeline, settings, tell)
-    for line in _next(pipeline, reports):
+    reports += register_tables(pipeline, settings, tell)
+    for line in _next_commands(pipeline, reports):
         tell(line)
     return reports
 
@@ -93,13 +93,13 @@ def _clean(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) 
     from sluicegate.landing.moves import clean_source
 
     lake = layout.Lake(settings.lake, pipeline.name)
-    other_readers = partial(readers.of, pipeline)
+    other_readers = partial(readers.other_readers, pipeline)
     clean_source.sweep(
         pipeline.bronze, lake, lambda: lock_for_target(lake, "command line", settings.target), tell, other_readers
     )
 
 
-def _set_aside(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> None:
+def _set_damaged_aside(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> None:
     """Set damaged newest commits aside before work is sought, as jobs do before they fill a table."""
     from sluicegate.lake.damage.set_aside import set_aside_damaged
     from sluicegate.lake.exclusion.target_ownership import lock_for_target
@@ -121,12 +121,12 @@ def _demand_up_to_date(
 
     versions = {table.table: table.version for report in reports for table in report.tables}
 
-    def own(table: str, commit: log.Commit) -> bool:
+    def is_own(table: str, commit: log.Commit) -> bool:
         version = versions.get(table)
         return version is not None and commit.version <= version
 
-    waiting = backlog.waiting(pipeline, settings)
-    late = backlog.overdue(waiting, began, own)
+    waiting = backlog.waiting_tables(pipeline, settings)
+    late = backlog.overdue_tables(waiting, began, is_own)
     if late:
         raise AccountingError(
             f"the run ended, but {', '.join(wait.table for wait in late)} did not read all data that was available",
@@ -167,10 +167,12 @@ def refresh(
                 f"{name} reads Kafka, whose older records may be gone",
                 hint="refresh tables that read it; to read its topics again, define a table with another name",
             )
-        if name in pipeline.bronze and pipeline.bronze[name].of_files:
+        if name in pipeline.bronze and pipeline.bronze[name].reads_files:
             raise UserError(f"{name} reads files", hint=f"sluicegate reset {pipeline.name} {name} reads them again")
     # Tables that follow these are run too, also in their own layer.
-    return _submitted(pipeline, settings, tell, layout.LAYERS, warm_minutes, [*request.arguments("run"), "--follow"])
+    return _submit_layers(
+        pipeline, settings, tell, layout.LAYERS, warm_minutes, [*request.arguments("run"), "--follow"]
+    )
 
 
 def _rebuild(
@@ -189,11 +191,11 @@ def _rebuild(
         return []
     layers = [name for name in layout.LAYERS if layer in (None, name) and (name != "bronze" or name in waiting.layers)]
     if layers:
-        return _submitted(pipeline, settings, tell, layers, warm_minutes, interval.arguments())
+        return _submit_layers(pipeline, settings, tell, layers, warm_minutes, interval.arguments())
     return []
 
 
-def _submitted(
+def _submit_layers(
     pipeline: Pipeline,
     settings: Settings,
     tell: Callable[[str], None],
@@ -208,28 +210,28 @@ def _submitted(
     )
 
 
-def registered(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> list[RunReport]:
+def register_tables(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> list[RunReport]:
     """Register tables that are not in the catalog yet, if there is a catalog."""
     if not metastore.address():
         return []
     from sluicegate.maintenance import catalog
 
-    if catalog.due(pipeline, layout.Lake(settings.lake, pipeline.name)):
+    if catalog.is_due(pipeline, layout.Lake(settings.lake, pipeline.name)):
         return [submit.submit("catalog", pipeline.name, settings, submit.run_info(), tell)]
     return []
 
 
 def _pending(pipeline: Pipeline, settings: Settings) -> plan.Pending:
-    with damaged_files.named(layout.Lake(settings.lake, pipeline.name)):
+    with damaged_files.name_damaged_file(layout.Lake(settings.lake, pipeline.name)):
         return plan.pending(pipeline, settings)
 
 
-def _settled(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> plan.Pending:
+def _await_settling(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> plan.Pending:
     """Wait for files that landed a moment ago, as a person expects them in this run; return the pending work."""
     try:
         waiting = _pending(pipeline, settings)
     except DamagedTable:
-        _set_aside(pipeline, settings, tell)
+        _set_damaged_aside(pipeline, settings, tell)
         waiting = _pending(pipeline, settings)
     seconds = max((pipeline.bronze[t.table].settleSeconds for t in waiting.tables if t.settling), default=0.0)
     if 0 < seconds <= LONGEST_WAIT:
@@ -239,7 +241,7 @@ def _settled(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]
     return waiting
 
 
-def _next(pipeline: Pipeline, reports: list[RunReport]) -> list[str]:
+def _next_commands(pipeline: Pipeline, reports: list[RunReport]) -> list[str]:
     """Suggest commands for what to do next."""
     lines = []
     quarantined = [table for report in reports for table in report.tables if table.quarantined]

@@ -45,7 +45,7 @@ class Request:
     discard: Discard | None = None
 
     @classmethod
-    def of_discard(cls, pipeline: Pipeline, discard: Discard) -> Request:
+    def from_discard(cls, pipeline: Pipeline, discard: Discard) -> Request:
         """Return the request of a discard, checked against the definition.
 
         Raises:
@@ -56,7 +56,7 @@ class Request:
         return cls(RunMode.DISCARD, discard=discard)
 
     @classmethod
-    def of_replay(cls, pipeline: Pipeline, replay: Replay) -> Request:
+    def from_replay(cls, pipeline: Pipeline, replay: Replay) -> Request:
         """Return the request of a replay, checked against the definition.
 
         Raises:
@@ -67,7 +67,7 @@ class Request:
         return cls(RunMode.REPLAY, replay=replay)
 
     @classmethod
-    def of(
+    def from_arguments(
         cls,
         pipeline: Pipeline,
         mode: str = RunMode.INCREMENTAL,
@@ -103,7 +103,7 @@ class Request:
                 request._demand_event_time(pipeline)
                 return request
             case RunMode.FULL_REFRESH:
-                return cls._full(since or until, tuple(tables), max_files)
+                return cls._full_refresh(since or until, tuple(tables), max_files)
             case RunMode.INCREMENTAL | RunMode.INTERVAL:
                 raise UserError(
                     "an interval needs both ends", hint="set from and to, for example 2024-03-01 and 2024-03-02"
@@ -111,7 +111,7 @@ class Request:
         raise UserError(f"unknown mode {mode}", hint=f"modes: {', '.join(MODES)}")
 
     @classmethod
-    def _full(cls, end: str | None, tables: tuple[str, ...], max_files: int | None) -> Request:
+    def _full_refresh(cls, end: str | None, tables: tuple[str, ...], max_files: int | None) -> Request:
         if end:
             raise UserError("a full refresh reads the whole source of each table, so it takes no interval",
                             hint="omit --from and --to, or use the mode interval")  # fmt: skip
@@ -140,7 +140,7 @@ class Request:
         """Return the tables of a layer that the request includes."""
         return [name for name in pipeline.names(layer) if self.includes(name)]
 
-    def of_layer(self, layer: str) -> Request:
+    def layer_request(self, layer: str) -> Request:
         """Return a layer's part of the request. Only silver takes an interval: gold follows silver's changes."""
         reprocesses = self.mode == RunMode.INTERVAL and layer == "silver"
         if self.mode == RunMode.INTERVAL and not reprocesses:
@@ -160,7 +160,7 @@ class Request:
             return []
         if layer == "run":
             return self._arguments()
-        return self.of_layer(layer)._arguments()
+        return self.layer_request(layer)._arguments()
 
     def _arguments(self) -> list[str]:
         options = []
@@ -194,7 +194,7 @@ class Request:
             return _reset_all
         if self.max_files is None:
             return None
-        return partial(_at_most, self.max_files)
+        return partial(_discover_oldest, self.max_files)
 
     def __str__(self) -> str:
         if self.discard is not None:
@@ -218,15 +218,15 @@ class Request:
         return f"{text}; at most {self.max_files:,} files for each bronze table"
 
 
-def _at_most(limit: int, name: str, table: BronzeTable, lake: layout.Lake) -> discovery.Discovery:
+def _discover_oldest(limit: int, name: str, table: BronzeTable, lake: layout.Lake) -> discovery.Discovery:
     """Limit the run to the oldest landed files; a retry counts files that the first attempt ingested."""
     from sluicegate.landing import discovery
 
     discovered = discovery.discover(name, table, lake)
-    return replace(discovered, new=discovered.new.slice(0, max(0, limit - _entered(name, lake))))
+    return replace(discovered, new=discovered.new.slice(0, max(0, limit - _count_entered(name, lake))))
 
 
-def _entered(name: str, lake: layout.Lake) -> int:
+def _count_entered(name: str, lake: layout.Lake) -> int:
     """Return the number of files in a table's ledger above its offset."""
     import pyarrow.compute as pc
 

@@ -97,7 +97,7 @@ def serve(settings: Settings, host: str, port: int, token_file: Path | None, tel
         file = token_file.absolute()
     if make_token(file):
         tell(f"created a token in {file}, readable only by you")
-    command = spark_submit.serve_command(spark_submit.of_spark_submit(settings), host, port)
+    command = spark_submit.serve_command(spark_submit.spark_submit_settings(settings), host, port)
     with Channel() as channel:
         _serve(command, channel, file, tell)
 
@@ -107,7 +107,7 @@ def _serve(command: list[str], channel: Channel, file: Path, tell: Callable[[str
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
         if not signals:
-            _later(server)
+            _kill_later(server)
         signals.append(number)
         with suppress(ProcessLookupError):
             os.killpg(server.pid, signal.SIGTERM)
@@ -115,7 +115,7 @@ def _serve(command: list[str], channel: Channel, file: Path, tell: Callable[[str
     env = {
         **spark_submit.submit_env(),
         connect.TOKEN_FILE: str(file),
-        **processes.named_parent(),
+        **processes.parent_environment(),
         **channel.environment(),
     }
     env.pop(connect.TOKEN, None)  # the file is what counts, and no process of the server need have it there
@@ -123,10 +123,10 @@ def _serve(command: list[str], channel: Channel, file: Path, tell: Callable[[str
         command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="backslashreplace",
         start_new_session=True,
     )  # fmt: skip
-    heeded = processes.heeded(signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    heeded = processes.heeded_signals(signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     former = {number: signal.signal(number, on_signal) for number in heeded}
     try:
-        with processes.ended_with_us(server):
+        with processes.end_job_on_error(server):
             lines, tail = _listen(server, channel, file, tell)
             code = server.wait()
             processes.wait_for_group(server.pid)
@@ -141,7 +141,7 @@ def _serve(command: list[str], channel: Channel, file: Path, tell: Callable[[str
     )
 
 
-def _later(server: subprocess.Popen[str]) -> None:
+def _kill_later(server: subprocess.Popen[str]) -> None:
     """Kill what is left of a server after its grace period."""
 
     def kill() -> None:

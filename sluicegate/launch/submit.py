@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate import processes
 from sluicegate.channel import Channel
-from sluicegate.console import silent
+from sluicegate.console import ignore_line
 from sluicegate.errors import JobFailed, SluicegateError
 from sluicegate.flow.report import COMMAND, UNREPORTED, ReportLines, RunReport
 from sluicegate.launch import warm_job, warm_spark
@@ -37,7 +37,7 @@ def submit(
     facts: Mapping[str, Any],
     tell: Callable[[str], None],
     extra: Sequence[str] = (),
-    take: Callable[[str], None] = silent,
+    take: Callable[[str], None] = ignore_line,
 ) -> RunReport:
     """Run a job with one report; see ``submit_all``."""
     return submit_all(layer, pipeline, settings, facts, tell, extra, take)[-1]
@@ -50,7 +50,7 @@ def submit_all(
     facts: Mapping[str, Any],
     tell: Callable[[str], None],
     extra: Sequence[str] = (),
-    take: Callable[[str], None] = silent,
+    take: Callable[[str], None] = ignore_line,
     warm_minutes: float = 0.0,
 ) -> list[RunReport]:
     """Run one job by spark-submit, or in a Spark that stays ready, and pass its lines on as they come.
@@ -78,12 +78,12 @@ def submit_all(
     error: list[str] = []  # the job's own error for people; the command prints it again, so it is not passed on
     tail: list[str] = []
 
-    def message(sent: str) -> None:
+    def take_message(sent: str) -> None:
         if not lines.take(sent):
             take(sent)
 
-    with Channel() as channel, _started(layer, pipeline, settings, arguments, channel, warm_minutes, tell) as job:
-        for line in channel.lines(job.stdout or (), message):
+    with Channel() as channel, _start_job(layer, pipeline, settings, arguments, channel, warm_minutes, tell) as job:
+        for line in channel.lines(job.stdout or (), take_message):
             if error or line.startswith("error["):
                 error.append(line)
             elif not line.startswith(JVM_CHATTER):
@@ -103,7 +103,7 @@ def submit_all(
 
 
 @contextmanager
-def _started(
+def _start_job(
     layer: str,
     pipeline: str,
     settings: Settings,
@@ -118,13 +118,13 @@ def _started(
         warm_arguments = spark_submit.job_arguments(pipeline, settings, arguments)
         warm = warm_job.start(warm_arguments, settings, channel.environment(), warm_minutes, tell)
         if warm is not None:
-            with closing(warm), processes.ended_with_us(warm):
+            with closing(warm), processes.end_job_on_error(warm):
                 yield warm
             return
     job = subprocess.Popen(
         command,
         env={
-            **spark_submit.job_env(layer, pipeline, settings), **processes.named_parent(), **channel.environment()
+            **spark_submit.job_env(layer, pipeline, settings), **processes.parent_environment(), **channel.environment()
         },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -132,7 +132,7 @@ def _started(
         errors="backslashreplace",  # the JVM may write in another encoding: one byte of its log would end the job
         start_new_session=True,
     )  # fmt: skip
-    with processes.ended_with_us(job):
+    with processes.end_job_on_error(job):
         yield job
 
 

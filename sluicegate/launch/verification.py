@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from sluicegate.console import files, silent
+from sluicegate.console import files, ignore_line
 from sluicegate.errors import SluicegateError, UserError
 from sluicegate.flow.verification.finding import Finding, FindingKind
 from sluicegate.flow.verification.proofs import Proofs
@@ -26,9 +26,9 @@ ABOUT_TABLES = "the values of the event log `_events` and of the schema historie
 NO_SOURCE = "its records, as a table that it reads is gone or has been replaced, or its flows have changed"
 
 
-def without_spark(
+def findings_without_spark(
     pipeline: Pipeline,
-    tell: Callable[[str], None] = silent,
+    tell: Callable[[str], None] = ignore_line,
     sample: Sample = EVERYTHING,
     proofs: Proofs | None = None,
 ) -> list[Finding]:
@@ -44,16 +44,16 @@ def without_spark(
     findings = list(statistics.findings(pipeline, Lake(settings.lake, pipeline.name)))
     findings += by_identity.findings(pipeline, settings)
     findings += landed_files.findings(pipeline, settings, tell, sample=sample, proofs=proofs)
-    findings += _skipped(pipeline)
-    findings += _behind(pipeline)
-    return [*findings, *_about_tables(pipeline), *_in_one_place(pipeline)]
+    findings += _skipped_file_findings(pipeline)
+    findings += _backlog_findings(pipeline)
+    return [*findings, *_log_table_findings(pipeline), *_identity_findings(pipeline)]
 
 
-def _skipped(pipeline: Pipeline) -> Iterator[Finding]:
+def _skipped_file_findings(pipeline: Pipeline) -> Iterator[Finding]:
     """Yield findings on files that their bronze table was told to skip, which nothing verifies."""
     lake = Lake(pipeline.settings.lake, pipeline.name)
     for name, table in pipeline.bronze.items():
-        skipped = on_record.skipped(tables.delta_table(lake.ledger(name)) if table.of_files else None)
+        skipped = on_record.skipped_files(tables.delta_table(lake.ledger(name)) if table.reads_files else None)
         if not skipped.files:
             continue
         reading = f"`sluicegate reload {pipeline.name} {name} --files {quote(skipped.first)}` reads the first"
@@ -61,7 +61,7 @@ def _skipped(pipeline: Pipeline) -> Iterator[Finding]:
         yield Finding(FindingKind.UNSEEN, name, text)
 
 
-def _behind(pipeline: Pipeline) -> list[Finding]:
+def _backlog_findings(pipeline: Pipeline) -> list[Finding]:
     """Return findings on waiting work, and on tables that cannot continue as their source has another history."""
     try:
         return backlog.findings(pipeline, pipeline.settings)
@@ -71,7 +71,7 @@ def _behind(pipeline: Pipeline) -> list[Finding]:
         return [Finding(FindingKind.WRONG, error.where.table or pipeline.name, f"{error.message}; {error.hint}")]
 
 
-def _about_tables(pipeline: Pipeline) -> Iterator[Finding]:
+def _log_table_findings(pipeline: Pipeline) -> Iterator[Finding]:
     """Yield a finding that the values of log tables are not compared, if there are such tables."""
     lake = Lake(pipeline.settings.lake, pipeline.name)
     addresses = [lake.events, *map(lake.schemas, pipeline.bronze)]
@@ -79,16 +79,16 @@ def _about_tables(pipeline: Pipeline) -> Iterator[Finding]:
         yield Finding(FindingKind.UNSEEN, pipeline.name, ABOUT_TABLES)
 
 
-def _in_one_place(pipeline: Pipeline) -> Iterator[Finding]:
+def _identity_findings(pipeline: Pipeline) -> Iterator[Finding]:
     """Yield what record identities prove about each existing silver table."""
-    for name, version, provable in by_identity.provable(pipeline, pipeline.settings):
+    for name, version, provable in by_identity.provable_tables(pipeline, pipeline.settings):
         if provable:
             yield Finding(FindingKind.PROVED, name, BY_IDENTITY, version=version)
         else:
             yield Finding(FindingKind.UNSEEN, name, NO_SOURCE)
 
 
-def in_order(findings: Iterable[Finding]) -> list[Finding]:
+def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
     """Sort findings for printing, without the success of tables that also have a fault."""
     all_findings = list(findings)
     wrong = {finding.table for finding in all_findings if finding.kind == FindingKind.WRONG}
@@ -98,7 +98,9 @@ def in_order(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(others_in_order, key=lambda finding: finding.kind == FindingKind.PROVED)
 
 
-def proofs_of(pipeline: Pipeline, sample: Sample, tell: Callable[[str], None] = silent, *, since_last: bool) -> Proofs:
+def proofs_of(
+    pipeline: Pipeline, sample: Sample, tell: Callable[[str], None] = ignore_line, *, since_last: bool
+) -> Proofs:
     """Open the proofs that a verification uses and records.
 
     Args:
@@ -110,10 +112,10 @@ def proofs_of(pipeline: Pipeline, sample: Sample, tell: Callable[[str], None] = 
     Raises:
         UserError: both options are set.
     """
-    if since_last and not sample.whole:
+    if since_last and not sample.is_whole:
         raise UserError("--since-last cannot be combined with --sample", hint="omit one of them")
     lake = Lake(pipeline.settings.lake, pipeline.name)
-    return Proofs(lake, since_last=since_last, keeps=sample.whole, tell=tell)
+    return Proofs(lake, since_last=since_last, keeps=sample.is_whole, tell=tell)
 
 
 def forget_doubtful(pipeline: Pipeline, findings: Iterable[Finding], proofs: Proofs) -> None:

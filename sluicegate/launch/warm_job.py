@@ -47,7 +47,7 @@ class WarmJob:
         """Wait until the run has ended, and return its exit code; that of SIGKILL if its process ended before."""
         if self._code is None:
             self._connection.settimeout(None)
-            self._code = self._received()
+            self._code = self._receive_code()
         return self._code
 
     def communicate(self, *, timeout: float) -> None:
@@ -70,7 +70,7 @@ class WarmJob:
         self.stdout.close()
         self._connection.close()
 
-    def _received(self) -> int:
+    def _receive_code(self) -> int:
         try:
             message, _ = warm_spark.receive(self._connection)
         except (OSError, ValueError):
@@ -101,7 +101,7 @@ def start(
         the run, which is to be closed; None if no warm Spark can take it, such as while another run is in it.
     """
     try:
-        place = warm_spark.Place.of(settings.lake)
+        place = warm_spark.Place.from_lake(settings.lake)
     except OSError as error:
         tell(f"no Spark can stay ready: {error}")
         return None
@@ -115,10 +115,10 @@ def start(
         if answer == "busy":
             return None
         _wait_until_gone(place)
-    return _ask_a_new_one(place, request, settings, minutes, tell)
+    return _ask_new_process(place, request, settings, minutes, tell)
 
 
-def _ask_a_new_one(
+def _ask_new_process(
     place: warm_spark.Place,
     request: Mapping[str, object],
     settings: Settings,
@@ -132,7 +132,7 @@ def _ask_a_new_one(
         tell(f"no Spark can stay ready: {error}")
         return None
     try:
-        connection = _connected(place, process)
+        connection = _await_connection(place, process)
     except BaseException:  # Ctrl-C
         _kill(process)
         raise
@@ -189,7 +189,7 @@ def _start(place: warm_spark.Place, fingerprint: str, settings: Settings, minute
         os.close(log)
 
 
-def _connected(place: warm_spark.Place, process: subprocess.Popen[bytes]) -> socket.socket | None:
+def _await_connection(place: warm_spark.Place, process: subprocess.Popen[bytes]) -> socket.socket | None:
     """Connection to a process that has just been started; None if it ended, or does not listen for long."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
@@ -220,7 +220,7 @@ def stop(lake: str) -> str:
         UserError: the folder of its socket is not private, or it does not end.
     """
     try:
-        place = warm_spark.Place.of(lake)
+        place = warm_spark.Place.from_lake(lake)
     except OSError as error:
         raise UserError(f"no Spark can stay ready: {error}", hint="remove the folder, or close it to others") from None
     connection = place.connection()

@@ -65,7 +65,7 @@ class Place:
     key: str
 
     @classmethod
-    def of(cls, lake: str) -> Place:
+    def from_lake(cls, lake: str) -> Place:
         """Place for a lake, by its path or URI.
 
         Raises:

@@ -22,7 +22,7 @@ from sluicegate.lake import layout
 from sluicegate.lake import tables as lake_tables
 from sluicegate.lake.exclusion import renamed
 from sluicegate.spark import metastore
-from sluicegate.spark_sql.identifiers import literal, quoted
+from sluicegate.spark_sql.identifiers import literal, quote_name
 from sluicegate.storage import filesystems
 
 if TYPE_CHECKING:
@@ -46,15 +46,15 @@ def tables(pipeline: Pipeline, lake: layout.Lake) -> Iterator[tuple[str, str]]:
             yield name, lake.table(layer, name)
             if layer == "silver":
                 yield f"{name}_quarantine", lake.quarantine(name)
-            yield layout.rejected(name), layout.rejected(lake.table(layer, name))
+            yield layout.rejected_table(name), layout.rejected_table(lake.table(layer, name))
 
 
-def due(pipeline: Pipeline, lake: layout.Lake) -> bool:
+def is_due(pipeline: Pipeline, lake: layout.Lake) -> bool:
     """Return whether a table or database setting is not registered yet."""
     try:
-        fs, path = filesystems.opened(lake.registered)
+        fs, path = filesystems.open_store(lake.catalog_registry)
         with fs.open(path, "rt", encoding="utf-8") as file:
-            return str(json.load(file)["sum"]) != _sum(pipeline, _tables_in_lake(pipeline, lake))
+            return str(json.load(file)["sum"]) != _checksum(pipeline, _tables_in_lake(pipeline, lake))
     except (FileNotFoundError, ValueError, KeyError):
         return True
 
@@ -63,7 +63,7 @@ def _tables_in_lake(pipeline: Pipeline, lake: layout.Lake) -> dict[str, str]:
     return {name: uri for name, uri in tables(pipeline, lake) if lake_tables.delta_table(uri) is not None}
 
 
-def _sum(pipeline: Pipeline, tables_in_lake: dict[str, str]) -> str:
+def _checksum(pipeline: Pipeline, tables_in_lake: dict[str, str]) -> str:
     settings = database(pipeline).model_dump()
     facts = json.dumps([metastore.address(), settings, tables_in_lake], sort_keys=True)
     return hashlib.sha256(facts.encode()).hexdigest()
@@ -80,12 +80,12 @@ def prepare(spark: SparkSession) -> None:
     hive = jvm.org.apache.hadoop.hive.conf.HiveConf(conf, jvm.java.lang.Class.forName(f"{HIVE}.conf.HiveConf"))
     store = jvm.org.apache.hadoop.hive.metastore.ObjectStore()
     store.setConf(hive)
-    for name in _model(Path(jvm.java.lang.System.getenv("SPARK_HOME"))):
+    for name in _persistent_classes(Path(jvm.java.lang.System.getenv("SPARK_HOME"))):
         store.getPersistenceManager().newQuery(f"SELECT FROM {name}").execute().size()
     store.shutdown()
 
 
-def _model(spark_home: Path) -> list[str]:
+def _persistent_classes(spark_home: Path) -> list[str]:
     """Return the persistent classes of the metastore, from Hive's ``package.jdo``."""
     (jar,) = spark_home.glob("jars/hive-metastore-*.jar")
     described = ElementTree.fromstring(zipfile.ZipFile(jar).read("package.jdo"))  # noqa: S314 (it is part of Spark)
@@ -107,7 +107,7 @@ def register(spark: SparkSession, pipeline: Pipeline, lake: layout.Lake) -> list
         CatalogConflict: a name already belongs to another table.
     """
     settings, tables_in_lake = database(pipeline), _tables_in_lake(pipeline, lake)
-    name = quoted(settings.name)
+    name = quote_name(settings.name)
     spark.sql(
         f"CREATE DATABASE IF NOT EXISTS {name} COMMENT {literal(settings.comment)}"
         f" LOCATION {literal(f'{lake.databases}/{settings.name}')}"
@@ -119,17 +119,17 @@ def register(spark: SparkSession, pipeline: Pipeline, lake: layout.Lake) -> list
     registered = {row["tableName"] for row in spark.sql(f"SHOW TABLES IN {name}").collect()}
     entered = []
     for table, uri in tables_in_lake.items():
-        whole = f"{name}.{quoted(table)}"
+        whole = f"{name}.{quote_name(table)}"
         if table.lower() not in registered:
             spark.sql(f"CREATE TABLE {whole} USING delta LOCATION {literal(uri)}")
             entered.append(table)
         else:
-            _same(spark, whole, uri)
-    fs, path = filesystems.opened(lake.registered)
-    if filesystems.has_folders(lake.registered):
+            _demand_same_table(spark, whole, uri)
+    fs, path = filesystems.open_store(lake.catalog_registry)
+    if filesystems.has_folders(lake.catalog_registry):
         fs.makedirs(path.rpartition("/")[0], exist_ok=True)
     with fs.open(path, "wt", encoding="utf-8") as file:
-        json.dump({"sum": _sum(pipeline, tables_in_lake), "tables": sorted(tables_in_lake)}, file)
+        json.dump({"sum": _checksum(pipeline, tables_in_lake), "tables": sorted(tables_in_lake)}, file)
     return entered
 
 
@@ -141,13 +141,15 @@ def _forget_former(spark: SparkSession, databases: Iterable[str], lake: layout.L
         databases: databases that may have the entries.
         lake: the lake.
     """
-    former = tuple(f"{layout.canonical(lake.root)}/{name}/" for name in renamed.former_names(lake.root, lake.pipeline))
+    former = tuple(
+        f"{layout.to_ledger_path(lake.root)}/{name}/" for name in renamed.former_names(lake.root, lake.pipeline)
+    )
     if not former:
         return
     for database in databases:
         if not spark.catalog.databaseExists(database):
             continue
-        name = quoted(database)
+        name = quote_name(database)
         # Not DESCRIBE, which opens the table: there is none any more.
         entered = spark.sql(f"SHOW TABLE EXTENDED IN {name} LIKE '*'").where("NOT isTemporary").collect()
         places = {row["tableName"]: _location(row["information"]) for row in entered}
@@ -157,21 +159,21 @@ def _forget_former(spark: SparkSession, databases: Iterable[str], lake: layout.L
             if place.startswith(former) and lake_tables.delta_table(place) is None
         ]
         for table in dropped:
-            spark.sql(f"DROP TABLE {name}.{quoted(table)}")
+            spark.sql(f"DROP TABLE {name}.{quote_name(table)}")
         if dropped and len(dropped) == len(places) and database in renamed.former_names(lake.root, lake.pipeline):
             spark.sql(f"DROP DATABASE {name}")
 
 
 def _location(information: str) -> str:
     lines = (line.partition(": ") for line in information.splitlines())
-    return next((layout.canonical(place) for name, _, place in lines if name == "Location"), "")
+    return next((layout.to_ledger_path(place) for name, _, place in lines if name == "Location"), "")
 
 
-def _same(spark: SparkSession, whole: str, uri: str) -> None:
+def _demand_same_table(spark: SparkSession, whole: str, uri: str) -> None:
     """Refuse a name that another table has: it may be someone else's."""
     described = spark.sql(f"DESCRIBE TABLE EXTENDED {whole}").collect()
     location = next((row["data_type"] for row in described if row["col_name"] == "Location"), "")
-    if layout.canonical(location).rstrip("/") != layout.canonical(uri).rstrip("/"):
+    if layout.to_ledger_path(location).rstrip("/") != layout.to_ledger_path(uri).rstrip("/"):
         raise CatalogConflict(
             f"the catalog has a table {whole} at {location or 'another place'}, but this one is at {uri}",
             where=Where(table=whole, file=uri),

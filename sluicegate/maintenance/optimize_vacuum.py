@@ -26,7 +26,7 @@ from sluicegate.flow import flows
 from sluicegate.flow.model import ProgressKind, name_of
 from sluicegate.flow.progress import progress
 from sluicegate.lake import layout, log, tables
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.storage import listings
 from sluicegate.times import time_span
 
@@ -80,12 +80,12 @@ class MaintainedTable:
     hold_reason: str = ""
 
     @property
-    def due(self) -> bool:
+    def is_due(self) -> bool:
         """Whether maintenance is due."""
-        return self.scattered or self.vacuum or self.lengthen
+        return self.scattered or self.is_vacuum_due or self.lengthen
 
     @property
-    def vacuum(self) -> bool:
+    def is_vacuum_due(self) -> bool:
         """Whether files are to be deleted."""
         return bool(self.stale) and not self.hold_reason
 
@@ -94,10 +94,10 @@ def retention(pipeline: Pipeline) -> timedelta:
     """Return how long files that a table no longer needs are kept."""
     if not pipeline.maintenance:
         return RETENTION
-    return pipeline.maintenance.keeps
+    return pipeline.maintenance.retention_span
 
 
-def maintainable(pipeline: Pipeline, lake: layout.Lake, keeps: timedelta | None = None) -> list[MaintainedTable]:
+def maintained_tables(pipeline: Pipeline, lake: layout.Lake, keeps: timedelta | None = None) -> list[MaintainedTable]:
     """Return the tables of a pipeline, with the maintenance that is due.
 
     Args:
@@ -107,9 +107,9 @@ def maintainable(pipeline: Pipeline, lake: layout.Lake, keeps: timedelta | None 
     """
     if keeps is None:
         keeps = retention(pipeline)
-    behind = unfollowed(pipeline, lake)
+    behind = unread_sources(pipeline, lake)
     # Each refresh keeps them in small files by itself, so that it need not write all for one group.
-    states = {lake.groups(name) for name in pipeline.gold}
+    states = {lake.group_state(name) for name in pipeline.gold}
     maintained = []
     for uri, of_spark in _addresses(pipeline, lake):
         table = tables.delta_table(uri)
@@ -122,7 +122,7 @@ def maintainable(pipeline: Pipeline, lake: layout.Lake, keeps: timedelta | None 
     return maintained
 
 
-def unfollowed(pipeline: Pipeline, lake: layout.Lake) -> dict[str, tuple[datetime, str]]:
+def unread_sources(pipeline: Pipeline, lake: layout.Lake) -> dict[str, tuple[datetime, str]]:
     """Return source tables that a table is behind: the oldest unread commit's time, and the reader's name.
 
     The change feed from that commit on needs the files that it and later commits added or removed.
@@ -133,7 +133,7 @@ def unfollowed(pipeline: Pipeline, lake: layout.Lake) -> dict[str, tuple[datetim
             state = progress(flow)
             if state.kind != ProgressKind.INCREMENTAL:
                 continue
-            for uri, (version, _) in state.spans(flow).items():
+            for uri, (version, _) in state.unprocessed_versions(flow).items():
                 committed = _commit_time(uri, version + 1)
                 if uri not in oldest or committed < oldest[uri][0]:
                     oldest[uri] = committed, flow.table
@@ -153,13 +153,13 @@ def _addresses(pipeline: Pipeline, lake: layout.Lake) -> Iterator[tuple[str, boo
     for layer in LAYERS:
         for name in pipeline.names(layer):
             yield lake.table(layer, name), True
-            yield layout.rejected(lake.table(layer, name)), True
+            yield layout.rejected_table(lake.table(layer, name)), True
     for name in pipeline.silver:
         yield lake.quarantine(name), True
         yield lake.set_aside(name), True
-        yield lake.discarded(name), False
+        yield lake.discards(name), False
     for name in pipeline.gold:
-        yield lake.groups(name), True
+        yield lake.group_state(name), True
     for name in pipeline.bronze:
         yield lake.schemas(name), False
         yield lake.archive(name), False
@@ -200,11 +200,11 @@ def _state(
         stale=len(stale),
         retention=keeps,
         lengthen=of_spark and own_retention < keeps,
-        hold_reason=_held_back(behind, horizon),
+        hold_reason=_hold_reason(behind, horizon),
     )
 
 
-def _held_back(behind: tuple[datetime, str] | None, horizon: datetime) -> str:
+def _hold_reason(behind: tuple[datetime, str] | None, horizon: datetime) -> str:
     """Return why former files must stay, as a table has yet to read such old changes; empty if they need not."""
     if behind is None:
         return ""
@@ -221,23 +221,23 @@ def _data_files(uri: str) -> pa.Table:
     return files.filter(pc.and_(pc.ends_with(files["path"], ".parquet"), pc.invert(of_log)))
 
 
-def by_delta_rs(table: MaintainedTable) -> None:
+def optimize_by_delta_rs(table: MaintainedTable) -> None:
     if table.scattered:
         # As large as Spark makes them. By default delta-rs leaves files from 100 MB on: they would stay due for ever.
         tables.table_at(table.uri).optimize.compact(target_size=8 * SMALL)
-    if table.vacuum:
+    if table.is_vacuum_due:
         # The retention is no shorter than the table's own.
         tables.table_at(table.uri).vacuum(_hours(table), dry_run=False, enforce_retention_duration=False, full=True)
 
 
-def by_spark(spark: SparkSession, table: MaintainedTable) -> None:
-    name = f"delta.{quoted(table.uri)}"
+def optimize_by_spark(spark: SparkSession, table: MaintainedTable) -> None:
+    name = f"delta.{quote_name(table.uri)}"
     if table.lengthen:  # Delta 4.4's RETAIN takes no time but 0
         keeps = f"'delta.deletedFileRetentionDuration' = 'interval {_hours(table)} hours'"
         spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({keeps})")
     if table.scattered:
         spark.sql(f"OPTIMIZE {name}")
-    if table.vacuum:
+    if table.is_vacuum_due:
         spark.sql(f"VACUUM {name}")
 
 
@@ -250,7 +250,7 @@ def line_of(before: MaintainedTable, after: MaintainedTable) -> str:
     return f"  {before.name:<44} {former:>22} → {current}"
 
 
-def compared(before: Sequence[MaintainedTable], after: Sequence[MaintainedTable]) -> list[dict[str, Any]]:
+def compare_tables(before: Sequence[MaintainedTable], after: Sequence[MaintainedTable]) -> list[dict[str, Any]]:
     """Return the files and bytes of each maintained table before and after."""
     maintained = {table.name: table for table in after}
     return [

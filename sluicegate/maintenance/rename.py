@@ -70,9 +70,9 @@ def rename(former: str, name: str, settings: Settings, *, tables_only: bool = Fa
             raise RenameRefused(fault)
     if former == name:
         raise RenameRefused(f"the pipeline is already called {name}")
-    with _Rename(former, name, settings, tables_only).alone():
+    with _Rename(former, name, settings, tables_only).exclusive_lock():
         # What is there may have changed until nobody else was at work.
-        return _Rename(former, name, settings, tables_only).done()
+        return _Rename(former, name, settings, tables_only).complete()
 
 
 class _Rename:
@@ -121,7 +121,7 @@ class _Rename:
             RenameRefused: another rename has to be completed first.
         """
         for name in (self.former, self.name):
-            record = renamed.recorded(self.root, name)
+            record = renamed.recorded_rename(self.root, name)
             if record is None or record.done:
                 continue
             if (record.former, record.name) == (self.former, self.name):
@@ -133,7 +133,7 @@ class _Rename:
         return False
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def exclusive_lock(self) -> Iterator[None]:
         """Exclude runs of either name and other renames of the lake."""
         owner = f"rename of {self.former} to {self.name}"
         with ExitStack() as locks:
@@ -151,13 +151,13 @@ class _Rename:
                 hint="wait for that run to end, or stop it; nothing was renamed",
             )
         locks.enter_context(fence.sole_writer(lake, owner, remote=False, wait=0, renaming=True))
-        if running := [stream.id for stream in streams.listed(self.root, lake.pipeline) if not stream.dead]:
+        if running := [stream.id for stream in streams.list_streams(self.root, lake.pipeline) if not stream.is_dead]:
             raise LakeLocked(
                 f"a continuous run is active on pipeline {lake.pipeline}: {', '.join(running)}",
                 hint=f"sluicegate streams {lake.pipeline} --stop-all stops it; nothing was renamed",
             )
 
-    def done(self) -> Renamed:
+    def complete(self) -> Renamed:
         """Check that the rename is possible, and do what is left of it."""
         old, new = self._has_tables(self.old), self._has_tables(self.new)
         if self.begun:
@@ -168,14 +168,14 @@ class _Rename:
             target_ownership.take_ownership(self.old, self.definition.settings.target)
         elif new:
             target_ownership.take_ownership(self.new, self.definition.settings.target)
-        report = Renamed(remarks=list(self._readers()))
-        renamed.begun(self.root, self.former, self.name)
+        report = Renamed(remarks=list(self._reader_remarks()))
+        renamed.record_rename(self.root, self.former, self.name)
         _faults.point("rename.recorded")
         report.lake = old and self._move_tables()
         self._take_locks_away(self.old)  # where there was nothing else, they would be left alone
         _faults.point("rename.tables_moved")
-        report.definition = not self.tables_only and self._definition_moved()
-        renamed.ended(self.root, self.former, self.name)
+        report.definition = not self.tables_only and self._rename_definition()
+        renamed.complete_rename(self.root, self.former, self.name)
         report.remarks += self._other_targets()
         return report
 
@@ -186,11 +186,11 @@ class _Rename:
             old: whether tables exist under the former name.
             new: whether tables exist under the new name.
         """
-        record = renamed.recorded(self.root, self.former)
+        record = renamed.recorded_rename(self.root, self.former)
         if record is not None and record.name == self.name and new and not old:
             return  # it is done, but for the definition perhaps
         self._demand_tables_movable(old, new)
-        for name in self._taken():
+        for name in self._taken_dag_ids():
             raise RenameRefused(f"two pipelines would have a DAG of the same name: {name}", hint="choose another name")
         if not self.tables_only:
             self._demand_definition_movable()
@@ -225,7 +225,7 @@ class _Rename:
                 hint="move it away (an earlier definition may have left it), or choose another name",
             )
 
-    def _taken(self) -> Iterator[str]:
+    def _taken_dag_ids(self) -> Iterator[str]:
         """Yield the DAG names that two pipelines would share."""
         pipelines = [name for name in names(self.pipelines) if name not in (self.former, self.name)]
         yield from (name for name in dag_ids(self.name) if name in pipelines)
@@ -276,7 +276,7 @@ class _Rename:
             ) from error
         return True
 
-    def _definition_moved(self) -> bool:
+    def _rename_definition(self) -> bool:
         """Rename the definition; return whether this changed anything."""
         try:
             return self._move_definition()
@@ -298,7 +298,7 @@ class _Rename:
         file = new / loader.FILE
         with file.open(encoding="utf-8", newline="") as opened:
             text = opened.read()
-        named = yaml.with_value(text, "name", self.name)
+        named = yaml.replace_value(text, "name", self.name)
         if named != text:
             half = file.with_suffix(".half")
             with half.open("w", encoding="utf-8", newline="") as opened:
@@ -307,7 +307,7 @@ class _Rename:
             half.replace(file)
         return moved or named != text
 
-    def _readers(self) -> Iterator[str]:
+    def _reader_remarks(self) -> Iterator[str]:
         """Yield a remark for each table of another pipeline that reads a table of this one by path."""
         before = f"{self._folder(self.old)}/"
         for other in names(self.pipelines):

@@ -18,7 +18,7 @@ from sluicegate.flow.report import COMMAND
 from sluicegate.lake import layout, tables
 from sluicegate.lake.commits.commit_info import CommitStep
 from sluicegate.monitor import arrivals
-from sluicegate.times import in_words
+from sluicegate.times import format_span
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -51,7 +51,7 @@ class Alert:
     limit: str = ""
 
     @property
-    def about(self) -> str:
+    def subject(self) -> str:
         """What it is about, the same each time: ``volume of orders``."""
         return f"{self.kind.replace('_', ' ')} of {f'{self.table}.{self.rule}' if self.rule else self.table}"
 
@@ -59,11 +59,11 @@ class Alert:
     def sentence(self) -> str:
         """It in a sentence for people."""
         if self.level == AlertLevel.OK:
-            return f"{self.about}: {self.found}"
+            return f"{self.subject}: {self.found}"
         verb = "warns"
         if self.level == AlertLevel.FAIL:
             verb = "fails"
-        return f"{self.about}: {self.found}, and it {verb} {self.limit}"
+        return f"{self.subject}: {self.found}, and it {verb} {self.limit}"
 
 
 def evaluate(pipeline: Pipeline, settings: Settings, time: datetime) -> list[Alert]:
@@ -80,10 +80,10 @@ def evaluate(pipeline: Pipeline, settings: Settings, time: datetime) -> list[Ale
     """
     if pipeline.alerts is None:
         return []
-    return [*_Limits(pipeline, pipeline.alerts, settings, time).all()]
+    return [*_Limits(pipeline, pipeline.alerts, settings, time).all_alerts()]
 
 
-def failed(alerts: Sequence[Alert]) -> AlertsFailed | None:
+def alerts_error(alerts: Sequence[Alert]) -> AlertsFailed | None:
     """Error about the alerts that fail; None if none does."""
     failing = [alert for alert in alerts if alert.level == AlertLevel.FAIL]
     if not failing:
@@ -103,21 +103,21 @@ class _Limits:
     def _log(self) -> DeltaTable | None:
         return tables.delta_table(self.at.events)
 
-    def all(self) -> Iterator[Alert]:
+    def all_alerts(self) -> Iterator[Alert]:
         for name, age in self.alerts.freshness.items():
             bronze = self.pipeline.bronze.get(name)
             layer = self.pipeline.table(name)[0]
             if bronze:
-                last = arrivals.arrived(name, bronze, self.at)
+                last = arrivals.arrival_time(name, bronze, self.at)
             else:
-                last = arrivals.changed(layer, name, self.at)
+                last = arrivals.change_time(layer, name, self.at)
             yield self._freshness(name, last, age.warn, age.fail)
         for name, volume in self.alerts.volume.items():
             yield self._volume(name, volume)
         if self.alerts.backlog:
-            waiting = _waiting(self.pipeline, self.settings, [*self.alerts.backlog])
+            waiting = _waiting_counts(self.pipeline, self.settings, [*self.alerts.backlog])
             for name, limit in self.alerts.backlog.items():
-                yield _above("backlog", name, waiting[name], limit.warn, limit.fail)
+                yield _backlog_alert("backlog", name, waiting[name], limit.warn, limit.fail)
         for name, rules in self.alerts.rule_rate.items():
             for rule, rate in rules.items():
                 yield self._rate(name, rule, rate)
@@ -129,7 +129,7 @@ class _Limits:
                 sentence = "nothing has arrived yet"
                 if last:
                     sentence = f"the last change was at {last:%Y-%m-%d %H:%M} UTC"
-                return Alert("freshness", name, "", level, sentence, f"after {in_words(span)}")
+                return Alert("freshness", name, "", level, sentence, f"after {format_span(span)}")
         return Alert("freshness", name, "", AlertLevel.OK, f"the last change was at {last:%Y-%m-%d %H:%M} UTC")
 
     def _volume(self, name: str, volume: Volume) -> Alert:
@@ -180,13 +180,13 @@ class _Limits:
         condition = (pc.field("table") == table) & (pc.field("time") > since)
         rows = tables.dataset(log).to_table(["time", "written", "details"], filter=condition).to_pylist()
         events = [row | {"details": json.loads(row["details"])} for row in rows]
-        events = [row for row in events if row["time"] <= self.now and not _is_of_rejected(row)]
+        events = [row for row in events if row["time"] <= self.now and not _is_rejection(row)]
         if per == "day" or not events:
             return events
-        return _of_last_run(sorted(events, key=lambda row: row["time"]))
+        return _last_run_events(sorted(events, key=lambda row: row["time"]))
 
 
-def _of_last_run(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _last_run_events(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Those events of a table, oldest first, that are of the run which changed it last.
 
     An id of Airflow's or of a command is that of one run. A continuous run has one for as long as it lasts, so of it
@@ -207,7 +207,7 @@ def _of_last_run(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return of_run[first:]
 
 
-def _is_of_rejected(event: Mapping[str, Any]) -> bool:
+def _is_rejection(event: Mapping[str, Any]) -> bool:
     """Whether it is of a batch that was refused, of which the table has no row."""
     return event["details"].get("step") in (CommitStep.REJECT, CommitStep.CLEAR)
 
@@ -220,7 +220,7 @@ def _amount(event: Mapping[str, Any], of: str) -> int:
     return int(amount or 0)
 
 
-def _above(kind: str, name: str, count: int, warn: int | None, fail: int | None) -> Alert:
+def _backlog_alert(kind: str, name: str, count: int, warn: int | None, fail: int | None) -> Alert:
     sentence = f"{count:,} {'waits' if count == 1 else 'wait'}"
     for level, limit in ((AlertLevel.FAIL, fail), (AlertLevel.WARN, warn)):
         if limit is not None and count > limit:
@@ -228,7 +228,7 @@ def _above(kind: str, name: str, count: int, warn: int | None, fail: int | None)
     return Alert(kind, name, "", AlertLevel.OK, sentence)
 
 
-def _waiting(pipeline: Pipeline, settings: Settings, names: Sequence[str]) -> dict[str, int]:
+def _waiting_counts(pipeline: Pipeline, settings: Settings, names: Sequence[str]) -> dict[str, int]:
     """How much waits for tables: files of bronze (ranges of topics), rows of others."""
     from sluicegate.monitor import backlog, plan
 
@@ -237,7 +237,9 @@ def _waiting(pipeline: Pipeline, settings: Settings, names: Sequence[str]) -> di
         for work in plan.pending(pipeline, settings).tables:
             if work.table in counts and work.layer == "bronze":
                 counts[work.table] = work.files + work.versions
-    for waits in backlog.waiting(pipeline, settings):
-        if waits.table in counts and not waits.flow.foreign:  # of a bronze table files that its ledger has already
+    for waits in backlog.waiting_tables(pipeline, settings):
+        if (
+            waits.table in counts and not waits.flow.has_foreign_source
+        ):  # of a bronze table files that its ledger has already
             counts[waits.table] += waits.count
     return counts

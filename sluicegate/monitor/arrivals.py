@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 
 from sluicegate.errors import FilesLate, Where
 from sluicegate.lake import layout, log, tables
-from sluicegate.times import in_words
+from sluicegate.times import format_span
 
 if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable, Pipeline
     from sluicegate.settings import Settings
 
 
-def late(pipeline: Pipeline, settings: Settings, time: datetime, only: Sequence[str] = ()) -> FilesLate | None:
+def late_files_error(
+    pipeline: Pipeline, settings: Settings, time: datetime, only: Sequence[str] = ()
+) -> FilesLate | None:
     """Error about the bronze tables whose files, or whose source's new versions, are late; None if none is.
 
     Args:
@@ -29,12 +31,12 @@ def late(pipeline: Pipeline, settings: Settings, time: datetime, only: Sequence[
     for name, table in pipeline.bronze.items():
         if table.expect_files_within is None or (only and name not in only):
             continue
-        last = arrived(name, table, lake)
+        last = arrival_time(name, table, lake)
         if last is None or time - last > table.expect_files_within:
             last_arrival = "none has arrived yet"
             if last:
                 last_arrival = f"the last arrived at {last:%Y-%m-%d %H:%M} UTC"
-            expected = in_words(table.expect_files_within)
+            expected = format_span(table.expect_files_within)
             late_tables[name] = f"{name} expects new files within {expected}, and {last_arrival}"
     if not late_tables:
         return None
@@ -42,10 +44,10 @@ def late(pipeline: Pipeline, settings: Settings, time: datetime, only: Sequence[
     return FilesLate("; ".join(late_tables.values()), where=Where(table=", ".join(late_tables)), hint=hint)
 
 
-def arrived(name: str, table: BronzeTable, lake: layout.Lake) -> datetime | None:
+def arrival_time(name: str, table: BronzeTable, lake: layout.Lake) -> datetime | None:
     """Time at which a file was last entered into a table's ledger, or versions of its source were last taken in."""
-    if not table.of_files:
-        return changed("bronze", name, lake)
+    if not table.reads_files:
+        return change_time("bronze", name, lake)
     ledger = tables.delta_table(lake.ledger(name))
     if ledger is None:
         return None
@@ -56,9 +58,9 @@ def arrived(name: str, table: BronzeTable, lake: layout.Lake) -> datetime | None
     return newest
 
 
-def changed(layer: str, name: str, lake: layout.Lake) -> datetime | None:
+def change_time(layer: str, name: str, lake: layout.Lake) -> datetime | None:
     """Time at which a run last changed a table."""
-    commit = log.last_commit_of_ours(tables.delta_table(lake.table(layer, name)))
+    commit = log.last_own_commit(tables.delta_table(lake.table(layer, name)))
     if commit:
         return datetime.fromtimestamp(commit.timestamp / 1000, UTC)
     return None

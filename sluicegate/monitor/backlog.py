@@ -1,6 +1,6 @@
 """Backlog: the tables that are behind their source, and which of them a run should have brought up to date.
 
-A backlog is no fault. Read by delta-rs, from offsets and logs, without Spark; only ``unread`` lists landing.
+A backlog is no fault. Read by delta-rs, from offsets and logs, without Spark; only ``unread_files`` lists landing.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class Waiting:
         """Name of the table."""
         return self.flow.table
 
-    def missed(self) -> Iterator[tuple[str, log.Commit]]:
+    def missed_commits(self) -> Iterator[tuple[str, log.Commit]]:
         """Commits of the source and of the lookups that it has not taken in, each with its table's name."""
-        for uri, (since, until) in self.now.spans(self.flow).items():
+        for uri, (since, until) in self.now.unprocessed_versions(self.flow).items():
             table = None
             if since < until:
                 table = tables.delta_table(uri)
@@ -66,25 +66,25 @@ class Waiting:
         return Finding(FindingKind.BEHIND, self.table, self.what, f"sluicegate run {pipeline}")
 
 
-def waiting(pipeline: Pipeline, settings: Settings) -> list[Waiting]:
+def waiting_tables(pipeline: Pipeline, settings: Settings) -> list[Waiting]:
     """Tables that are behind their sources; files that landed and are not in the ledger do not count."""
     lake = layout.Lake(settings.lake, pipeline.name)
-    behind, opened = [], flows.all_opened(pipeline, lake)
+    behind, opened = [], flows.open_all_tables(pipeline, lake)
     for layer in layout.LAYERS:
         for flow in flows.flows(pipeline, lake, layer, opened).values():
             flow_progress = progress(flow, opened)
             blocked = flow_progress.kind == ProgressKind.BLOCKED and any(opened[uri].rows for uri in flow.sources)
-            if flow_progress.waits or blocked:
-                behind.append(Waiting(flow, flow_progress, *_what(flow, flow_progress, opened)))
+            if flow_progress.has_waiting_changes or blocked:
+                behind.append(Waiting(flow, flow_progress, *_describe_waiting(flow, flow_progress, opened)))
     return behind
 
 
 def findings(pipeline: Pipeline, settings: Settings) -> list[Finding]:
     """Backlog as findings of a verification."""
-    return [wait.finding(pipeline.name) for wait in waiting(pipeline, settings)]
+    return [wait.finding(pipeline.name) for wait in waiting_tables(pipeline, settings)]
 
 
-def overdue(waits: list[Waiting], began: datetime, is_own: Callable[[str, log.Commit], bool]) -> list[Waiting]:
+def overdue_tables(waits: list[Waiting], began: datetime, is_own: Callable[[str, log.Commit], bool]) -> list[Waiting]:
     """Tables of a backlog that a run over everything should have brought up to date.
 
     What other runs committed meanwhile is left to them; what was there when the run began, or is the run's own, was
@@ -96,29 +96,29 @@ def overdue(waits: list[Waiting], began: datetime, is_own: Callable[[str, log.Co
         is_own: whether a commit of a table, by its name, is that run's.
     """
 
-    def due(wait: Waiting) -> bool:
+    def is_due(wait: Waiting) -> bool:
         if wait.now.kind == ProgressKind.BLOCKED:
             return False
-        if wait.flow.layer == "bronze" and not wait.flow.foreign:
+        if wait.flow.layer == "bronze" and not wait.flow.has_foreign_source:
             return True
         before = began.timestamp() * 1000
-        return any(commit.timestamp < before or is_own(table, commit) for table, commit in wait.missed())
+        return any(commit.timestamp < before or is_own(table, commit) for table, commit in wait.missed_commits())
 
-    return [wait for wait in waits if due(wait)]
+    return [wait for wait in waits if is_due(wait)]
 
 
-def unread(pipeline: Pipeline, settings: Settings, began: datetime) -> dict[str, str]:
+def unread_files(pipeline: Pipeline, settings: Settings, began: datetime) -> dict[str, str]:
     """Bronze tables with files that landed before a run which entered none: by name, how many, in words."""
     lake = layout.Lake(settings.lake, pipeline.name)
     counts = {}
     for name, table in pipeline.bronze.items():
         ledger = None
-        if table.of_files:
+        if table.reads_files:
             ledger = tables.delta_table(lake.ledger(name))
         last = None
         if ledger is not None:
             last = next(log.commits(ledger, 1), None)
-        if not table.of_files or (last is not None and last.timestamp >= began.timestamp() * 1000):
+        if not table.reads_files or (last is not None and last.timestamp >= began.timestamp() * 1000):
             continue
         times = discovery.discover(name, table, lake).new["modification_time"]
         count = sum(time < began for time in times.to_pylist())
@@ -127,14 +127,14 @@ def unread(pipeline: Pipeline, settings: Settings, began: datetime) -> dict[str,
     return counts
 
 
-def _what(flow: Flow, flow_progress: Progress, opened: Tables) -> tuple[str, int]:
+def _describe_waiting(flow: Flow, flow_progress: Progress, opened: Tables) -> tuple[str, int]:
     """What waits for a table, in words, and how much."""
     if flow.streams:
-        return _what_of_streams(flow, flow_progress, opened)
+        return _describe_streams(flow, flow_progress, opened)
     source, name = opened[flow.source], name_of(flow.source)
-    if flow.layer == "bronze" and not flow.foreign:
-        count = _entered(source, max(flow_progress.since, 0))
-        if flow.of_topics:
+    if flow.layer == "bronze" and not flow.has_foreign_source:
+        count = _entered_files(source, max(flow_progress.since, 0))
+        if flow.reads_topics:
             return f"{count:,} {'range waits' if count == 1 else 'ranges wait'} that its ledger has", count
         return f"{files(count)} of its ledger {'waits' if count == 1 else 'wait'}", count
     first = opened[flow.target].delta is None
@@ -150,15 +150,15 @@ def _what(flow: Flow, flow_progress: Progress, opened: Tables) -> tuple[str, int
     return rows + reason if count else f"it is behind {name}{reason}", count
 
 
-def _what_of_streams(flow: Flow, flow_progress: Progress, opened: Tables) -> tuple[str, int]:
+def _describe_streams(flow: Flow, flow_progress: Progress, opened: Tables) -> tuple[str, int]:
     """What waits for a table that several flows fill: the rows of each of their sources."""
     first, waiting, all_ = opened[flow.target].delta is None, [], 0
     for name, stream in flow_progress.streams.items():
         source = opened[flow.streams[name]]
-        if stream.work or first or flow_progress.kind == ProgressKind.FULL_REFRESH:
+        if stream.has_work or first or flow_progress.kind == ProgressKind.FULL_REFRESH:
             of_stream = Progress(ProgressKind.INCREMENTAL, stream.since, stream.until)
             count = _records(
-                source, of_stream, first=first or stream.whole or flow_progress.kind == ProgressKind.FULL_REFRESH
+                source, of_stream, first=first or stream.is_whole or flow_progress.kind == ProgressKind.FULL_REFRESH
             )
             all_ += count
             if count:
@@ -183,11 +183,11 @@ def _records(source: Table, flow_progress: Progress, *, first: bool) -> int:
     return sum(commit.rows_written or 0 for commit in commits if commit.version > flow_progress.since)
 
 
-def _entered(ledger: Table, offset: int) -> int:
+def _entered_files(ledger: Table, offset: int) -> int:
     """Files of chunks that bronze has not passed."""
     if ledger.delta is None:
         return 0
-    entries = tables.above(ledger.delta, "chunk", offset).to_table(["action"])
+    entries = tables.rows_above(ledger.delta, "chunk", offset).to_table(["action"])
     return int(
         pc.sum(pc.invert(pc.is_in(entries["action"], pa.array([LedgerAction.SKIP, LedgerAction.MOVED])))).as_py() or 0
     )

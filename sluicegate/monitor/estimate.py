@@ -14,7 +14,7 @@ from sqlglot import exp
 from sluicegate.console import human_bytes
 from sluicegate.errors import SluicegateError, StoreRefused, StoreUnreachable
 from sluicegate.flow import refresh_cost, thresholds
-from sluicegate.flow.flows import all_opened
+from sluicegate.flow.flows import open_all_tables
 from sluicegate.flow.model import Flow, Progress, ProgressKind, name_of
 from sluicegate.flow.refresh_cost import RefreshCost, Technique, TechniqueChoice, Work
 from sluicegate.lake import tables as lake_tables
@@ -22,11 +22,11 @@ from sluicegate.lake.commits import commit_stats
 from sluicegate.lake.layout import Lake
 from sluicegate.landing import former_dialect
 from sluicegate.monitor import removed_flows
-from sluicegate.monitor.outdated import Outdated, outdated
-from sluicegate.monitor.plan import Pending, pending, without_lake
+from sluicegate.monitor.outdated import Outdated, find_outdated
+from sluicegate.monitor.plan import Pending, pending, pending_without_lake
 from sluicegate.spark_sql.refresh.strategy_kind import BY_ROW_DELTAS, StrategyKind
-from sluicegate.spark_sql.tokens import QuerySyntax, parsed
-from sluicegate.storage.store_errors import translated
+from sluicegate.spark_sql.tokens import QuerySyntax, parse_sql
+from sluicegate.storage.store_errors import translate_errors
 
 if TYPE_CHECKING:
     from sluicegate.definition import GoldTable, Pipeline
@@ -96,7 +96,7 @@ class Plan(Pending):
     """What a run would do: what waits, and what it would read and touch for gold.
 
     Attributes:
-        touched: the estimates of ``foresee``, by the names of gold tables.
+        touched: the estimates of ``estimate_refreshes``, by the names of gold tables.
         outdated: the tables that have rows of a former definition, by name.
         remarks: what to tell besides of tables that a run would read in another way than before.
         landing: what to tell of landed files that are taken away.
@@ -130,32 +130,32 @@ def plan(pipeline: Pipeline, settings: Settings, *, partly: bool = False) -> Pla
         NotADeltaTable: there are files, but no table, where a table should be.
     """
     try:
-        with translated():
+        with translate_errors():
             lake = Lake(settings.lake, pipeline.name)
-            opened = all_opened(pipeline, lake)
+            opened = open_all_tables(pipeline, lake)
             waiting = pending(pipeline, settings, opened, partly=partly)
-            former = outdated(pipeline, waiting, opened)
+            former = find_outdated(pipeline, waiting, opened)
             remarks = former_dialect.remarks(pipeline, lake, opened)
             silver = [work for work in waiting.tables if work.layer == "silver"]
-            deleted = {work.table: removed_flows.rows(work.flow, work.progress, opened) for work in silver}
+            deleted = {work.table: removed_flows.deleted_rows(work.flow, work.progress, opened) for work in silver}
             choices = {work.table: larger(pipeline.gold[work.table], work.flow)
                        for work in waiting.tables if work.layer == "gold"}  # fmt: skip
             return Plan(
                 waiting.tables,
-                foresee(pipeline, waiting),
+                estimate_refreshes(pipeline, waiting),
                 former,
                 remarks,
-                _of_landing(pipeline),
+                _landing_remarks(pipeline),
                 deleted,
                 {name: choice for name, choice in choices.items() if choice is not None},
             )
     except (StoreRefused, StoreUnreachable) as error:
         if not partly:
             raise
-        return Plan(without_lake(pipeline, settings, error).tables)
+        return Plan(pending_without_lake(pipeline, settings, error).tables)
 
 
-def _of_landing(pipeline: Pipeline) -> list[str]:
+def _landing_remarks(pipeline: Pipeline) -> list[str]:
     if all(table.cleanSource == "OFF" for table in pipeline.bronze.values()):
         return []
     from sluicegate.landing import readers  # which imports pyarrow: a plan with nothing to do goes without it
@@ -163,17 +163,17 @@ def _of_landing(pipeline: Pipeline) -> list[str]:
     return readers.remarks(pipeline)
 
 
-def foresee(pipeline: Pipeline, waiting: Pending) -> dict[str, Touched]:
+def estimate_refreshes(pipeline: Pipeline, waiting: Pending) -> dict[str, Touched]:
     """Estimates for the gold tables that are behind, by name."""
-    behind = (work for work in waiting.tables if work.layer == "gold" and work.progress.work)
-    return {work.table: touched(pipeline.gold[work.table], work.flow, work.progress) for work in behind}
+    behind = (work for work in waiting.tables if work.layer == "gold" and work.progress.has_work)
+    return {work.table: estimate_refresh(pipeline.gold[work.table], work.flow, work.progress) for work in behind}
 
 
-def touched(table: GoldTable, flow: Flow, flow_progress: Progress) -> Touched:
+def estimate_refresh(table: GoldTable, flow: Flow, flow_progress: Progress) -> Touched:
     """Estimate for a gold table that is behind."""
     news = None
     if flow_progress.since >= 0:
-        news = commit_stats.between(flow.source, flow_progress.since, flow_progress.until)
+        news = commit_stats.change_volume(flow.source, flow_progress.since, flow_progress.until)
     if news is None:
         rows = None
     else:
@@ -186,22 +186,24 @@ def touched(table: GoldTable, flow: Flow, flow_progress: Progress) -> Touched:
         or news is None
         or source is None
     ):
-        return Touched(rows, *_all(flow, flow_progress))
+        return Touched(rows, *_source_size(flow, flow_progress))
     if strategy.kind == StrategyKind.AFFECTED_KEYS or strategy.grouped is None:
         # Only Spark's plan of the query tells the touched rows.
-        read_rows = sum(map(lake_tables.rows, _read(flow, flow_progress)))
+        read_rows = sum(map(lake_tables.rows, _read_tables(flow, flow_progress)))
         small = read_rows <= thresholds.SMALL and table.refresh != "incremental"
         return Touched(
-            rows, *_all(flow, flow_progress), "as they are small" if small else "at most, for the rows of touched keys"
+            rows,
+            *_source_size(flow, flow_progress),
+            "as they are small" if small else "at most, for the rows of touched keys",
         )
     if flow.inputs:  # a row of one table may meet many of another, in any number of groups
-        return Touched(rows, *_all(flow, flow_progress), "at most, as it joins them")
+        return Touched(rows, *_source_size(flow, flow_progress), "at most, as it joins them")
     all_rows = lake_tables.rows(source)
     choice = _choice(table, strategy, news, all_rows, lake_tables.delta_table(flow.target))
-    reason = _why_all(choice, table, all_rows)
+    reason = _full_read_reason(choice, table, all_rows)
     groups, exact = _groups(strategy.grouped, source, flow_progress, news, flow.target)
     if reason:
-        return Touched(rows, *_all(flow, flow_progress), reason, groups, exact, choice)
+        return Touched(rows, *_source_size(flow, flow_progress), reason, groups, exact, choice)
     return Touched(rows, news.changed, (), "", groups, exact, choice)
 
 
@@ -210,7 +212,7 @@ def larger(table: GoldTable, flow: Flow) -> TechniqueChoice | None:
     strategy, target = flow.refresh_strategy, lake_tables.delta_table(flow.target)
     if strategy is None or strategy.kind not in BY_ROW_DELTAS:
         return None
-    cost = RefreshCost.of(target, strategy.kind)
+    cost = RefreshCost.from_table(target, strategy.kind)
     last = next((run for run in cost.runs if run.work.changed < run.work.all), None)
     if last is None:
         return None
@@ -218,7 +220,7 @@ def larger(table: GoldTable, flow: Flow) -> TechniqueChoice | None:
     if last.technique == Technique.FULL_RECOMPUTE:  # of which only the number of changed rows is known
         touched_rows = min(touched_rows, last.work.changed)
     work = Work(last.work.changed, LARGER * last.work.all, LARGER * last.work.held, touched_rows)
-    permitted = refresh_cost.permitted(
+    permitted = refresh_cost.permitted_techniques(
         strategy,
         auto=table.refresh != "incremental",
         small=work.all <= thresholds.SMALL,
@@ -228,7 +230,7 @@ def larger(table: GoldTable, flow: Flow) -> TechniqueChoice | None:
     return cost.choose(permitted, work)
 
 
-def _all(flow: Flow, flow_progress: Progress) -> tuple[int, tuple[str, ...]]:
+def _source_size(flow: Flow, flow_progress: Progress) -> tuple[int, tuple[str, ...]]:
     tables: Mapping[str, int] = {
         flow.source: flow_progress.until,
         **{flow.inputs[name]: v for name, v in flow_progress.versions.items()},
@@ -236,7 +238,7 @@ def _all(flow: Flow, flow_progress: Progress) -> tuple[int, tuple[str, ...]]:
     return sum(commit_stats.size(uri, version) for uri, version in tables.items()), tuple(map(name_of, tables))
 
 
-def _read(flow: Flow, flow_progress: Progress) -> list[DeltaTable | None]:
+def _read_tables(flow: Flow, flow_progress: Progress) -> list[DeltaTable | None]:
     """The tables that it reads, as a run would read them."""
     lookups = (lake_tables.delta_table(flow.inputs[name], version) for name, version in flow_progress.versions.items())
     return [lake_tables.delta_table(flow.source, flow_progress.until), *lookups]
@@ -246,16 +248,16 @@ def _choice(
     table: GoldTable, strategy: RefreshStrategy, news: commit_stats.ChangeVolume, rows: int, target: DeltaTable | None
 ) -> TechniqueChoice:
     """Technique that a run will take if nothing happens before it; a run counts exactly, and looks at the state."""
-    cost, target_rows = RefreshCost.of(target, strategy.kind), lake_tables.rows(target)
+    cost, target_rows = RefreshCost.from_table(target, strategy.kind), lake_tables.rows(target)
     changed = news.rows + news.updated
-    permitted = refresh_cost.permitted(
+    permitted = refresh_cost.permitted_techniques(
         strategy,
         auto=table.refresh != "incremental",
         small=rows <= thresholds.SMALL,
         few=changed <= thresholds.FEW,
         state=cost.has_state,
     )
-    located = strategy.grouped is not None and strategy.grouped.located
+    located = strategy.grouped is not None and strategy.grouped.is_locatable
     if located:
         rewritten = min(changed, target_rows)
     else:
@@ -263,7 +265,7 @@ def _choice(
     return cost.choose(permitted, Work(changed, rows, target_rows, rewritten))
 
 
-def _why_all(choice: TechniqueChoice, table: GoldTable, rows: int) -> str:
+def _full_read_reason(choice: TechniqueChoice, table: GoldTable, rows: int) -> str:
     """Reason why a run reads the whole source although its changes are known; empty if it does not."""
     if choice.technique == Technique.INCREMENTAL:
         return ""
@@ -284,18 +286,18 @@ def _groups(
         return 1, True
     columns = _columns(grouped, source)
     if columns is not None and news.changed <= BYTES_COUNTED:
-        count = _counted(source.table_uri, columns, flow_progress)
+        count = _count_groups(source.table_uri, columns, flow_progress)
         if count is not None:
             return count, not grouped.where
     most = news.rows + news.updated  # a row that changed may have left a group for another
     gold = lake_tables.delta_table(target)
-    if gold is not None and grouped.located and not grouped.having:
+    if gold is not None and grouped.is_locatable and not grouped.having:
         # Each group is a row there, and each inserted or updated row begins at most one more.
         most = min(most, lake_tables.rows(gold) + news.inserted + news.updated)
     return most, False
 
 
-def _counted(uri: str, columns: list[str], flow_progress: Progress) -> int | None:
+def _count_groups(uri: str, columns: list[str], flow_progress: Progress) -> int | None:
     """Number of groups of the changed rows, before and after; None if delta-rs cannot read this change feed."""
     import pyarrow as pa
 
@@ -316,7 +318,7 @@ def _columns(grouped: Grouped, source: DeltaTable) -> list[str] | None:
     paths: list[str] = []
     for text in grouped.groups:
         try:
-            node = parsed(f"SELECT {text}")
+            node = parse_sql(f"SELECT {text}")
         except QuerySyntax:
             return None
         [column] = node.expressions

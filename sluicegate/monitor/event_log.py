@@ -66,23 +66,23 @@ class Logged:
 def copy_events(pipeline: Pipeline, lake: layout.Lake) -> None:
     """Append to ``_events`` those of our commits that it does not have yet."""
     log = tables.delta_table(lake.events)
-    rows = list(_not_copied(log, logged(pipeline, lake)))
+    rows = list(_uncopied_events(log, logged_tables(pipeline, lake)))
     if rows:
         _faults.point("events.before_commit")
         rows.sort(key=lambda row: (row["time"], row["table"], row["version"]))
         tables.write(log or lake.events, pa.Table.from_pylist(rows, schema=EVENTS), mode="append")
 
 
-def logged(pipeline: Pipeline, lake: layout.Lake) -> Iterator[Logged]:
+def logged_tables(pipeline: Pipeline, lake: layout.Lake) -> Iterator[Logged]:
     """The tables of a pipeline that have events, none of which need exist."""
     for layer in LAYERS:
         for name in pipeline.names(layer):
             uri = lake.table(layer, name)
-            yield Logged(name, uri, _followed(pipeline, name, lake) if layer == "gold" else "")
-            yield Logged(name, layout.rejected(uri), refused=True)
+            yield Logged(name, uri, _followed_table(pipeline, name, lake) if layer == "gold" else "")
+            yield Logged(name, layout.rejected_table(uri), refused=True)
 
 
-def since(table: DeltaTable, of: Logged, copied: int, most: int | None = None) -> list[dict[str, Any]]:
+def events_since(table: DeltaTable, of: Logged, copied: int, most: int | None = None) -> list[dict[str, Any]]:
     """Events of the commits of ours to a table above a version, newest first.
 
     Args:
@@ -125,9 +125,9 @@ def history(pipeline: Pipeline, lake: layout.Lake, table: str | None, count: int
         count: how many.
     """
     log = tables.delta_table(lake.events)
-    logs = [log_of_table for log_of_table in logged(pipeline, lake) if table in (None, log_of_table.name)]
-    more = pa.Table.from_pylist(list(_not_copied(log, logs, count)), EVENTS)
-    return _last(pa.concat_tables([newest_rows(lake, table, count), more]), count)
+    logs = [log_of_table for log_of_table in logged_tables(pipeline, lake) if table in (None, log_of_table.name)]
+    more = pa.Table.from_pylist(list(_uncopied_events(log, logs, count)), EVENTS)
+    return _last_events(pa.concat_tables([newest_rows(lake, table, count), more]), count)
 
 
 def newest_rows(lake: layout.Lake, table: str | None, count: int) -> pa.Table:
@@ -141,10 +141,10 @@ def newest_rows(lake: layout.Lake, table: str | None, count: int) -> pa.Table:
     log = tables.delta_table(lake.events)
     if log is None:
         return EVENTS.empty_table()
-    return newest(log, count, table)
+    return newest_events(log, count, table)
 
 
-def newest(log: DeltaTable, count: int, table: str | None = None) -> pa.Table:
+def newest_events(log: DeltaTable, count: int, table: str | None = None) -> pa.Table:
     """Last rows of the event log, oldest first: of the newest of its files, as most need not be opened.
 
     Args:
@@ -157,17 +157,17 @@ def newest(log: DeltaTable, count: int, table: str | None = None) -> pa.Table:
     else:
         of_table = pc.field("table") == table
     if tables.filesystem(log) is None or not tables.is_plain(log):
-        return _last(tables.dataset(log).to_table(EVENTS.names, filter=of_table), count)
+        return _last_events(tables.dataset(log).to_table(EVENTS.names, filter=of_table), count)
     files = tables.statistics(log, "path", "max.time", "num_records").sort_by([("max.time", "descending")]).to_pylist()
     paths = [file["path"] for file in files if file["max.time"] is None]  # without statistics: they have to be opened
     unread = [file for file in files if file["max.time"] is not None]
     events, rows = EVENTS.empty_table(), count
     while paths or unread:
-        newest_files = _with_rows(unread, rows)
+        newest_files = _files_with_rows(unread, rows)
         unread = unread[len(newest_files) :]
         paths += [file["path"] for file in newest_files]
         read = tables.files_of(log, paths).to_table(EVENTS.names, filter=of_table)
-        events = _last(pa.concat_tables([events, read.cast(EVENTS)]), count)
+        events = _last_events(pa.concat_tables([events, read.cast(EVENTS)]), count)
         complete = events.num_rows == count
         if complete and unread and unread[0]["max.time"] + MARGIN < events["time"][0].as_py():
             break
@@ -175,7 +175,7 @@ def newest(log: DeltaTable, count: int, table: str | None = None) -> pa.Table:
     return events
 
 
-def _with_rows(files: Sequence[Mapping[str, Any]], rows: int) -> Sequence[Mapping[str, Any]]:
+def _files_with_rows(files: Sequence[Mapping[str, Any]], rows: int) -> Sequence[Mapping[str, Any]]:
     """The first files that have so many rows together, by their statistics."""
     total = 0
     for number, file in enumerate(files):
@@ -185,21 +185,21 @@ def _with_rows(files: Sequence[Mapping[str, Any]], rows: int) -> Sequence[Mappin
     return files
 
 
-def _last(rows: pa.Table, count: int) -> pa.Table:
+def _last_events(rows: pa.Table, count: int) -> pa.Table:
     order = pc.sort_indices(rows, [("time", "ascending"), ("table", "ascending"), ("version", "ascending")])
     return rows.take(order.slice(max(rows.num_rows - count, 0)))
 
 
-def _not_copied(log: DeltaTable | None, of: Iterable[Logged], most: int | None = None) -> Iterator[dict[str, Any]]:
+def _uncopied_events(log: DeltaTable | None, of: Iterable[Logged], most: int | None = None) -> Iterator[dict[str, Any]]:
     """Events of our commits that the event log does not have: of each table so many at most."""
-    copied = _copied(log)
+    copied = _copied_versions(log)
     for logged_table in of:
         table = tables.delta_table(logged_table.uri)
         if table is not None:
-            yield from since(table, logged_table, copied.get(tables.table_id(table), -1), most)
+            yield from events_since(table, logged_table, copied.get(tables.table_id(table), -1), most)
 
 
-def _copied(log: DeltaTable | None) -> dict[str, int]:
+def _copied_versions(log: DeltaTable | None) -> dict[str, int]:
     """Newest copied version by table id: a table that was made anew has a new id and begins again at 0."""
     if log is None:
         return {}
@@ -207,7 +207,7 @@ def _copied(log: DeltaTable | None) -> dict[str, int]:
     return {row["table_id"]: row["version_max"] for row in versions.aggregate([("version", "max")]).to_pylist()}
 
 
-def _followed(pipeline: Pipeline, name: str, lake: layout.Lake) -> str:
+def _followed_table(pipeline: Pipeline, name: str, lake: layout.Lake) -> str:
     """URI of the table that a gold table follows."""
     followed = pipeline.gold[name].reads[0]
     return next(lake.table(layer, followed) for layer in LAYERS if followed in pipeline.names(layer))
@@ -221,12 +221,12 @@ def _bytes(commit: lake_log.Commit, of: Logged) -> dict[str, Any]:
     info = commit.info
     wrote = None
     if of.followed:
-        wrote = commit_stats.of_commit(of.uri, commit.version)
+        wrote = commit_stats.commit_volume(of.uri, commit.version)
     if wrote is None:
         return {}
     read = None
     if info.mode == BatchMode.INCREMENTAL:
-        read = commit_stats.between(of.followed, info.since, -1 if info.until is None else info.until)
+        read = commit_stats.change_volume(of.followed, info.since, -1 if info.until is None else info.until)
     sizes: dict[str, Any] = {"written": wrote.written, "changed": read.changed if read else None}
     if read and read.changed:
         sizes["written_per_byte_changed"] = round(wrote.written / read.changed, 3)
@@ -237,7 +237,7 @@ def _bytes(commit: lake_log.Commit, of: Logged) -> dict[str, Any]:
 
 def _event(commit: lake_log.Commit, more: Mapping[str, Any]) -> dict[str, Any]:
     info = commit.info.with_facts(more)
-    if (took := refresh_cost.measured(commit)) is not None:
+    if (took := refresh_cost.measured_seconds(commit)) is not None:
         info = info.with_facts({"cost": {**info.gold.cost, "seconds": round(took, 2)}})
     numbers = {key: info.get(key) for key in ("since", "until", "read", "quarantined", "dropped", "duplicates")}
     return {

@@ -17,7 +17,7 @@ def reads(pipeline: Pipeline) -> dict[str, list[str]]:
     return {name: pipeline.names_in(name) for name in names}
 
 
-def drawn(pipeline: Pipeline) -> Iterator[str]:
+def graph_lines(pipeline: Pipeline) -> Iterator[str]:
     """Lines of the graph: from the tables that no other reads, of the last layer first, down to bronze.
 
     A table is drawn once with what it reads; where it stands again, the line says so.
@@ -27,7 +27,7 @@ def drawn(pipeline: Pipeline) -> Iterator[str]:
     graph, drawn_tables = reads(pipeline), set[str]()
     read_by_others = {read for of in graph.values() for read in of}
 
-    def lines(name: str, branch: str, below: str) -> Iterator[str]:
+    def table_lines(name: str, branch: str, below: str) -> Iterator[str]:
         above = name in drawn_tables and bool(graph[name])
         drawn_tables.add(name)
         yield f"{layers[name]:<6}  {branch}{name}{' (above)' if above else ''}"
@@ -37,9 +37,9 @@ def drawn(pipeline: Pipeline) -> Iterator[str]:
             parts = graph[name]
         for number, read in enumerate(parts, start=1):
             last = number == len(parts)
-            yield from lines(read, f"{below}{'└─ ' if last else '├─ '}", f"{below}{'   ' if last else '│  '}")
+            yield from table_lines(read, f"{below}{'└─ ' if last else '├─ '}", f"{below}{'   ' if last else '│  '}")
 
     for layer in reversed(LAYERS):
         for name in pipeline.names(layer):
             if name not in read_by_others:
-                yield from lines(name, "", "")
+                yield from table_lines(name, "", "")

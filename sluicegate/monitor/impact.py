@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sluicegate.definition.fields import nearest
+from sluicegate.definition.fields import suggest_name
 from sluicegate.errors import ColumnMissing, PipelineMissing, UserError, Where
 from sluicegate.monitor.lineage import QUARANTINE, TableLineage, lineage
 from sluicegate.spark_sql.lineage import queries
@@ -77,35 +77,35 @@ def impact(pipeline: Pipeline, lake: Lake, name: str) -> Impact:
     if not table or not column:
         raise UserError(f"{name} is not TABLE.COLUMN", hint="write TABLE.COLUMN, for example recordings_bronze.mrn")
     tables = lineage(pipeline, lake)
-    start = _demanded(pipeline, tables, table.lower(), column)
-    affected = tuple(_affected(tables, start))
+    start = _demand_column(pipeline, tables, table.lower(), column)
+    affected = tuple(_affected_columns(tables, start))
     direct = {start, *(SourceColumn(use.table, use.column.lower()) for use in affected if use.direct)}
-    named_by = (*_named_by(pipeline, direct), *_rules_that_read(pipeline, tables, direct))
+    named_by = (*_naming_fields(pipeline, direct), *_rules_that_read(pipeline, tables, direct))
     unsure = {use: tables[use].unsure for use in dict.fromkeys(use.table for use in affected) if tables[use].unsure}
-    spelled = tables[start.table].spelled(column)
+    spelled = tables[start.table].spell_column(column)
     return Impact(start.table, spelled, affected, named_by, unsure)
 
 
-def _demanded(pipeline: Pipeline, tables: Mapping[str, TableLineage], table: str, column: str) -> SourceColumn:
+def _demand_column(pipeline: Pipeline, tables: Mapping[str, TableLineage], table: str, column: str) -> SourceColumn:
     if table not in tables:
-        hint = nearest(table, tables) or f"its tables: {', '.join(tables)}"
+        hint = suggest_name(table, tables) or f"its tables: {', '.join(tables)}"
         raise PipelineMissing(f"unknown table {table} of the pipeline {pipeline.name}", hint=hint)
     columns = tables[table].columns
-    named = {source.column for other in tables.values() for source in _of(other) if source.table == table}
+    named = {source.column for other in tables.values() for source in _table_sources(other) if source.table == table}
     exists = column.lower() in {name.lower() for name in columns} | named
-    near = nearest(column, [*columns])
+    near = suggest_name(column, [*columns])
     if not exists and (tables[table].complete or near):
         hint = near or f"its columns: {', '.join(columns)}"
         raise ColumnMissing(f"unknown column {column} of {table}", where=Where(table=table), hint=hint)
     return SourceColumn(table, column.lower())
 
 
-def _of(table: TableLineage) -> Iterator[SourceColumn]:
+def _table_sources(table: TableLineage) -> Iterator[SourceColumn]:
     for origins in (*table.columns.values(), table.rows):
         yield from (source for source, _ in origins)
 
 
-def _affected(tables: Mapping[str, TableLineage], start: SourceColumn) -> Iterator[Affected]:
+def _affected_columns(tables: Mapping[str, TableLineage], start: SourceColumn) -> Iterator[Affected]:
     """Columns and rows that depend on a column; tables come after those that they read."""
     touched: dict[SourceColumn, bool] = {start: True}
     for name, table in tables.items():
@@ -141,7 +141,7 @@ def _step(origins: Origins, touched: Mapping[SourceColumn, bool]) -> _Step | Non
             if read in touched and read.table == source.table and read.column != ROWS:
                 uses.add(use)
                 of.add(read)
-                direct |= use.direct and touched[read]
+                direct |= use.is_direct and touched[read]
     if not uses:
         return None
     words_of_uses = sorted({f"{use.subtype} (masked)" if use.masked else use.subtype for use in uses})
@@ -156,7 +156,7 @@ def _rows_of(table: TableLineage, touched: Mapping[SourceColumn, bool]) -> _Step
     return None
 
 
-def _named_by(pipeline: Pipeline, touched: set[SourceColumn]) -> Iterator[str]:
+def _naming_fields(pipeline: Pipeline, touched: set[SourceColumn]) -> Iterator[str]:
     """Fields of a definition that name one of the columns."""
     for source in sorted(touched):
         if source.table.endswith(QUARANTINE) or source.table in pipeline.deidentified_tables:
@@ -173,7 +173,7 @@ def _rules_that_read(
     """Rules about whole tables that read one of the columns of another table."""
     for name in pipeline.ruled:
         for rule_name, rule in pipeline.table(name)[1].expect_table.items():
-            table, columns = rule.referenced
+            table, columns = rule.foreign_key_target
             read = {SourceColumn(table, column.lower()) for column in columns}
             if rule.sql is not None:
                 columns_of_tables = {
@@ -184,11 +184,13 @@ def _rules_that_read(
                 read = {
                     source for origins in (*rule_lineage.columns.values(), rule_lineage.rows) for source, _ in origins
                 }
-            if any(source in touched or (source.column == EVERY and _has(touched, source.table)) for source in read):
+            if any(
+                source in touched or (source.column == EVERY and _has_source(touched, source.table)) for source in read
+            ):
                 yield f"{name}: rule {rule_name}"
 
 
-def _has(touched: set[SourceColumn], table: str) -> bool:
+def _has_source(touched: set[SourceColumn], table: str) -> bool:
     return any(source.table == table for source in touched)
 
 
@@ -203,7 +205,7 @@ def _fields(table: object) -> Iterator[tuple[str, list[str]]]:
     yield "pii", list(getattr(table, "pii", ()))
     yield "deidentified", list(getattr(table, "deidentified", None) or ())
     yield "column_comments", list(getattr(table, "column_comments", ()))
-    yield "schema", list(getattr(table, "declared", None) or ())
+    yield "schema", list(getattr(table, "declared_columns", None) or ())
     for name, rule in getattr(table, "expectations", {}).items():
         yield f"expectation {name}", rule.columns
     for name, rule in getattr(table, "expect_table", {}).items():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from sluicegate.definition.tables.apply_changes import END_AT, START_AT
 from sluicegate.definition.tables.expectations import ExpectationAction
-from sluicegate.flow.flows import all_opened
+from sluicegate.flow.flows import open_all_tables
 from sluicegate.lake import layout
 from sluicegate.schema.columns import ENGINE_COLUMNS, PROVENANCE, data_columns
 from sluicegate.spark_sql.lineage import queries
@@ -26,8 +26,8 @@ from sluicegate.spark_sql.lineage.model import (
     Origins,
     SourceColumn,
     Use,
-    through,
-    together,
+    apply_use,
+    unite_origins,
 )
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class TableLineage:
     complete: bool = True
     unsure: str = ""
 
-    def spelled(self, column: str) -> str:
+    def spell_column(self, column: str) -> str:
         """The column's name as the table has it; as it is given if it has none of that name."""
         return next((name for name in self.columns if name.lower() == column.lower()), column)
 
@@ -83,7 +83,7 @@ def lineage(pipeline: Pipeline, lake: layout.Lake, opened: Tables | None = None)
     Raises:
         NotADeltaTable: there are files, but no table, where a table should be.
     """
-    return _Pipeline(pipeline, lake, all_opened(pipeline, lake) if opened is None else opened).tables()
+    return _Pipeline(pipeline, lake, open_all_tables(pipeline, lake) if opened is None else opened).tables()
 
 
 class _Pipeline:
@@ -102,11 +102,11 @@ class _Pipeline:
         for name in self.pipeline.in_order("gold"):
             table = self.pipeline.gold[name]
             if table.sql:
-                of_table = self._of_query(table.query.text, table.reads)
+                of_table = self._query_lineage(table.query.text, table.reads)
             else:
-                of_table = self._of_python(table, table.reads)
+                of_table = self._python_lineage(table, table.reads)
             dropped = [rule for rule in table.expectations.values() if rule.action == ExpectationAction.DROP]
-            rows = together(_named(of_table, rule.columns, _FILTER) for rule in dropped)
+            rows = unite_origins(_used_origins(of_table, rule.columns, _FILTER) for rule in dropped)
             rows |= frozenset((SourceColumn(table.reads[0], column.lower()), _FILTER) for column in table.withWatermark)
             self._add(self._table("gold", name, replace(of_table, rows=of_table.rows | rows)))
         return self.found
@@ -120,7 +120,7 @@ class _Pipeline:
             table = replace(table, columns=dict.fromkeys(columns.names, NONE), complete=columns.complete)
         self.found[table.table], self.known[table.table] = table, columns
 
-    def _held(self, layer: str, name: str) -> list[str] | None:
+    def _stored_columns(self, layer: str, name: str) -> list[str] | None:
         """Columns that a table has by its log; None while it does not exist."""
         delta = self.opened[self.at.table(layer, name)].delta
         if delta is None:
@@ -128,58 +128,58 @@ class _Pipeline:
         return [column.name for column in delta.schema().fields]
 
     def _bronze_columns(self, name: str) -> Columns:
-        table, stored = self.pipeline.bronze[name], self._held("bronze", name)
-        declared = list(table.declared or table.hints)
-        names = _distinct([*(stored or ()), *declared, *PROVENANCE])
+        table, stored = self.pipeline.bronze[name], self._stored_columns("bronze", name)
+        declared = list(table.declared_columns or table.hints)
+        names = _distinct_names([*(stored or ()), *declared, *PROVENANCE])
         hidden = tuple(column for column in names if column in ENGINE_COLUMNS)
         return Columns(tuple(column for column in names if column not in hidden), hidden, stored is not None)
 
     def _silver(self, name: str) -> None:
         table = self.pipeline.silver[name]
-        transform = _united([self._made(table, maker) for maker in table.makers.values()])
+        transform = _unite_lineages([self._maker_lineage(table, maker) for maker in table.makers.values()])
         table_lineage = self._table("silver", name, transform)
         if table.changes:
-            chosen = _of_changes(table, table_lineage)
+            chosen = _change_lineage(table, table_lineage)
         else:
             chosen = table_lineage
         rules = _rules(table, table_lineage, table.streams)
-        self._add(replace(chosen, rows=chosen.rows | rules | _of_keys(table, table_lineage, table.streams)))
+        self._add(replace(chosen, rows=chosen.rows | rules | _key_origins(table, table_lineage, table.streams)))
         self.found[f"{name}{QUARANTINE}"] = self._quarantine(name, table, table_lineage, rules)
         for copy, of in self.pipeline.deidentified_tables.items():
             if of == name:
-                self._add(_deidentified(copy, table, self.found[name]))
+                self._add(_deidentified_lineage(copy, table, self.found[name]))
 
-    def _made(self, table: SilverTable, maker: SilverTable | SilverFlow) -> Lineage:
+    def _maker_lineage(self, table: SilverTable, maker: SilverTable | SilverFlow) -> Lineage:
         """Lineage of what a table, or one of its flows, makes."""
         if maker.query is not None:
-            of_query = self._of_query(maker.query.text, maker.query.tables)
-            first = getattr(maker, "named_as", None)
+            of_query = self._query_lineage(maker.query.text, maker.query.tables)
+            first = getattr(maker, "first_branch", None)
             if first is not None and first.outputs:
-                return _renamed(of_query, first.outputs)
+                return _rename_columns(of_query, first.outputs)
             return of_query
         if maker.is_python:
-            return self._of_python(table, [maker.stream, *table.lookups])
+            return self._python_lineage(table, [maker.stream, *table.lookups])
         of_source = self.known.get(maker.stream, Columns())
         names = data_columns(of_source.names)
         columns = {name: frozenset({(SourceColumn(maker.stream, name.lower()), IDENTITY)}) for name in names}
         return Lineage(columns, rest=frozenset() if of_source.complete else frozenset({maker.stream}))
 
-    def _of_query(self, text: str, reads: Sequence[str]) -> Lineage:
+    def _query_lineage(self, text: str, reads: Sequence[str]) -> Lineage:
         return queries.lineage(text, {name: self.known.get(name, Columns()) for name in reads})
 
-    def _of_python(self, table: SilverTable | GoldTable, reads: Sequence[str]) -> Lineage:
+    def _python_lineage(self, table: SilverTable | GoldTable, reads: Sequence[str]) -> Lineage:
         """Lineage of what a function makes: as it is declared, and of all else every column that it reads."""
-        anything = queries.anything({name: Columns() for name in reads}, "a Python function computes it")
-        declared = {column: frozenset(map(_declared, sources)) for column, sources in table.lineage.items()}
+        anything = queries.unknown_lineage({name: Columns() for name in reads}, "a Python function computes it")
+        declared = {column: frozenset(map(_parse_declared, sources)) for column, sources in table.lineage.items()}
         return replace(anything, columns={**declared, **anything.columns})
 
     def _table(self, layer: Layer, name: str, computed: Lineage) -> TableLineage:
         """Lineage of a table by that of its rows, with the columns that it has by its log or its definition."""
-        stored = [column for column in self._held(layer, name) or () if column not in ENGINE_COLUMNS]
-        declared = list((self.pipeline.silver[name].declared if layer == "silver" else None) or ())
+        stored = [column for column in self._stored_columns(layer, name) or () if column not in ENGINE_COLUMNS]
+        declared = list((self.pipeline.silver[name].declared_columns if layer == "silver" else None) or ())
         columns = {column: origins for column, origins in computed.columns.items() if column != EVERY}
         of_every = computed.columns.get(EVERY, NONE)
-        for column in _distinct([*declared, *stored]):
+        for column in _distinct_names([*declared, *stored]):
             if column.lower() not in {name.lower() for name in columns}:
                 same_name = ((SourceColumn(table, column.lower()), IDENTITY) for table in computed.rest)
                 columns[column] = of_every | frozenset(same_name)
@@ -200,12 +200,12 @@ class _Pipeline:
         return replace(table_lineage, table=f"{name}{QUARANTINE}", columns=columns, rows=table_lineage.rows | rules)
 
 
-def _declared(text: str) -> tuple[SourceColumn, Use]:
+def _parse_declared(text: str) -> tuple[SourceColumn, Use]:
     table, _, column = text.lower().partition(".")
     return SourceColumn(table, column), TRANSFORMATION
 
 
-def _distinct(names: Sequence[str]) -> list[str]:
+def _distinct_names(names: Sequence[str]) -> list[str]:
     """Names without those that differ from one before only by their case."""
     names_of_columns: dict[str, str] = {}
     for name in names:
@@ -213,7 +213,7 @@ def _distinct(names: Sequence[str]) -> list[str]:
     return list(names_of_columns.values())
 
 
-def _united(parts: Sequence[Lineage]) -> Lineage:
+def _unite_lineages(parts: Sequence[Lineage]) -> Lineage:
     """Lineage of rows that several flows make, with columns of one name together."""
     columns: dict[str, Origins] = {}
     names: dict[str, str] = {}
@@ -226,28 +226,30 @@ def _united(parts: Sequence[Lineage]) -> Lineage:
         columns = {name: origins | of_every for name, origins in columns.items()}
     unknown = frozenset[str]().union(*(part.rest for part in parts))
     unsure = next((part.unsure for part in parts if part.unsure), "")
-    return Lineage(columns, together(part.rows for part in parts), unknown, unsure)
+    return Lineage(columns, unite_origins(part.rows for part in parts), unknown, unsure)
 
 
-def _renamed(lineage_of_query: Lineage, names: Sequence[str]) -> Lineage:
+def _rename_columns(lineage_of_query: Lineage, names: Sequence[str]) -> Lineage:
     """The same with the names that the first branch of a UNION ALL gives to its columns."""
     if lineage_of_query.unsure or lineage_of_query.rest or len(names) != len(lineage_of_query.columns):
         if lineage_of_query.unsure:
             return lineage_of_query
         return Lineage(
-            {EVERY: together(lineage_of_query.columns.values())}, lineage_of_query.rows, lineage_of_query.rest
+            {EVERY: unite_origins(lineage_of_query.columns.values())}, lineage_of_query.rows, lineage_of_query.rest
         )
     return replace(lineage_of_query, columns=dict(zip(names, lineage_of_query.columns.values(), strict=True)))
 
 
-def _named(of_table: Lineage | TableLineage, names: Sequence[str], use: Use, streams: Sequence[str] = ()) -> Origins:
+def _used_origins(
+    of_table: Lineage | TableLineage, names: Sequence[str], use: Use, streams: Sequence[str] = ()
+) -> Origins:
     """Origins of what uses columns of a table, or else columns of the record that a row is made of."""
     by_name = {name.lower(): origins for name, origins in of_table.columns.items()}
     parts = [NONE]
     for name in names:
         of_record = frozenset((SourceColumn(stream, name.lower()), IDENTITY) for stream in streams)
-        parts.append(through(use, by_name.get(name.lower(), by_name.get(EVERY, of_record))))
-    return together(parts)
+        parts.append(apply_use(use, by_name.get(name.lower(), by_name.get(EVERY, of_record))))
+    return unite_origins(parts)
 
 
 def _rules(table: SilverTable, of_table: TableLineage, streams: Sequence[str]) -> Origins:
@@ -257,39 +259,39 @@ def _rules(table: SilverTable, of_table: TableLineage, streams: Sequence[str]) -
         for rule in table.expectations.values()
         if rule.action in (ExpectationAction.DROP, ExpectationAction.QUARANTINE)
     ]
-    return together(_named(of_table, rule.columns, _FILTER, streams) for rule in rules)
+    return unite_origins(_used_origins(of_table, rule.columns, _FILTER, streams) for rule in rules)
 
 
-def _of_keys(table: SilverTable, of_table: TableLineage, streams: Sequence[str]) -> Origins:
+def _key_origins(table: SilverTable, of_table: TableLineage, streams: Sequence[str]) -> Origins:
     """Columns that decide which of several records with the same keys is a row."""
     of = table.changes or table
     sequence = []
     if of.sequence_by:
         sequence = [of.sequence_by]
-    origins = _named(of_table, of.keys, _GROUP_BY, streams) | _named(of_table, sequence, _SORT, streams)
+    origins = _used_origins(of_table, of.keys, _GROUP_BY, streams) | _used_origins(of_table, sequence, _SORT, streams)
     deletes = []
     if table.apply_changes:
         deletes = table.apply_changes.delete_columns
-    return origins | _named(of_table, deletes, _FILTER, streams)
+    return origins | _used_origins(of_table, deletes, _FILTER, streams)
 
 
-def _of_changes(table: SilverTable, of_table: TableLineage) -> TableLineage:
+def _change_lineage(table: SilverTable, of_table: TableLineage) -> TableLineage:
     """Lineage of a table of changes: the chosen columns, and of each version when it began and ended."""
     changes = table.changes
     if changes is None:
         return of_table
-    columns = {name: of_table.columns[name] for name in changes.selected(list(of_table.columns))}
-    if changes.history:
+    columns = {name: of_table.columns[name] for name in changes.selected_columns(list(of_table.columns))}
+    if changes.has_history:
         tracked = changes.track_history_column_list or [
             name for name in columns if name not in (changes.track_history_except_column_list or ())
         ]
-        sequence = _named(of_table, [changes.sequence_by], TRANSFORMATION, table.streams)
-        sequence |= _named(of_table, tracked, _CONDITIONAL)
+        sequence = _used_origins(of_table, [changes.sequence_by], TRANSFORMATION, table.streams)
+        sequence |= _used_origins(of_table, tracked, _CONDITIONAL)
         columns |= {START_AT: sequence, END_AT: sequence}
     return replace(of_table, columns=columns)
 
 
-def _deidentified(name: str, table: SilverTable, of: TableLineage) -> TableLineage:
+def _deidentified_lineage(name: str, table: SilverTable, of: TableLineage) -> TableLineage:
     treated = {column.lower(): treatment for column, treatment in (table.deidentified or {}).items()}
     columns = {}
     for column in of.columns:

@@ -80,7 +80,7 @@ METRICS: tuple[Metric, ...] = (
 """All metrics, in the order in which they are shown."""
 
 
-def of_report(report: RunReport, ended: datetime) -> Iterator[MetricSample]:
+def report_samples(report: RunReport, ended: datetime) -> Iterator[MetricSample]:
     """Samples of a run's report.
 
     Args:
@@ -100,7 +100,7 @@ def of_report(report: RunReport, ended: datetime) -> Iterator[MetricSample]:
         yield MetricSample(_CHANGED, ended.timestamp(), labels)
 
 
-def of_batch(facts: Mapping[str, Any]) -> Iterator[MetricSample]:
+def batch_samples(facts: Mapping[str, Any]) -> Iterator[MetricSample]:
     """Samples of a continuous run's line about a batch (see ``flow.report.BATCH``)."""
     labels = (("pipeline", str(facts["pipeline"])),)
     if "failed" in facts:
@@ -113,7 +113,7 @@ def of_batch(facts: Mapping[str, Any]) -> Iterator[MetricSample]:
     yield MetricSample(_BATCH_SECONDS, facts["seconds"], labels)
     yield MetricSample(_BATCH_ENDED, ended.timestamp(), labels)
     for report in facts["layers"]:
-        yield from of_report(RunReport.from_dict(report), ended)
+        yield from report_samples(RunReport.from_dict(report), ended)
 
 
 class Registry:
@@ -143,9 +143,9 @@ def _lines(metric: Metric, values: Mapping[Labels, float]) -> Iterator[str]:
     yield f"# HELP {name} {metric.help}"
     yield f"# TYPE {name} {metric.kind}"
     for labels, value in values.items():
-        about = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels)
+        about = ",".join(f'{label}="{_escape_label(text)}"' for label, text in labels)
         yield f"{name}{{{about}}} {float(value)!r}"
 
 
-def _escaped(text: str) -> str:
+def _escape_label(text: str) -> str:
     return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')

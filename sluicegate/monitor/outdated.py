@@ -68,26 +68,26 @@ class Outdated:
         )
 
 
-def outdated(pipeline: Pipeline, waiting: Pending, opened: Tables) -> dict[str, Outdated]:
+def find_outdated(pipeline: Pipeline, waiting: Pending, opened: Tables) -> dict[str, Outdated]:
     """The tables of silver and gold that have rows of a former definition, by name.
 
     Bronze is left out: its rows are the files as they were read, and ``sluicegate reset`` reads them again.
     """
-    stale_tables = (_of_table(pipeline, work, opened) for work in waiting.tables if work.layer != "bronze")
+    stale_tables = (_outdated_table(pipeline, work, opened) for work in waiting.tables if work.layer != "bronze")
     return {stale.table: stale for stale in stale_tables if stale is not None}
 
 
-def _of_table(pipeline: Pipeline, work: TableWork, opened: Tables) -> Outdated | None:
+def _outdated_table(pipeline: Pipeline, work: TableWork, opened: Tables) -> Outdated | None:
     if work.problem is not None:
         return None
     handle, name = opened[work.flow.target], work.table
-    last = handle.last_commit_of_ours
+    last = handle.last_own_commit
     if last is None or not handle.rows:
         return None
     if former_definition.needs_full_refresh(work.flow, last):
         return Outdated(name, handle.rows, by_itself=True)
     table = pipeline.silver.get(name)
-    if table is None or not former_definition.in_silver(table, last, work.progress.streams):
+    if table is None or not former_definition.has_former_rows(table, last, work.progress.streams):
         return None
     part = last.info.silver.mixed and last.info.definition == table.fingerprint
     work_progress = work.progress

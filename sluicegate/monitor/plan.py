@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from sluicegate.console import files as files_
 from sluicegate.console import human_bytes
 from sluicegate.errors import LandingMissing, SluicegateError, StoreRefused, StoreUnreachable
-from sluicegate.flow.flows import all_opened, flows
+from sluicegate.flow.flows import flows, open_all_tables
 from sluicegate.flow.model import Flow, Progress, ProgressKind
 from sluicegate.flow.progress import progress
 from sluicegate.lake import layout
 from sluicegate.lake.table import Table, Tables, TablesOfPoll
 from sluicegate.lake.table_description import Change, difference
 from sluicegate.landing import glance, on_record
-from sluicegate.storage.store_errors import translated
+from sluicegate.storage.store_errors import translate_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -98,7 +98,7 @@ class TableWork:
         """Whether a run would do anything for this table."""
         return (
             bool(self.files or self.skips)
-            or self.progress.work
+            or self.progress.has_work
             or self.behind
             or self.unknown
             or self.described is not None
@@ -107,7 +107,7 @@ class TableWork:
     @property
     def waits(self) -> bool:
         """Whether something arrived or changed that the table has not taken in, or may have."""
-        return bool(self.files or self.skips) or self.progress.waits or self.behind or self.unknown
+        return bool(self.files or self.skips) or self.progress.has_waiting_changes or self.behind or self.unknown
 
     @property
     def follows(self) -> bool:
@@ -119,7 +119,7 @@ class TableWork:
         """Whether the table has taken in what its inputs have."""
         if self.progress.kind == ProgressKind.BLOCKED:
             return TableState.BLOCKED
-        if self.unknown and not (self.progress.waits or self.behind):
+        if self.unknown and not (self.progress.has_waiting_changes or self.behind):
             return TableState.UNASKED
         if self.waits:
             return TableState.BEHIND
@@ -135,29 +135,31 @@ class Pending:
     @property
     def nothing(self) -> bool:
         """Whether all tables have taken in everything."""
-        return not self.late
+        return not self.late_layers
 
     @property
     def layers(self) -> list[str]:
         """Layers that a run would start: from the first with work on, as work in one makes work in the next."""
-        return self._from(lambda table: table.work)
+        return self._layers_from(lambda table: table.work)
 
     @property
-    def late(self) -> list[str]:
+    def late_layers(self) -> list[str]:
         """Layers from the first whose source changed: the reason to begin a run (``layers`` also counts other work)."""
-        return self._from(lambda table: table.waits)
+        return self._layers_from(lambda table: table.waits)
 
-    def _from(self, has: Callable[[TableWork], bool]) -> list[str]:
-        first = next((index for index, layer in enumerate(layout.LAYERS) if any(map(has, self._of(layer)))), None)
+    def _layers_from(self, has: Callable[[TableWork], bool]) -> list[str]:
+        first = next(
+            (index for index, layer in enumerate(layout.LAYERS) if any(map(has, self._layer_work(layer)))), None
+        )
         if first is None:
             return []
-        return [layer for layer in layout.LAYERS[first:] if self._of(layer)]
+        return [layer for layer in layout.LAYERS[first:] if self._layer_work(layer)]
 
-    def only(self, included: Callable[[str], bool]) -> Pending:
+    def select_tables(self, included: Callable[[str], bool]) -> Pending:
         """Work of selected tables, by name."""
         return Pending([table for table in self.tables if included(table.table)])
 
-    def _of(self, layer: str) -> list[TableWork]:
+    def _layer_work(self, layer: str) -> list[TableWork]:
         return [table for table in self.tables if table.layer == layer]
 
     @property
@@ -182,16 +184,16 @@ class Pending:
 
     def sentence(self) -> str:
         """The backlog in a sentence for people."""
-        waiting = [*self._of_sources(), *self._of_tables(), *self._not_yet()]
+        waiting = [*self._source_texts(), *self._table_texts(), *self._waiting_texts()]
         text = "nothing new: every landed file is in every table"
         if waiting:
             text = f"waiting: {'; '.join(waiting)}"
-        passed_over = self._passed_over()
+        passed_over = self._left_out_texts()
         if passed_over:
             return f"{text}, but {' and '.join(passed_over)} (see `sluicegate files`)"
         return text
 
-    def _of_sources(self) -> Iterator[str]:
+    def _source_texts(self) -> Iterator[str]:
         """What is there to be read by bronze."""
         for table in self.tables:
             if table.files:
@@ -201,18 +203,18 @@ class Pending:
                 yield f"{files_(table.skips)} for {table.table} to be skipped"
         for table in self.tables:
             if table.versions:
-                yield f"{versions_(table.versions)} of a Delta table for {table.table}"
+                yield f"{versions_text(table.versions)} of a Delta table for {table.table}"
         if unknown := [table.table for table in self.tables if table.unknown]:
             yield f"records of {', '.join(unknown)}, unknown until a run queries the brokers"
 
-    def _of_tables(self) -> Iterator[str]:
+    def _table_texts(self) -> Iterator[str]:
         """What is to be done besides reading."""
         if described := [table.table for table in self.tables if table.described is not None]:
             yield f"comments or properties of {', '.join(described)}"
         if behind := [table.table for table in self.tables if table.follows]:
-            yield f"{', '.join(behind)} {_is(len(behind))} behind"
+            yield f"{', '.join(behind)} {_is_or_are(len(behind))} behind"
 
-    def _not_yet(self) -> Iterator[str]:
+    def _waiting_texts(self) -> Iterator[str]:
         """What a run does not take in now."""
         if self.nothing and not self.settling:  # else what is read, now or soon, may well be what they wait for
             for table in self.tables:
@@ -223,7 +225,7 @@ class Pending:
         if lost := [table.table for table in self.tables if table.problem is not None]:
             yield f"the backlog of {', '.join(lost)} is unknown"
 
-    def _passed_over(self) -> list[str]:
+    def _left_out_texts(self) -> list[str]:
         """Files that are in no table."""
         failed = sum(table.failed for table in self.tables)
         skipped = sum(table.skipped for table in self.tables)
@@ -231,32 +233,32 @@ class Pending:
         counted = [
             (self.changed, f"{files_(self.changed)} changed after being read"),
             (failed, f"{files_(failed)} could not be read"),
-            (skipped, f"{files_(skipped)} {_is(skipped)} skipped and in no table until a `sluicegate reload`"),
-            (refused, f"{refused:,} in landing {_were(refused)} passed over"),
+            (skipped, f"{files_(skipped)} {_is_or_are(skipped)} skipped and in no table until a `sluicegate reload`"),
+            (refused, f"{refused:,} in landing {_was_or_were(refused)} passed over"),
         ]
         return [text for count, text in counted if count]
 
 
-def _is(count: int) -> str:
+def _is_or_are(count: int) -> str:
     if count == 1:
         return "is"
     return "are"
 
 
-def _were(count: int) -> str:
+def _was_or_were(count: int) -> str:
     if count == 1:
         return "was"
     return "were"
 
 
-def versions_(count: int) -> str:
+def versions_text(count: int) -> str:
     """Number of versions in words."""
     if count == 1:
         return "1 version"
     return f"{count:,} versions"
 
 
-def _left(failed: Mapping[str, bool], new: pa.Table) -> int:
+def _unretried_files(failed: Mapping[str, bool], new: pa.Table) -> int:
     """Failed files that the next run does not retry: unchanged, or gone."""
     if failed:
         retried = set(new["path"].to_pylist())
@@ -271,7 +273,7 @@ def pending(pipeline: Pipeline, settings: Settings, opened: Tables | None = None
     Args:
         pipeline: the definition.
         settings: where things are.
-        opened: the handles of the step that this is a part of, as ``all_opened`` gives them; by default those of a
+        opened: the handles of the step that this is a part of, as ``open_all_tables`` gives them; by default those of a
             poll, which asks an object store for nothing that a job asks again.
         partly: whether to go on where a landing folder, or another program's table, cannot be reached.
 
@@ -280,12 +282,12 @@ def pending(pipeline: Pipeline, settings: Settings, opened: Tables | None = None
         NotADeltaTable: there are files, but no table, where a table should be.
     """
     lake = layout.Lake(settings.lake, pipeline.name)
-    work_to_do, opened = Pending(), opened or all_opened(pipeline, lake, TablesOfPoll())
+    work_to_do, opened = Pending(), opened or open_all_tables(pipeline, lake, TablesOfPoll())
     for layer in layout.LAYERS:
         for flow in flows(pipeline, lake, layer, opened).values():
             try:
-                with translated():
-                    work = _of_table(pipeline, flow, lake, opened)
+                with translate_errors():
+                    work = _table_work(pipeline, flow, lake, opened)
             except UNREACHED as error:
                 if not partly or layer != "bronze":
                     raise
@@ -294,23 +296,25 @@ def pending(pipeline: Pipeline, settings: Settings, opened: Tables | None = None
     return work_to_do
 
 
-def _of_table(pipeline: Pipeline, flow: Flow, lake: layout.Lake, opened: Tables) -> TableWork:
+def _table_work(pipeline: Pipeline, flow: Flow, lake: layout.Lake, opened: Tables) -> TableWork:
     """Work that waits for a table, without what comments and properties a run would change."""
     flow_progress = progress(flow, opened)
-    if flow.foreign:
+    if flow.has_foreign_source:
         versions = 0
-        if flow_progress.work:
+        if flow_progress.has_work:
             versions = flow_progress.until - flow_progress.since
         return TableWork(flow, flow_progress, versions=versions)
     if flow.layer != "bronze":
         return TableWork(flow, flow_progress)
     table = pipeline.bronze[flow.table]
     if table.kafka is not None:
-        return TableWork(flow, flow_progress, behind=on_record.behind(lake, flow.table, opened), unknown=True)
-    return _of_files(flow, flow_progress, table, lake, opened)
+        return TableWork(
+            flow, flow_progress, behind=on_record.has_unrecorded_batches(lake, flow.table, opened), unknown=True
+        )
+    return _file_work(flow, flow_progress, table, lake, opened)
 
 
-def without_lake(pipeline: Pipeline, settings: Settings, problem: SluicegateError) -> Pending:
+def pending_without_lake(pipeline: Pipeline, settings: Settings, problem: SluicegateError) -> Pending:
     """The tables of a pipeline whose lake cannot be reached: how each is made, as its definition alone tells.
 
     Args:
@@ -332,18 +336,18 @@ class _Unopened(Tables):
         return handle
 
 
-def _of_files(flow: Flow, flow_progress: Progress, table: BronzeTable, lake: layout.Lake, opened: Tables) -> TableWork:
+def _file_work(flow: Flow, flow_progress: Progress, table: BronzeTable, lake: layout.Lake, opened: Tables) -> TableWork:
     """Work that waits for a bronze table of files."""
     name = flow.table
-    behind = on_record.behind(lake, name, opened)
-    skipped = on_record.skipped(opened[lake.ledger(name)].delta).files
-    if glance.nothing_new(name, table, lake, opened):
+    behind = on_record.has_unrecorded_batches(lake, name, opened)
+    skipped = on_record.skipped_files(opened[lake.ledger(name)].delta).files
+    if glance.has_nothing_new(name, table, lake, opened):
         return TableWork(flow, flow_progress, behind=behind, skipped=skipped)
     # Not above: with nothing to do neither is needed, and pyarrow takes longer to import than all the rest.
     from sluicegate.landing import discovery, file_status
 
     discovered = discovery.discover(name, table, lake, opened=opened)
     new, settling, changed = (part.num_rows for part in (discovered.new, discovered.settling, discovered.changed))
-    counts = (new - discovered.skips, discovered.bytes, settling, changed, len(discovered.refused))
-    failed = _left(file_status.failed(lake, name, table.fingerprint, opened), discovered.new)
-    return TableWork(flow, flow_progress, *counts, failed, behind, skips=discovered.skips, skipped=skipped)
+    counts = (new - discovered.skip_count, discovered.bytes, settling, changed, len(discovered.refused))
+    failed = _unretried_files(file_status.failed_files(lake, name, table.fingerprint, opened), discovered.new)
+    return TableWork(flow, flow_progress, *counts, failed, behind, skips=discovered.skip_count, skipped=skipped)

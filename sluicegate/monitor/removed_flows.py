@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sluicegate.lake.table import Tables
 
 
-def rows(flow: Flow, progress: Progress, opened: Tables) -> Mapping[str, int]:
+def deleted_rows(flow: Flow, progress: Progress, opened: Tables) -> Mapping[str, int]:
     """Number of rows that the next run deletes, by the name of the flow that made them.
 
     Args:
@@ -23,7 +23,7 @@ def rows(flow: Flow, progress: Progress, opened: Tables) -> Mapping[str, int]:
         progress: its offsets, and what the next run does.
         opened: the handles of the step.
     """
-    target, removed = opened[flow.target].delta, _removed(flow, progress, opened)
+    target, removed = opened[flow.target].delta, _removed_flows(flow, progress, opened)
     if target is None or not removed:
         return {}
     import pyarrow.dataset as ds
@@ -33,11 +33,11 @@ def rows(flow: Flow, progress: Progress, opened: Tables) -> Mapping[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def _removed(flow: Flow, progress: Progress, opened: Tables) -> list[str]:
+def _removed_flows(flow: Flow, progress: Progress, opened: Tables) -> list[str]:
     if flow.streams:
         return list(progress.removed)
     # One query fills it now: what flows over other tables have made is not made again by the full refresh.
-    recorded = several_progress.recorded(opened[flow.target].last_commit_of_ours)
+    recorded = several_progress.recorded_offsets(opened[flow.target].last_own_commit)
     source = opened[flow.source].delta
     if progress.kind != ProgressKind.FULL_REFRESH or recorded is None or source is None:
         return []

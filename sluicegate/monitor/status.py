@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate.definition.pipeline.model import bronze_table
 from sluicegate.errors import UserError
-from sluicegate.flow.flows import all_opened
+from sluicegate.flow.flows import open_all_tables
 from sluicegate.flow.verification.finding import FindingKind
 from sluicegate.lake import layout
 from sluicegate.lake.table import Tables
@@ -83,7 +83,7 @@ def status(pipeline: Pipeline, settings: Settings) -> Status:
         NotADeltaTable: there are files, but no table, where a table should be.
     """
     lake = layout.Lake(settings.lake, pipeline.name)
-    opened = all_opened(pipeline, lake)
+    opened = open_all_tables(pipeline, lake)
     waiting = pending(pipeline, settings, opened)
     tables = []
     for work in waiting.tables:
@@ -108,7 +108,7 @@ def facts(opened: Tables, lake: layout.Lake, layer: str, name: str) -> TableFact
     """
     uri = lake.table(layer, name)
     table = opened[uri]
-    last = table.last_commit_of_ours
+    last = table.last_own_commit
     side_tables = []
     if layer == "silver":
         side_tables = [lake.quarantine(name), lake.set_aside(name)]
@@ -116,13 +116,13 @@ def facts(opened: Tables, lake: layout.Lake, layer: str, name: str) -> TableFact
     return TableFacts(
         layer, name, table.rows, table.version if table.delta is not None else None,
         datetime.fromtimestamp(last.timestamp / 1000, UTC) if last else None, quarantined, 0, aside,
-        opened[layout.rejected(uri)].rows,
+        opened[layout.rejected_table(uri)].rows,
     )  # fmt: skip
 
 
 def discarded_rows(lake: layout.Lake, name: str, opened: Tables) -> int:
     """Rows of a quarantine, of which there are some, that a person has discarded."""
-    quarantine, discard_log = opened[lake.quarantine(name)].delta, opened[lake.discarded(name)].delta
+    quarantine, discard_log = opened[lake.quarantine(name)].delta, opened[lake.discards(name)].delta
     if quarantine is None or discard_log is None:
         return 0
     from sluicegate.lake import discards
@@ -166,19 +166,19 @@ def files(
         UserError: there is no such state.
         LandingMissing: the landing folder does not exist, or cannot be listed.
     """
-    table = _demand(name, pipeline, states)
+    table = _demand_table(name, pipeline, states)
     if table.kafka is not None:
-        return _chosen(of_ledger(name, table, layout.Lake(settings.lake, pipeline.name)), states, newest)
-    if table.of_files:
-        return _of_files(name, pipeline, settings, states, newest)
+        return _choose_entries(ledger_entries(name, table, layout.Lake(settings.lake, pipeline.name)), states, newest)
+    if table.reads_files:
+        return _file_entries(name, pipeline, settings, states, newest)
     import pyarrow as pa
 
     from sluicegate.landing import file_status
 
-    return pa.Table.from_pylist(_of_delta(name, pipeline, settings, states, newest), file_status.STATUSES)
+    return pa.Table.from_pylist(_delta_entries(name, pipeline, settings, states, newest), file_status.STATUSES)
 
 
-def _demand(name: str, pipeline: Pipeline, states: Sequence[str]) -> BronzeTable:
+def _demand_table(name: str, pipeline: Pipeline, states: Sequence[str]) -> BronzeTable:
     table = bronze_table(pipeline, name)
     unknown = sorted(set(states) - {*FileStatus})
     if unknown:
@@ -186,7 +186,7 @@ def _demand(name: str, pipeline: Pipeline, states: Sequence[str]) -> BronzeTable
     return table
 
 
-def _of_delta(
+def _delta_entries(
     name: str, pipeline: Pipeline, settings: Settings, states: Sequence[str], newest: int | None
 ) -> list[dict[str, Any]]:
     from sluicegate.monitor import verify_delta_source
@@ -199,16 +199,18 @@ def _of_delta(
     return chosen
 
 
-def _of_files(name: str, pipeline: Pipeline, settings: Settings, states: Sequence[str], newest: int | None) -> pa.Table:
+def _file_entries(
+    name: str, pipeline: Pipeline, settings: Settings, states: Sequence[str], newest: int | None
+) -> pa.Table:
     import pyarrow as pa
 
     from sluicegate.landing import discovery
 
     lake = layout.Lake(settings.lake, pipeline.name)
     discovered = discovery.discover(name, pipeline.bronze[name], lake)
-    parts = [of_ledger(name, pipeline.bronze[name], lake), *of_landing(discovered)]
+    parts = [ledger_entries(name, pipeline.bronze[name], lake), *of_landing(discovered)]
     entries = pa.concat_tables(parts, promote_options="default")
-    return _with_reasons(_chosen(entries, states, newest), lake.ledger(name))
+    return _add_reasons(_choose_entries(entries, states, newest), lake.ledger(name))
 
 
 def of_landing(discovered: Discovery) -> list[pa.Table]:
@@ -225,7 +227,7 @@ def of_landing(discovered: Discovery) -> list[pa.Table]:
     return [*parts, pa.table({name: pa.array(texts, pa.string()) for name, texts in columns.items()})]
 
 
-def _with_reasons(entries: pa.Table, ledger_uri: str) -> pa.Table:
+def _add_reasons(entries: pa.Table, ledger_uri: str) -> pa.Table:
     """Entries whose ``error`` is also why a file is skipped, where a list says so."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -249,24 +251,24 @@ def _with_reasons(entries: pa.Table, ledger_uri: str) -> pa.Table:
     return entries.set_column(entries.schema.get_field_index("error"), "error", errors)
 
 
-def of_ledger(name: str, table: BronzeTable, lake: layout.Lake) -> pa.Table:
+def ledger_entries(name: str, table: BronzeTable, lake: layout.Lake) -> pa.Table:
     """Entries of a ledger with what became of each; of Kafka's without those that only say where a partition begins."""
     from sluicegate.landing import file_status
 
     entries = file_status.statuses(lake, name)
     if table.kafka is None:
         return entries
-    return with_records(entries)
+    return nonempty_ranges(entries)
 
 
-def with_records(ranges: pa.Table) -> pa.Table:
+def nonempty_ranges(ranges: pa.Table) -> pa.Table:
     """Ranges of Kafka's offsets that are not empty."""
     import pyarrow.compute as pc
 
     return ranges.filter(pc.field("size") > 0)
 
 
-def _chosen(entries: pa.Table, states: Sequence[str], newest: int | None) -> pa.Table:
+def _choose_entries(entries: pa.Table, states: Sequence[str], newest: int | None) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 

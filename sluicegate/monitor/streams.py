@@ -50,7 +50,7 @@ class Stream:
         host: the machine that it runs on.
         pid: its Python process there.
         beat: its last heartbeat.
-        world: where that pid means this process (see ``processes.world``); empty where that is not known.
+        world: where that pid means this process (see ``processes.process_namespace``); empty where that is not known.
     """
 
     pipeline: str
@@ -69,7 +69,7 @@ class Stream:
     world: str = ""
 
     @property
-    def dead(self) -> bool:
+    def is_dead(self) -> bool:
         """Whether it is dead: its heartbeat is too old, or its process is gone from this machine."""
         if datetime.now(UTC) - datetime.fromisoformat(self.beat) > SILENCE:
             return True
@@ -97,7 +97,7 @@ class Registration:
     def __enter__(self) -> Registration:
         """Write the file and start the heartbeat thread."""
         self._write()
-        self._heart = threading.Thread(target=self._live, name="heartbeat", daemon=True)
+        self._heart = threading.Thread(target=self._send_heartbeats, name="heartbeat", daemon=True)
         self._heart.start()
         return self
 
@@ -107,21 +107,21 @@ class Registration:
         self._heart.join()
         forget(self._at, self._stream.id)
 
-    def tell(self, **facts: Any) -> None:
+    def update_facts(self, **facts: Any) -> None:
         """Update the registration (fields of ``Stream``), unless its file was deleted."""
         with self._writing:
             self._stream = replace(self._stream, **facts)
-        if not self.stop_requested():
+        if not self.is_stop_requested():
             self._write()
 
-    def stop_requested(self) -> bool:
+    def is_stop_requested(self) -> bool:
         """Whether the run is asked to stop."""
         with suppress(OSError):  # a store out of reach for a moment has asked for nothing
             names = _names(self._at)
             return f"{self._stream.id}.stop" in names or f"{self._stream.id}.json" not in names
         return False
 
-    def _live(self) -> None:
+    def _send_heartbeats(self) -> None:
         while not self._over.wait(self._beat):
             with suppress(OSError):
                 if f"{self._stream.id}.json" in _names(self._at):
@@ -134,7 +134,7 @@ class Registration:
 
 
 def _put(lake: Lake, name: str, text: str) -> None:
-    fs, folder = filesystems.opened(lake.streams)
+    fs, folder = filesystems.open_store(lake.streams)
     if "file" not in fs.protocol:  # a PUT is atomic on an object store
         fs.pipe_file(f"{folder}/{name}", text.encode())
         return
@@ -146,7 +146,7 @@ def _put(lake: Lake, name: str, text: str) -> None:
 
 def _names(lake: Lake) -> set[str]:
     """File names in a pipeline's ``_streams`` folder; none if there is no folder."""
-    fs, folder = filesystems.opened(lake.streams)
+    fs, folder = filesystems.open_store(lake.streams)
     fs.invalidate_cache(folder)
     try:
         return {path.rsplit("/", 1)[-1] for path in fs.ls(folder, detail=False)}
@@ -154,7 +154,7 @@ def _names(lake: Lake) -> set[str]:
         return set()
 
 
-def listed(root: str, pipeline: str | None = None) -> list[Stream]:
+def list_streams(root: str, pipeline: str | None = None) -> list[Stream]:
     """Continuous runs of a lake, of one pipeline or of all, oldest first.
 
     Args:
@@ -170,12 +170,12 @@ def listed(root: str, pipeline: str | None = None) -> list[Stream]:
                 state = "running"
                 if f"{identity}.stop" in names:
                     state = "stopping"
-                streams.append(replace(stream, state="no sign of life" if stream.dead else state))
+                streams.append(replace(stream, state="no sign of life" if stream.is_dead else state))
     return sorted(streams, key=lambda stream: (stream.since, stream.id))
 
 
 def _pipelines(root: str) -> list[str]:
-    fs, folder = filesystems.opened(root)
+    fs, folder = filesystems.open_store(root)
     try:
         return [entry["name"].rstrip("/").rsplit("/", 1)[-1] for entry in fs.ls(folder, detail=True)
                 if entry["type"] == "directory"]  # fmt: skip
@@ -184,7 +184,7 @@ def _pipelines(root: str) -> list[str]:
 
 
 def _read(lake: Lake, identity: str) -> Stream | None:
-    fs, folder = filesystems.opened(lake.streams)
+    fs, folder = filesystems.open_store(lake.streams)
     try:
         facts = json.loads(fs.cat_file(f"{folder}/{identity}.json"))
         # Pipeline and id come from the path, whatever the file says: they go into paths.
@@ -202,7 +202,7 @@ def _read(lake: Lake, identity: str) -> Stream | None:
 def stop(root: str, stream: Stream) -> str:
     """Ask a run to stop, or remove the files of a dead one; return a sentence on which happened."""
     lake = Lake(root, stream.pipeline)
-    if stream.dead:
+    if stream.is_dead:
         forget(lake, stream.id)
         return "gave no sign of life, so its entry was removed"
     ask_to_stop(lake, stream.id)
@@ -216,19 +216,19 @@ def ask_to_stop(lake: Lake, identity: str) -> None:
 
 def forget(lake: Lake, identity: str) -> None:
     """Delete the files of a run that has ended."""
-    fs, folder = filesystems.opened(lake.streams)
+    fs, folder = filesystems.open_store(lake.streams)
     for kind in ("json", "stop"):
         with suppress(FileNotFoundError):
             fs.rm_file(f"{folder}/{identity}.{kind}")
 
 
-def chosen(root: str, pipeline: str | None, identity: str) -> Stream:
+def find_stream(root: str, pipeline: str | None, identity: str) -> Stream:
     """Registration of the run with an id.
 
     Raises:
         UserError: no run has this id.
     """
-    streams = listed(root, pipeline)
+    streams = list_streams(root, pipeline)
     for stream in streams:
         if stream.id == identity:
             return stream

@@ -48,7 +48,7 @@ def findings(pipeline: Pipeline, settings: Settings, limit: int | None = None) -
     for name, bronze in pipeline.bronze.items():
         if bronze.kafka is not None:
             findings_of_tables += verify_kafka.findings(lake, name)
-        elif bronze.of_files:
+        elif bronze.reads_files:
             findings_of_tables += verify_files.findings(lake, name, limit)
             findings_of_tables += verify_archive.findings(pipeline, name, lake)
         else:
@@ -56,11 +56,11 @@ def findings(pipeline: Pipeline, settings: Settings, limit: int | None = None) -
             for fault in verify_delta_source.verify(lake, name, bronze.path):
                 findings_of_tables.append(Finding(FindingKind.WRONG, name, fault.removeprefix(f"{name}: "), refresh))
     for name, sources in _sources(pipeline, lake):
-        findings_of_tables += _of_records(lake, name, sources, limit)
+        findings_of_tables += _record_findings(lake, name, sources, limit)
     return findings_of_tables
 
 
-def provable(pipeline: Pipeline, settings: Settings) -> Iterator[tuple[str, int, bool]]:
+def provable_tables(pipeline: Pipeline, settings: Settings) -> Iterator[tuple[str, int, bool]]:
     """Each silver table that is there, its version, and whether its records can be compared with those of its sources.
 
     They cannot where a source is gone, has been replaced by another table, or lacks the version that was taken in, or
@@ -77,7 +77,7 @@ def _is_provable(table: DeltaTable, name: str, sources: Mapping[str, str]) -> bo
     if any(tables.delta_table(uri) is None for uri in sources.values()):
         return False
     try:
-        return bool(_taken_in(table, name, sources))
+        return bool(_source_tables(table, name, sources))
     except DeltaError:  # which is a finding of its own
         return False
 
@@ -97,7 +97,7 @@ def _address(pipeline: Pipeline, lake: layout.Lake, name: str) -> str:
     return lake.table("silver", name)
 
 
-def _of_records(lake: layout.Lake, name: str, sources: Mapping[str, str], limit: int | None) -> Iterator[Finding]:
+def _record_findings(lake: layout.Lake, name: str, sources: Mapping[str, str], limit: int | None) -> Iterator[Finding]:
     """What is not right about the records of a silver table.
 
     Args:
@@ -110,7 +110,7 @@ def _of_records(lake: layout.Lake, name: str, sources: Mapping[str, str], limit:
     if target is None:
         return
     try:
-        taken_in = _taken_in(target, name, sources)
+        taken_in = _source_tables(target, name, sources)
     except DeltaError as error:  # the source was put back, or has lost its newest commits
         text = "the log of its source does not contain the version that it has processed"
         yield Finding(FindingKind.WRONG, name, f"{text}: {str(error).splitlines()[0]}")
@@ -119,7 +119,7 @@ def _of_records(lake: layout.Lake, name: str, sources: Mapping[str, str], limit:
         return
     refresh = f"sluicegate run {lake.pipeline} --full-refresh {name}"
     places = [target, *_side_tables(lake, name)]
-    identity = _Identity.of(target, taken_in)
+    identity = _Identity.from_tables(target, taken_in)
     records = sum(map(tables.rows, taken_in.values()))
     if limit is not None and records > limit:
         rows = sum(map(tables.rows, places))
@@ -132,7 +132,7 @@ def _of_records(lake: layout.Lake, name: str, sources: Mapping[str, str], limit:
     written = pa.concat_tables([_identities(place, identity.of_row) for place in places])
     for rows, fault in identity.faults(read, written):
         if rows.num_rows:
-            yield Finding(FindingKind.WRONG, name, f"{rows.num_rows:,} {fault}, such as {_named(rows)}", refresh)
+            yield Finding(FindingKind.WRONG, name, f"{rows.num_rows:,} {fault}, such as {_name_records(rows)}", refresh)
 
 
 @dataclass(frozen=True)
@@ -146,14 +146,14 @@ class _Identity:
     of_row: tuple[str, ...]
 
     @classmethod
-    def of(cls, target: DeltaTable, sources: Mapping[str, DeltaTable]) -> _Identity:
+    def from_tables(cls, target: DeltaTable, sources: Mapping[str, DeltaTable]) -> _Identity:
         of_record = list(NO_IDS.names)
-        if "" not in sources or _any_has(sources.values(), FLOW):
+        if "" not in sources or _has_column_anywhere(sources.values(), FLOW):
             of_record.append(FLOW)
-        if _any_has(sources.values(), ROW):
+        if _has_column_anywhere(sources.values(), ROW):
             of_record.append(ROW)
         of_row = list(of_record)
-        if ROW not in of_record and _has(target, ROW):
+        if ROW not in of_record and _has_column(target, ROW):
             of_row.append(ROW)
         return cls(tuple(of_record), tuple(of_row))
 
@@ -182,20 +182,20 @@ class _Identity:
         yield read.join(written, keys=list(self.of_record), join_type="left anti"), "records are missing"
         yield written.join(read, keys=list(self.of_record), join_type="left anti"), "records are not in the source"
         if self.many_rows:
-            yield _incomplete(written, self.of_record), "records lack some of their rows"
+            yield _incomplete_records(written, self.of_record), "records lack some of their rows"
 
 
 def _side_tables(lake: layout.Lake, name: str) -> list[DeltaTable | None]:
     return [tables.delta_table(lake.quarantine(name)), tables.delta_table(lake.set_aside(name))]
 
 
-def _taken_in(target: DeltaTable, name: str, sources: Mapping[str, str]) -> dict[str, DeltaTable]:
+def _source_tables(target: DeltaTable, name: str, sources: Mapping[str, str]) -> dict[str, DeltaTable]:
     """The tables that a silver table follows, as of the versions that it has taken in, by the names of its flows.
 
     None are given where it is to be made again, as it is filled by one flow now and was by several, or the other way.
     """
     opened = {flow: table for flow, uri in sources.items() if (table := tables.delta_table(uri)) is not None}
-    offsets_of_flows = several_progress.recorded(log.last_commit_of_ours(target))
+    offsets_of_flows = several_progress.recorded_offsets(log.last_own_commit(target))
     if "" in sources:
         if "" not in opened or offsets_of_flows is not None:
             return {}
@@ -209,13 +209,13 @@ def _taken_in(target: DeltaTable, name: str, sources: Mapping[str, str]) -> dict
     return {flow: tables.table_at(sources[flow], version=int(offset["until"])) for flow, offset in present.items()}
 
 
-def _has(table: DeltaTable, column: str) -> bool:
+def _has_column(table: DeltaTable, column: str) -> bool:
     """Whether a table has a column, such as that of the numbers of rows within their records."""
     return column in {field.name for field in table.schema().fields}
 
 
-def _any_has(sources: Iterable[DeltaTable], column: str) -> bool:
-    return any(_has(source, column) for source in sources)
+def _has_column_anywhere(sources: Iterable[DeltaTable], column: str) -> bool:
+    return any(_has_column(source, column) for source in sources)
 
 
 def _read(source: DeltaTable, record_id: Sequence[str], flow: str) -> pa.Table:
@@ -226,7 +226,7 @@ def _read(source: DeltaTable, record_id: Sequence[str], flow: str) -> pa.Table:
     inner = rows[FLOW]
     names = pc.coalesce(pc.binary_join_element_wise(pa.scalar(flow), inner, "/"), pa.scalar(flow))
     rows = rows.set_column(rows.column_names.index(FLOW), FLOW, names)
-    if ROW in record_id and not _has(source, ROW):
+    if ROW in record_id and not _has_column(source, ROW):
         rows = rows.set_column(rows.column_names.index(ROW), ROW, pa.repeat(pa.scalar(0, pa.int64()), rows.num_rows))
     return rows
 
@@ -236,7 +236,7 @@ def _identities(table: DeltaTable | None, names: Sequence[str]) -> pa.Table:
     schema = pa.schema([(name, _ID_TYPES.get(name, pa.int64())) for name in names])
     if table is None:
         return schema.empty_table()
-    present = [name for name in names if _has(table, name)]
+    present = [name for name in names if _has_column(table, name)]
     rows = tables.dataset(table).to_table(present)
     columns = []
     for field in schema:
@@ -247,7 +247,7 @@ def _identities(table: DeltaTable | None, names: Sequence[str]) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def _incomplete(rows: pa.Table, record_id: Sequence[str]) -> pa.Table:
+def _incomplete_records(rows: pa.Table, record_id: Sequence[str]) -> pa.Table:
     """Records whose rows are not numbered from 1 through, and that have not the only number 0, for no row at all."""
     numbers = rows.group_by(record_id).aggregate([(ROW, "min"), (ROW, "max"), ([], "count_all")])
     least, most, count = (pc.field(name) for name in (f"{ROW}_min", f"{ROW}_max", "count_all"))
@@ -255,7 +255,7 @@ def _incomplete(rows: pa.Table, record_id: Sequence[str]) -> pa.Table:
     return numbers.filter(~through)
 
 
-def _named(records: pa.Table) -> str:
+def _name_records(records: pa.Table) -> str:
     """Identities of the first records, for a finding."""
     order = [(name, "ascending") for name in NO_IDS.names]
     first = records.select(NO_IDS.names).sort_by(order).slice(0, SHOWN).to_pylist()

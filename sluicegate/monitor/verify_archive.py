@@ -23,19 +23,19 @@ def findings(pipeline: Pipeline, name: str, lake: layout.Lake) -> Iterator[Findi
         name: the bronze table.
         lake: the lake.
     """
-    yield from _without_entry(name, lake)
+    yield from _unlisted_files(name, lake)
     destination = pipeline.bronze[name].cleanSourceMoveDestination
     if destination is None:
         return
     try:
-        unknown = archived_files.unknown_to_all(pipeline, name, lake)
+        unknown = archived_files.unknown_shared_files(pipeline, name, lake)
     except OSError as error:
         yield Finding(FindingKind.UNPROVED, name, f"its archive {destination} cannot be listed: {error}")
         return
     if not unknown.num_rows:
         return
     sentence = f"not in any ledger: {files(unknown.num_rows)} of its archive, such as {unknown['path'][0].as_py()}"
-    if sharing := readers.sharing_archive(pipeline, name):
+    if sharing := readers.readers_sharing_archive(pipeline, name):
         of = ", ".join(map(str, sharing))
         yield Finding(
             FindingKind.UNPROVED, name, f"{sentence}; {of} shares this archive, so they may belong to that table"
@@ -49,7 +49,7 @@ def findings(pipeline: Pipeline, name: str, lake: layout.Lake) -> Iterator[Findi
     )
 
 
-def _without_entry(name: str, lake: layout.Lake) -> Iterator[Finding]:
+def _unlisted_files(name: str, lake: layout.Lake) -> Iterator[Finding]:
     """Files that are on record as moved or deleted, and that the ledger does not have as they were."""
     ledger = tables.delta_table(lake.ledger(name))
     if ledger is None:

@@ -26,16 +26,16 @@ def findings(pipeline: Pipeline, settings: Settings) -> list[Finding]:
     Empty if there are none; else the last finding says that nothing else was looked at.
     """
     lake = layout.Lake(settings.lake, pipeline.name)
-    damages = [finding for table in set_aside.local_tables(lake) for finding in _of_table(lake, table)]
-    damages = damages or list(_of_features(pipeline, lake))
+    damages = [finding for table in set_aside.local_tables(lake) for finding in _damage_findings(lake, table)]
+    damages = damages or list(_feature_findings(pipeline, lake))
     if damages:
         return [*damages, Finding(FindingKind.UNPROVED, pipeline.name, NOT_COMPARED)]
     return []
 
 
-def _of_features(pipeline: Pipeline, lake: layout.Lake) -> Iterator[Finding]:
+def _feature_findings(pipeline: Pipeline, lake: layout.Lake) -> Iterator[Finding]:
     """Tables with features of Delta that hide rows or columns from delta-rs, which jobs and verifications read by."""
-    for name, uri in _read_without_spark(pipeline, lake):
+    for name, uri in _tables_without_spark(pipeline, lake):
         table = tables.delta_table(uri)
         if table is None:
             continue
@@ -49,19 +49,19 @@ def _of_features(pipeline: Pipeline, lake: layout.Lake) -> Iterator[Finding]:
             yield Finding(FindingKind.WRONG, name, text)
 
 
-def _read_without_spark(pipeline: Pipeline, lake: layout.Lake) -> Iterator[tuple[str, str]]:
+def _tables_without_spark(pipeline: Pipeline, lake: layout.Lake) -> Iterator[tuple[str, str]]:
     """Address of each table that is read by delta-rs, with the name by which it is told."""
     for name in pipeline.bronze:
-        yield from ((name, uri) for uri in (lake.table("bronze", name), lake.ledger(name), lake.outcome(name)))
+        yield from ((name, uri) for uri in (lake.table("bronze", name), lake.ledger(name), lake.file_status(name)))
     for name in (*pipeline.silver, *pipeline.deidentified_tables):
         yield from ((name, uri) for uri in (lake.table("silver", name), lake.quarantine(name), lake.set_aside(name)))
 
 
-def _of_table(lake: layout.Lake, table: Path) -> list[Finding]:
+def _damage_findings(lake: layout.Lake, table: Path) -> list[Finding]:
     damaged = files.damaged_files(table) or files.changed_files(table)
     if not damaged:
         return []
-    newest, checkpoint = damages.newest_version(table), damages.of_checkpoint(table)
+    newest, checkpoint = damages.newest_version(table), damages.checkpoint_damage(table)
     # What a run sets aside, and makes again.
     by_a_run = all(damage.version == newest or damage == checkpoint for damage in damaged)
     mend = f"sluicegate run {lake.pipeline}" if by_a_run else ""

@@ -51,7 +51,7 @@ def verify(lake: layout.Lake, name: str, path: str) -> list[str]:
     distinct = identities.group_by(["_chunk", "_pos"]).aggregate([]).num_rows
     if distinct != identities.num_rows:
         problems.append(f"{name}: {identities.num_rows - distinct:,} rows have a duplicate record id")
-    last = log.last_commit_of_ours(bronze)
+    last = log.last_own_commit(bronze)
     info = log.info_of(last)
     if source is None or info.bronze.source != tables.table_id(source):
         return [*problems, f"{name}: its source table is no longer at {path}"]

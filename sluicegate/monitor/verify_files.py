@@ -34,33 +34,35 @@ def findings(lake: layout.Lake, name: str, limit: int | None) -> Iterator[Findin
     if ledger is None:
         return
     if bronze is None:
-        yield from _of_deleted_table(lake, name)
+        yield from _deleted_table_findings(lake, name)
         return
     offset = offsets.committed_offset(
         bronze, offsets.app_id("bronze", name, ledger), offsets.restore_history(bronze)
     ).offset
     entries = [entry for entry in file_status.statuses(lake, name).to_pylist() if entry["chunk"] <= (offset or 0)]
-    unrecorded = file_status.untold(lake, name)
+    unrecorded = file_status.unrecorded_batches(lake, name)
     if unrecorded:
         count = sum(entry["chunk"] in unrecorded for entry in entries)
         text = f"the status of {files(count)} is not recorded yet, because a run ended right after its commit"
         yield Finding(FindingKind.BEHIND, name, text, f"sluicegate run {lake.pipeline}")
     if limit is not None and tables.rows(bronze) > limit:
         if not unrecorded:
-            yield from _of_row_counts(lake, name, entries, tables.rows(bronze))
+            yield from _row_count_findings(lake, name, entries, tables.rows(bronze))
         return
-    yield from _FileComparison.of(lake, name, ledger, bronze, entries, unrecorded).findings()
+    yield from _FileComparison.from_tables(lake, name, ledger, bronze, entries, unrecorded).findings()
 
 
-def _of_deleted_table(lake: layout.Lake, name: str) -> Iterator[Finding]:
+def _deleted_table_findings(lake: layout.Lake, name: str) -> Iterator[Finding]:
     """A bronze table that has been deleted, though files were read into it."""
-    ingested = tables.rows(tables.delta_table(lake.outcome(name)))
+    ingested = tables.rows(tables.delta_table(lake.file_status(name)))
     if ingested:
         text = f"the table no longer exists, but {ingested:,} files were read; a run reads them again"
         yield Finding(FindingKind.WRONG, name, text, f"sluicegate run {lake.pipeline}")
 
 
-def _of_row_counts(lake: layout.Lake, name: str, entries: Sequence[Mapping[str, Any]], rows: int) -> Iterator[Finding]:
+def _row_count_findings(
+    lake: layout.Lake, name: str, entries: Sequence[Mapping[str, Any]], rows: int
+) -> Iterator[Finding]:
     """A bronze table whose number of rows is not the sum of those of its files."""
     recorded = sum(_rows_of(entry) or 0 for entry in entries)
     if recorded != rows:
@@ -91,7 +93,7 @@ class _FileComparison:
     present_names: Mapping[str, str]
 
     @classmethod
-    def of(
+    def from_tables(
         cls,
         lake: layout.Lake,
         name: str,
@@ -116,7 +118,7 @@ class _FileComparison:
             yield Finding(FindingKind.WRONG, self.name, f"{doubled:,} records have a duplicate record id", reset)
         sums: list[Any] = [([], "count_all"), *((count, "sum") for count in COUNTED)]
         counts_by_file = {
-            (group["_chunk"], layout.canonical(group["source_file"] or "")): group
+            (group["_chunk"], layout.to_ledger_path(group["source_file"] or "")): group
             for group in rows.group_by(["_chunk", "source_file"]).aggregate(sums).to_pylist()
         }
         for entry in self.entries:
@@ -139,7 +141,7 @@ class _FileComparison:
         if difference:
             yield difference
         elif rows and entry["chunk"] not in self.unrecorded:
-            yield from _miscounted(entry, counts)
+            yield from _count_differences(entry, counts)
 
     def _difference_in_rows(self, entry: Mapping[str, Any], rows: int) -> str:
         """How the number of rows of a file differs; empty if it does not."""
@@ -161,7 +163,7 @@ class _FileComparison:
         return f"sluicegate reload {self.lake.pipeline} {self.name} --files {quote(self.present_names.get(path, path))}"
 
 
-def _miscounted(entry: Mapping[str, Any], counts: Mapping[str, int]) -> Iterator[str]:
+def _count_differences(entry: Mapping[str, Any], counts: Mapping[str, int]) -> Iterator[str]:
     """Compare how many rows of a file are on record as corrupt or rescued with those in the table."""
     for count in COUNTED:
         rows = counts[f"{count}_sum"]

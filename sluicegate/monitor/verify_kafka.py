@@ -39,14 +39,14 @@ def findings(lake: layout.Lake, name: str) -> Iterator[Finding]:
     if ledger is None:
         return
     if bronze is None:
-        if ranges := tables.rows(tables.delta_table(lake.outcome(name))):
+        if ranges := tables.rows(tables.delta_table(lake.file_status(name))):
             sentence = f"the table no longer exists, but {ranges:,} ranges of offsets were read; a run reads them again"
             yield Finding(FindingKind.WRONG, name, sentence, f"sluicegate run {lake.pipeline}")
         return
     line = offsets.restore_history(bronze)
     offset = offsets.committed_offset(bronze, offsets.app_id("bronze", name, ledger), line).offset or 0
     entries = [entry for entry in file_status.statuses(lake, name).to_pylist() if entry["chunk"] <= offset]
-    if untold := file_status.untold(lake, name):
+    if untold := file_status.unrecorded_batches(lake, name):
         sentence = "the status of its newest ranges is not recorded yet, because a run ended right after its commit"
         yield Finding(FindingKind.BEHIND, name, sentence, f"sluicegate run {lake.pipeline}")
     yield from _gaps(name, entries)
@@ -57,7 +57,7 @@ def findings(lake: layout.Lake, name: str) -> Iterator[Finding]:
 def _gaps(name: str, entries: list[dict[str, Any]]) -> Iterator[Finding]:
     """Ranges of a partition that do not follow the one before them."""
     ends: dict[Partition, int] = {}
-    ranges = [Range.of(entry["path"]) for entry in entries]
+    ranges = [Range.from_path(entry["path"]) for entry in entries]
     ranges.sort(key=lambda range_: (range_.partition, range_.start, range_.end))
     for range_ in ranges:
         if (end := ends.get(range_.partition, range_.start)) != range_.start:
@@ -96,7 +96,7 @@ def _rows(
         )
         for group in counted.to_pylist():
             counts[group["source_file"]] += group["count_all"]
-            wrong += _misplaced(name, group, read)
+            wrong += _placement_findings(name, group, read)
     for noun, count in twice.items():
         if count:
             yield Finding(FindingKind.WRONG, name, f"{count:,} records have a duplicate {noun}")
@@ -116,7 +116,7 @@ def _parts(read: Mapping[str, Mapping[str, Any]]) -> Iterator[Any]:
     """Conditions that take all rows apart by ledger batches, some ``AT_ONCE`` offsets to each, or one ledger batch."""
     sizes = Counter[int]()
     for path, entry in read.items():
-        sizes[entry["chunk"]] += Range.of(path).size
+        sizes[entry["chunk"]] += Range.from_path(path).size
     bounds: list[int] = []
     size = 0
     for batch in sorted(sizes):
@@ -138,12 +138,14 @@ def _parts(read: Mapping[str, Mapping[str, Any]]) -> Iterator[Any]:
         yield since | before if first is None else since & before
 
 
-def _misplaced(name: str, group: Mapping[str, Any], read: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
+def _placement_findings(
+    name: str, group: Mapping[str, Any], read: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Finding]:
     """What is wrong with the place of rows of one range, ledger batch and partition."""
     path = group["source_file"]
     if path not in read or read[path]["chunk"] != group["_chunk"]:
         yield Finding(FindingKind.WRONG, name, f"rows of {path} are in the table, but the range is not in the ledger")
         return
-    range_, of = Range.of(path), Partition(group["_topic"], group["_partition"])
+    range_, of = Range.from_path(path), Partition(group["_topic"], group["_partition"])
     if of != range_.partition or group["_offset_min"] < range_.start or group["_offset_max"] >= range_.end:
         yield Finding(FindingKind.WRONG, name, f"rows of {path} have offsets outside this range")

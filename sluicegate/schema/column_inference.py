@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sluicegate.schema import text_values
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,7 +22,7 @@ _CODE = r"^\s*[+]|^\s*-?[0-9]+[eE][0-9]+\s*$"
 _FIRST = 1000
 
 
-def exact(texts: DataFrame, inferred: Mapping[str, DataType], options: Mapping[str, str]) -> dict[str, DataType]:
+def exact_types(texts: DataFrame, inferred: Mapping[str, DataType], options: Mapping[str, str]) -> dict[str, DataType]:
     """Return the inferred types, with STRING where a type does not hold all values of its column. One job.
 
     Args:
@@ -35,7 +35,7 @@ def exact(texts: DataFrame, inferred: Mapping[str, DataType], options: Mapping[s
 
     signs = {}
     for name, kind in inferred.items():
-        lost = text_values.unpadded(F.col(name), kind, options).lost
+        lost = text_values.fit_unpadded(F.col(name), kind, options).lost
         if lost is not None:
             if isinstance(kind, NumericType):
                 code = F.col(name).rlike(_CODE)
@@ -48,7 +48,7 @@ def exact(texts: DataFrame, inferred: Mapping[str, DataType], options: Mapping[s
     return {name: StringType() if name in signs and row[name] else kind for name, kind in inferred.items()}
 
 
-def without_values(records: DataFrame, names: Sequence[str]) -> set[str]:
+def null_columns(records: DataFrame, names: Sequence[str]) -> set[str]:
     """Return the columns that are NULL in all records; one small job, and a second if the first records lack values."""
     from pyspark.sql import functions as F
 
@@ -56,6 +56,8 @@ def without_values(records: DataFrame, names: Sequence[str]) -> set[str]:
     for part in (records.limit(_FIRST), records):
         if not empty_columns:
             break
-        [row] = part.select(*[F.max(F.col(quoted(name)).isNotNull()).alias(name) for name in empty_columns]).collect()
+        [row] = part.select(
+            *[F.max(F.col(quote_name(name)).isNotNull()).alias(name) for name in empty_columns]
+        ).collect()
         empty_columns = [name for name in empty_columns if not row[name]]
     return set(empty_columns)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructField
 
 
-def with_metadata(frame: DataFrame, of: Callable[[StructField], Mapping[str, Any] | None]) -> DataFrame:
+def set_metadata(frame: DataFrame, of: Callable[[StructField], Mapping[str, Any] | None]) -> DataFrame:
     """Return the frame with other metadata of some columns.
 
     Args:
@@ -26,7 +26,7 @@ def with_metadata(frame: DataFrame, of: Callable[[StructField], Mapping[str, Any
 
     def column(name: str, metadata: Mapping[str, Any] | None) -> Column:
         if metadata is None:
-            return F.col(quoted(name))
-        return F.col(quoted(name)).alias(name, metadata=dict(metadata))
+            return F.col(quote_name(name))
+        return F.col(quote_name(name)).alias(name, metadata=dict(metadata))
 
     return frame.select(*map(column, frame.columns, metadata_of_columns))

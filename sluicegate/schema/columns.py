@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sluicegate.spark_sql import engine_columns
-from sluicegate.spark_sql.engine_columns import working as working
+from sluicegate.spark_sql.engine_columns import working_column as working_column
 
 # Columns of the engine; a query over whole tables does not see them.
 ENGINE_COLUMNS = ("_chunk", "_pos", "_sequence", "_record_row", "_record_flow")
@@ -17,10 +17,10 @@ CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 IDENTITY = ("_chunk", "_pos")
 # A quarantined record as it came, as JSON; and where rows are evaluated the record of a row, as a struct.
 RECORD = "_record"
-RECORD_STRUCT = working("record")
+RECORD_STRUCT = working_column("record")
 
 # Whether a record is a delete, of a table with ``apply_as_deletes``; NULL means false.
-DELETES = working("deletes")
+DELETES = working_column("deletes")
 
 # Where a table has a sequence, its rows keep it in this column, so that a late, older record cannot win.
 SEQUENCE = "_sequence"

@@ -12,24 +12,24 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from sluicegate.definition.tables.column_names import normalized
+from sluicegate.definition.tables.column_names import normalize_name
 from sluicegate.definition.tables.kafka import COLUMNS
 from sluicegate.errors import SchemaMismatch, Where
 from sluicegate.schema.columns import is_reserved
 from sluicegate.schema.json_values import shape
 from sluicegate.spark_sql.types import (
     REFUSED,
-    agree,
+    apply_hint,
     as_text,
-    fits,
-    hinted,
-    holds,
+    can_hold,
+    can_read,
+    drop_lengths,
+    has_valid_names,
     is_small_whole,
     merge,
-    nameable,
-    without_lengths,
+    types_agree,
 )
-from sluicegate.spark_sql.wider_types import widened
+from sluicegate.spark_sql.wider_types import widen_type
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructField
@@ -91,42 +91,42 @@ class Schema:
         return {}
 
     @cached_property
-    def padded(self) -> set[str]:
+    def padded_headers(self) -> set[str]:
         """Header names of CSV files with spaces around them, whose values are rescued."""
         return set()
 
     @cached_property
-    def chosen(self) -> dict[str, DataType]:
+    def chosen_types(self) -> dict[str, DataType]:
         """Types chosen for new columns, so that later files with other types follow the first."""
         return {}
 
     @cached_property
-    def named(self) -> dict[str, DataType]:
+    def definition_types(self) -> dict[str, DataType]:
         """Type of each column that the definition declares or hints as a whole."""
         from pyspark.sql.types import DataType
 
-        written = {**(self.definition.declared or {}), **self.definition.hints}
-        return {name: without_lengths(DataType.fromDDL(text)) for name, text in written.items()}
+        written = {**(self.definition.declared_columns or {}), **self.definition.hints}
+        return {name: drop_lengths(DataType.fromDDL(text)) for name, text in written.items()}
 
     @cached_property
-    def wanted(self) -> dict[str, DataType]:
+    def expected_types(self) -> dict[str, DataType]:
         """Type of each column that exists from the first file on, whether or not a record has it."""
-        types = dict(self.named)
-        for path, kind in self._inner.items():
-            types[path[0]] = hinted(types.get(path[0]), path[1:], kind)
+        types = dict(self.definition_types)
+        for path, kind in self._nested_hints.items():
+            types[path[0]] = apply_hint(types.get(path[0]), path[1:], kind)
         return types
 
     @cached_property
-    def _inner(self) -> dict[tuple[str, ...], DataType]:
+    def _nested_hints(self) -> dict[tuple[str, ...], DataType]:
         """Type of each hinted nested field, by its path."""
         from pyspark.sql.types import DataType
 
-        return {p: without_lengths(DataType.fromDDL(text)) for p, text in self.definition.inner_hints.items()}
+        return {p: drop_lengths(DataType.fromDDL(text)) for p, text in self.definition.inner_hints.items()}
 
     @cached_property
-    def settled(self) -> dict[str, str]:
+    def names_by_lower_case(self) -> dict[str, str]:
         """Names of existing, declared and new columns, by lower-case name."""
-        return {name.lower(): name for name in (*self.wanted, *self.known)}
+        return {name.lower(): name for name in (*self.expected_types, *self.known)}
 
     def columns(self, fields: Sequence[StructField]) -> list[Column]:
         """Map the fields of files to columns; of two fields with one name, the later is rescued.
@@ -139,24 +139,24 @@ class Schema:
         exact = {field.name for field in fields}
         if self.definition.normalizes:
             # Whose column it is does not depend on the order in which the fields come.
-            for name in sorted(exact, key=lambda field_name: (field_name != normalized(field_name), field_name)):
-                self._normalized(name)
+            for name in sorted(exact, key=lambda field_name: (field_name != normalize_name(field_name), field_name)):
+                self._normalized_name(name)
         taken: set[str] = set()
         return [self._column(field, exact, taken) for field in fields]
 
     def _column(self, field: StructField, exact: set[str], taken: set[str]) -> Column:
         name = self._name(field.name, exact)
         if name is None or name.lower() in taken:
-            kind = self._shown(field)
+            kind = self._field_type(field)
             return Column(field.name, kind, None, kind)
         taken.add(name.lower())
         if field.name in self.definition.partitionColumns:
-            return self._in_path(field, name)
+            return self._path_column(field, name)
         if self.definition.format in SELF_DESCRIBING:
-            return self._converted(field, name)
-        return self._typed(field, name)
+            return self._typed_column(field, name)
+        return self._text_column(field, name)
 
-    def _in_path(self, field: StructField, name: str) -> Column:
+    def _path_column(self, field: StructField, name: str) -> Column:
         """Return the column of a value in the paths of files, whose numbers may begin with zeros in every format."""
         from pyspark.sql.types import AtomicType
 
@@ -164,7 +164,7 @@ class Schema:
         cast = isinstance(target, AtomicType) and target != field.dataType
         return Column(field.name, field.dataType, name, target, "cast" if cast else "typed")
 
-    def _shown(self, field: StructField) -> DataType:
+    def _field_type(self, field: StructField) -> DataType:
         """Return the inferred type of a field; text without inferColumnTypes."""
         typed = self.definition.inferColumnTypes or self.definition.format in SELF_DESCRIBING
         if typed:
@@ -174,70 +174,74 @@ class Schema:
     def _name(self, field: str, exact: set[str]) -> str | None:
         """Return the column of a field; None if its values are rescued."""
         if self.definition.normalizes:
-            return self._normalized(field)
+            return self._normalized_name(field)
         lower = field.lower()
-        name = self.settled.get(lower)
+        name = self.names_by_lower_case.get(lower)
         if self._is_reserved(lower) or (name is None and not self._may_be_new(field)):
             return None
         if name is None:
-            name = self.settled[lower] = field
+            name = self.names_by_lower_case[lower] = field
         # As in Auto Loader, a name in another case is another column, and a table cannot have both.
         other_case = name != field and (self.definition.readerCaseSensitive or name in exact)
         if other_case:
             return None
         return name
 
-    def _normalized(self, field: str) -> str | None:
+    def _normalized_name(self, field: str) -> str | None:
         """Return the normalized column of a field; None if its values are rescued."""
-        column = self._owned.get(self._spelled(field))
+        column = self._columns_by_field.get(self._fold_case(field))
         if column is not None:
             return column
-        name = normalized(field)
-        column = self.settled.get(name)
-        if column is not None and column in {*self.landed, *self._of_before}:
+        name = normalize_name(field)
+        column = self.names_by_lower_case.get(name)
+        if column is not None and column in {*self.landed, *self._unnormalized_columns}:
             self.collisions[field] = column
             return None
         if column is None:
             if not (name and self._may_be_new(name)):
                 return None
-            column = self.settled[name] = name
+            column = self.names_by_lower_case[name] = name
         self.landed[column] = field
-        self._owned[self._spelled(field)] = column
+        self._columns_by_field[self._fold_case(field)] = column
         return column
 
     @cached_property
-    def _owned(self) -> dict[str, str]:
+    def _columns_by_field(self) -> dict[str, str]:
         """Columns by the landed names of the fields that they belong to."""
-        fields = {name: name for name in self._of_before} | self.landed
-        return {self._spelled(field): column for column, field in fields.items()}
+        fields = {name: name for name in self._unnormalized_columns} | self.landed
+        return {self._fold_case(field): column for column, field in fields.items()}
 
     @cached_property
-    def _of_before(self) -> frozenset[str]:
+    def _unnormalized_columns(self) -> frozenset[str]:
         """Columns from before names were normalized: each belongs to the field of exactly that name.
 
         A column in the definition may have had no field yet, and goes to the first matching one.
         """
-        return frozenset({*self.known} - {*self.landed, *self.wanted})
+        return frozenset({*self.known} - {*self.landed, *self.expected_types})
 
     def _is_reserved(self, field: str) -> bool:
         """Return whether a field's name is reserved; a column that existed before its name was reserved continues."""
         of_kafka = self.definition.kafka is not None and field in COLUMNS
-        return of_kafka or (is_reserved(field) and field not in self.settled)
+        return of_kafka or (is_reserved(field) and field not in self.names_by_lower_case)
 
-    def _spelled(self, field: str) -> str:
+    def _fold_case(self, field: str) -> str:
         if self.definition.readerCaseSensitive:
             return field
         return field.lower()
 
-    def has(self, field: str) -> bool:
+    def has_field(self, field: str) -> bool:
         if self.definition.normalizes:
-            return field in self.known or self._spelled(field) in self._owned or normalized(field) in self.settled
-        return field.lower() in self.settled
+            return (
+                field in self.known
+                or self._fold_case(field) in self._columns_by_field
+                or normalize_name(field) in self.names_by_lower_case
+            )
+        return field.lower() in self.names_by_lower_case
 
     def _may_be_new(self, field: str) -> bool:
         # Without a declared schema a table takes its first columns from its first files, in every mode.
         mode = self.definition.schemaEvolutionMode
-        first = self.definition.declared is None and self.first
+        first = self.definition.declared_columns is None and self.first
         if mode == "failOnNewColumns" and not first:
             raise SchemaMismatch(
                 f"the files of {self.table} have a new field, {field}",
@@ -246,62 +250,62 @@ class Schema:
             )
         return (self.definition.adds_columns or first) and bool(field) and not REFUSED & set(field)
 
-    def _typed(self, field: StructField, name: str) -> Column:
+    def _text_column(self, field: StructField, name: str) -> Column:
         """Return the column of a text or JSON field."""
         from pyspark.sql.types import AtomicType, StringType, VariantType
 
-        text, shown = StringType(), self._shown(field)
+        text, shown = StringType(), self._field_type(field)
         target = self._target(name, shown)
         if isinstance(target, VariantType) or target == text:
             return Column(field.name, target, name, target)
         form = self.definition.format
         if form == "json":
-            return self._of_json(field, name, target)
+            return self._json_column(field, name, target)
         if isinstance(target, AtomicType):
             # Whoever names the type knows the zeros; an inferred one is that of other values.
             return Column(field.name, text, name, target, "cast" if self._is_named(name) else "token")
         if form == "xml" and not isinstance(field.dataType, AtomicType):
-            if target == as_text(target) and holds(target, shown):
+            if target == as_text(target) and can_hold(target, shown):
                 return Column(field.name, target, name, target)
             return Column(field.name, shape(target, field.dataType), name, target, "typed")
         return Column(field.name, text, name, target, "json", text)
 
-    def _of_json(self, field: StructField, name: str, target: DataType) -> Column:
+    def _json_column(self, field: StructField, name: str, target: DataType) -> Column:
         from pyspark.sql.types import AtomicType, LongType, StringType
 
         doubtful = bool(field.metadata.get(DOUBTFUL))
-        if fits(target, field.dataType) and not doubtful:
+        if can_read(target, field.dataType) and not doubtful:
             return Column(field.name, target, name, target)
-        if fits(LongType(), field.dataType) and is_small_whole(target) and not doubtful:
+        if can_read(LongType(), field.dataType) and is_small_whole(target) and not doubtful:
             return Column(field.name, LongType(), name, target, "typed")
         if isinstance(target, AtomicType):
             return Column(field.name, StringType(), name, target, "token")
         return Column(field.name, StringType(), name, target, "json", shape(target, field.dataType))
 
     def _is_named(self, name: str) -> bool:
-        return name.lower() in {named.lower() for named in self.wanted}
+        return name.lower() in {named.lower() for named in self.expected_types}
 
     def _target(self, name: str, shown: DataType) -> DataType:
         """Return the type of a column: existing or new, widened or merged with the inferred type as defined."""
         from pyspark.sql.types import StringType
 
-        target = self.chosen.get(name) or self.known.get(name) or self.named.get(name)
+        target = self.chosen_types.get(name) or self.known.get(name) or self.definition_types.get(name)
         if target is None:
-            target = self._hinted(name, shown if nameable(shown) else StringType())
+            target = self._apply_hints(name, shown if has_valid_names(shown) else StringType())
         elif self.definition.adds_columns:
-            if self.definition.widens and name not in self.named:
-                target = widened(target, shown)
-            target = self._hinted(name, merge(target, shown))
-        self.chosen[name] = target
+            if self.definition.widens and name not in self.definition_types:
+                target = widen_type(target, shown)
+            target = self._apply_hints(name, merge(target, shown))
+        self.chosen_types[name] = target
         return target
 
-    def _hinted(self, name: str, kind: DataType) -> DataType:
-        for path, hint in self._inner.items():
+    def _apply_hints(self, name: str, kind: DataType) -> DataType:
+        for path, hint in self._nested_hints.items():
             if path[0] == name:
-                kind = hinted(kind, path[1:], hint)
+                kind = apply_hint(kind, path[1:], hint)
         return kind
 
-    def _converted(self, field: StructField, name: str) -> Column:
+    def _typed_column(self, field: StructField, name: str) -> Column:
         """Return the column of a field with typed values."""
         target = self._target(name, field.dataType)
         if target == field.dataType:
@@ -310,9 +314,9 @@ class Schema:
 
     def _demand_one_type(self) -> None:
         conflicts = []
-        for name, defined_type in self.wanted.items():
+        for name, defined_type in self.expected_types.items():
             column = next((column for column in self.known if column.lower() == name.lower()), None)
-            if column is not None and not agree(self.known[column], defined_type):
+            if column is not None and not types_agree(self.known[column], defined_type):
                 types = f"{self.known[column].simpleString()}, but the definition has {defined_type.simpleString()}"
                 conflicts.append(f"{self.table}.{column} is {types}")
         if conflicts:

@@ -31,7 +31,7 @@ SCHEMAS = pa.schema(
 _DDL = {"long": "BIGINT", "integer": "INT", "short": "SMALLINT", "byte": "TINYINT"}
 
 
-def keep(lake: layout.Lake, name: str, opened: Tables | None = None) -> None:
+def record_versions(lake: layout.Lake, name: str, opened: Tables | None = None) -> None:
     """Record the versions of a bronze table that changed its columns.
 
     Args:
@@ -42,7 +42,7 @@ def keep(lake: layout.Lake, name: str, opened: Tables | None = None) -> None:
     table = (opened or Tables())[lake.table("bronze", name)].delta
     if table is None:
         return
-    last = next(iter(_recorded(lake, name, table)[-1:]), None)
+    last = next(iter(_recorded_versions(lake, name, table)[-1:]), None)
     if changes := _changes(table, last):
         tables.write(lake.schemas(name), pa.Table.from_pylist(changes, schema=SCHEMAS), mode="append")
 
@@ -56,7 +56,7 @@ def versions(lake: layout.Lake, name: str) -> list[dict[str, Any]]:
     table = tables.delta_table(lake.table("bronze", name))
     if table is None:
         return []
-    recorded = _recorded(lake, name, table)
+    recorded = _recorded_versions(lake, name, table)
     schema_versions = recorded + _changes(table, recorded[-1] if recorded else None)
     facts = ("version", "since", "columns", "changes")
     return [
@@ -64,7 +64,7 @@ def versions(lake: layout.Lake, name: str) -> list[dict[str, Any]]:
     ]
 
 
-def _recorded(lake: layout.Lake, name: str, table: DeltaTable) -> list[dict[str, Any]]:
+def _recorded_versions(lake: layout.Lake, name: str, table: DeltaTable) -> list[dict[str, Any]]:
     log = tables.delta_table(lake.schemas(name))
     if log is None:
         return []
@@ -91,14 +91,14 @@ def _changes(table: DeltaTable, last: dict[str, Any] | None) -> list[dict[str, A
         columns = columns_of(former_table)
         if columns == latest:
             break
-        later.append((commit, columns, _landed(former_table)))
+        later.append((commit, columns, _landed_names(former_table)))
     before, schema_versions = latest, []
     for commit, columns, landed in reversed(later):
         if columns != before:
             since = datetime.fromtimestamp(commit.timestamp / 1000, UTC)
             schema_versions.append(
                 {"version": commit.version, "since": since, "columns": json.dumps(columns),
-                 "changes": _words(before, columns, landed), "table_id": tables.table_id(table)}
+                 "changes": _describe_changes(before, columns, landed), "table_id": tables.table_id(table)}
             )  # fmt: skip
             before = columns
     return schema_versions
@@ -122,13 +122,13 @@ def ddl(kind: Any) -> str:
     return f"STRUCT<{', '.join(fields)}>"
 
 
-def _landed(table: DeltaTable) -> dict[str, str]:
+def _landed_names(table: DeltaTable) -> dict[str, str]:
     """Return the landed names of columns that have another name."""
     named = {field.name: str((field.metadata or {}).get(LANDED, field.name)) for field in table.schema().fields}
     return {name: field for name, field in named.items() if field != name}
 
 
-def _words(before: dict[str, str] | None, columns: dict[str, str], landed: dict[str, str]) -> str:
+def _describe_changes(before: dict[str, str] | None, columns: dict[str, str], landed: dict[str, str]) -> str:
     if before is None:
         landed_fields = [f"{name} is of the field {field}" for name, field in landed.items()]
         return "; ".join(["the first columns", *landed_fields])

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sluicegate.schema.evolution import DOUBTFUL, Schema
-from sluicegate.spark_sql.engine_columns import working
+from sluicegate.spark_sql.engine_columns import working_column
 from sluicegate.spark_sql.identifiers import literal
 from sluicegate.spark_sql.type_parts import has_double, has_typed_map, inner_names, is_text
 from sluicegate.spark_sql.types import as_text
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 # Fields of a text for schema inference.
 # Names of another process than this are others, so that no field of a file can have one.
 _ONCE = secrets.token_hex(4)
-LONG, EMPTY = working(f"long_{_ONCE}"), working(f"empty_{_ONCE}")
+LONG, EMPTY = working_column(f"long_{_ONCE}"), working_column(f"empty_{_ONCE}")
 # An empty text anywhere: a doubt about fields that only inference tells.
-ANY_EMPTY = working(f"any_empty_{_ONCE}")
+ANY_EMPTY = working_column(f"any_empty_{_ONCE}")
 ALL = frozenset({LONG, EMPTY})
 _OURS = ALL | {ANY_EMPTY}
 
@@ -66,9 +66,9 @@ class Doubts:
     maps: bool = False
 
     @classmethod
-    def of(cls, schema: Schema) -> Doubts:
+    def from_schema(cls, schema: Schema) -> Doubts:
         """Return the signs that matter for a table's files."""
-        kinds = {**schema.wanted, **schema.known}
+        kinds = {**schema.expected_types, **schema.known}
         landed = {schema.landed.get(name, name): kind for name, kind in kinds.items()}
         texts = frozenset(field for field, kind in landed.items() if is_text(kind))
         inner = {name for kind in kinds.values() for name in inner_names(kind)}
@@ -89,14 +89,14 @@ class Doubts:
         conditions[ANY_EMPTY] = f"""contains(value, '""') AND value RLIKE {literal(_ANY_EMPTY)}"""
         return conditions
 
-    def shown(self, text: str) -> str:
+    def add_sign_fields(self, text: str) -> str:
         """Return SQL of a text for schema inference, with a field for each sign in it."""
         signs = self.signs
         fields = ", ".join(f"if({sign}, '\"{name}\":0,', '')" for name, sign in signs.items())
         any_of = " OR ".join(f"({sign})" for sign in signs.values())
         return f"if({any_of}, regexp_replace({text}, {literal(_OBJECT)}, concat('{{', {fields})), {text})"
 
-    def of_signs(self, fields: Sequence[StructField], signs: Set[str]) -> Set[str]:
+    def find_doubts(self, fields: Sequence[StructField], signs: Set[str]) -> Set[str]:
         """Return the doubts about fields of files, from the signs in their text.
 
         Args:
@@ -119,7 +119,7 @@ class Doubts:
         return not names <= self.typed
 
 
-def on_record(fields: Sequence[StructField], doubts: Set[str]) -> list[StructField]:
+def record_doubts(fields: Sequence[StructField], doubts: Set[str]) -> list[StructField]:
     """Return the fields of files without our signs, with the doubts in their metadata."""
     from pyspark.sql.types import StructField
 
@@ -130,6 +130,6 @@ def on_record(fields: Sequence[StructField], doubts: Set[str]) -> list[StructFie
     return [StructField(field.name, field.dataType, metadata=about) for field in file_fields]
 
 
-def about_digits(fields: Sequence[StructField]) -> bool:
+def has_doubtful_digits(fields: Sequence[StructField]) -> bool:
     """Return whether a DOUBLE may fail to hold all numbers of some fields."""
     return any(LONG in field.metadata.get(DOUBTFUL, ()) for field in fields)

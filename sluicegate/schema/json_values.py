@@ -63,7 +63,7 @@ class LandedJson:
     options: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def written(self) -> DataType | None:
+    def whole_type(self) -> DataType | None:
         """Type whose value is certainly the landed one if its JSON is the text; None if there is none."""
         from pyspark.sql.types import AtomicType
 
@@ -93,16 +93,16 @@ def shape(target: DataType, shown: DataType) -> DataType:
 
 
 def fit(text: LandedJson) -> Expression:
-    """Fit a JSON text to its type leaf by leaf: STRUCT<value, lost BOOLEAN>, for ``of_fit``."""
+    """Fit a JSON text to its type leaf by leaf: STRUCT<value, lost BOOLEAN>, for ``fitted_result``."""
     from pyspark.sql import functions as F
 
     # By way of an array, so that the text is tagged once and not for each leaf.
     leaves = _Leaves(text.options)
-    fits = F.transform(F.array(tagged(text.raw)), lambda element: leaves.fit(element, text.target, text.shape))
+    fits = F.transform(F.array(tag_numbers(text.raw)), lambda element: leaves.fit(element, text.target, text.shape))
     return fits[0]
 
 
-def with_fits(frame: DataFrame, texts: Mapping[str, LandedJson]) -> DataFrame:
+def add_fits(frame: DataFrame, texts: Mapping[str, LandedJson]) -> DataFrame:
     """Add columns with the fits of JSON texts, as ``fit`` gives them, and columns that these are made from.
 
     Few texts are taken apart by leaf: most are parsed as a whole to a value whose JSON is the text. Each step is a
@@ -114,7 +114,7 @@ def with_fits(frame: DataFrame, texts: Mapping[str, LandedJson]) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    whole = {name: written for name, text in texts.items() if (written := text.written) is not None}
+    whole = {name: written for name, text in texts.items() if (written := text.whole_type) is not None}
     parsed = [F.from_json(texts[name].raw, as_ddl(kind)).alias(f"{name}_parsed") for name, kind in whole.items()]
     is_whole = [_is_written_as(F.col(f"{name}_parsed"), texts[name].raw).alias(f"{name}_is_whole") for name in whole]
     fits = []
@@ -122,7 +122,7 @@ def with_fits(frame: DataFrame, texts: Mapping[str, LandedJson]) -> DataFrame:
         fitted = fit(text)
         if name in whole:
             dated = typed_values.TypedTexts(text.options)
-            value = typed_values.fitted(F.col(f"{name}_parsed"), whole[name], text.target, dated)
+            value = typed_values.fit_value(F.col(f"{name}_parsed"), whole[name], text.target, dated)
             fitted = F.when(F.col(f"{name}_is_whole"), _as_struct(value)).otherwise(fitted)
         fits.append(fitted.alias(name))
     return frame.select("*", *parsed).select("*", *is_whole).select("*", *fits)
@@ -135,19 +135,19 @@ def _is_written_as(parsed: Expression, raw: Expression) -> Expression:
     """
     from pyspark.sql import functions as F
 
-    def without_spaces(text: Expression) -> Expression:
+    def remove_spaces(text: Expression) -> Expression:
         return F.replace(text, F.lit(" "), F.lit(""))
 
-    def without_blanks(text: Expression) -> Expression:
+    def remove_blanks(text: Expression) -> Expression:
         return F.translate(text, " \t\r\n", "")
 
     printed, with_nulls = F.to_json(parsed), F.to_json(parsed, {"ignoreNullFields": "false"})
     # The first two, which spare most texts the others, are the faster ones.
     comparisons = [
         printed == raw,
-        without_spaces(printed) == without_spaces(raw),
-        without_blanks(printed) == without_blanks(raw),
-        without_blanks(with_nulls) == without_blanks(raw),
+        remove_spaces(printed) == remove_spaces(raw),
+        remove_blanks(printed) == remove_blanks(raw),
+        remove_blanks(with_nulls) == remove_blanks(raw),
     ]
     return reduce(or_, comparisons)
 
@@ -208,20 +208,20 @@ def _as_struct(fitted: Fitted) -> Expression:
     return F.struct(fitted.value.alias("value"), lost.alias("lost"))
 
 
-def of_fit(fit: Expression) -> Fitted:
+def fitted_result(fit: Expression) -> Fitted:
     """Return the value and the loss of a result of ``fit``."""
     return Fitted(fit["value"], fit["lost"])
 
 
-def tagged(text: Expression) -> Expression:
+def tag_numbers(text: Expression) -> Expression:
     """Mark the numbers of a JSON text as text."""
     from pyspark.sql import functions as F
 
     return F.when(text.rlike(_ANY_NUMBER), F.regexp_replace(text, _NUMBERS, rf'$1"{NUMBER}$2"')).otherwise(text)
 
 
-def without_tags(text: Expression) -> Expression:
-    """Remove the marks of ``tagged`` from a text or a part of it."""
+def remove_tags(text: Expression) -> Expression:
+    """Remove the marks of ``tag_numbers`` from a text or a part of it."""
     from pyspark.sql import functions as F
 
     untagged = F.when(text.startswith(NUMBER), F.substr(text, F.lit(len(NUMBER) + 1)))
@@ -238,29 +238,29 @@ class _Leaves:
 
     options: Mapping[str, str]
 
-    def fitted(self, text: Expression, target: DataType, shape: DataType) -> Fitted:
+    def fit_part(self, text: Expression, target: DataType, shape: DataType) -> Fitted:
         """Fit a text to a type after parsing it to a shape."""
         from pyspark.sql.types import StringType
 
         if isinstance(shape, StringType):
             return self.leaf(text, target)
-        return of_fit(self.fit(text, target, shape))
+        return fitted_result(self.fit(text, target, shape))
 
     def fit(self, text: Expression, target: DataType, shape: DataType) -> Expression:
-        """Fit a text as ``fitted`` does, in one expression: STRUCT<value, lost BOOLEAN>."""
+        """Fit a text as ``fit_part`` does, in one expression: STRUCT<value, lost BOOLEAN>."""
         from pyspark.sql import functions as F
         from pyspark.sql.types import StringType
 
         if isinstance(shape, StringType):
             return _as_struct(self.leaf(text, target))
 
-        def both(parsed: Expression) -> Expression:
-            part = typed_values.fitted(parsed["v"], shape, target, self.leaf)
+        def fit_parsed(parsed: Expression) -> Expression:
+            part = typed_values.fit_value(parsed["v"], shape, target, self.leaf)
             misfit = parsed[MISFIT].isNotNull() | (text.isNotNull() & parsed["v"].isNull())
             return _as_struct(Fitted(part.value, any_of([misfit, part.lost])))
 
         # By way of an array, so that the text is parsed once.
-        return F.transform(F.array(_parsed(text, shape)), both)[0]
+        return F.transform(F.array(_parse_wrapped(text, shape)), fit_parsed)[0]
 
     def leaf(self, text: Expression, target: DataType) -> Fitted:
         """Fit a leaf of the shape to a type, which may still be nested."""
@@ -271,17 +271,17 @@ class _Leaves:
             case StructType():
                 return self._struct(text, target)
             case ArrayType():
-                return self.fitted(text, target, ArrayType(StringType()))
+                return self.fit_part(text, target, ArrayType(StringType()))
             case MapType():
-                return self.fitted(text, target, MapType(StringType(), StringType()))
+                return self.fit_part(text, target, MapType(StringType(), StringType()))
             case StringType():
-                return text_values.unpadded(without_tags(text), target, {})
+                return text_values.fit_unpadded(remove_tags(text), target, {})
 
-        def typed(untagged: Expression) -> Expression:
-            return text_values.unpadded(untagged, target, self.options).value
+        def leaf_value(untagged: Expression) -> Expression:
+            return text_values.fit_unpadded(untagged, target, self.options).value
 
         # By way of an array, too: the fit of a number asks for its text a dozen times.
-        value = F.transform(F.array(without_tags(text)), typed)[0]
+        value = F.transform(F.array(remove_tags(text)), leaf_value)[0]
         return Fitted(value, text.isNotNull() & value.isNull())
 
     def _struct(self, text: Expression, target: StructType) -> Fitted:
@@ -290,7 +290,7 @@ class _Leaves:
         from pyspark.sql.types import StringType, StructField, StructType
 
         texts = StructType([StructField(field.name, StringType()) for field in target])
-        struct = self.fitted(text, target, texts)
+        struct = self.fit_part(text, target, texts)
         other_members = F.map_filter(
             F.from_json(text, "map<string,string>"),
             lambda key, value: ~key.isin(target.names) & value.isNotNull(),
@@ -298,7 +298,7 @@ class _Leaves:
         return Fitted(struct.value, any_of([struct.lost, F.coalesce(F.size(other_members) > 0, F.lit(False))]))
 
 
-def _parsed(text: Expression, shape: DataType) -> Expression:
+def _parse_wrapped(text: Expression, shape: DataType) -> Expression:
     """Parse a text inside an object, since from_json does not accept every type at the top level.
 
     A text that ends the object or continues it is not a value: Spark does not report what follows a value.

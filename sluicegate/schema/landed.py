@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.lake.table_description import LANDED
-from sluicegate.schema.column_metadata import with_metadata
+from sluicegate.schema.column_metadata import set_metadata
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -21,7 +21,7 @@ def landed_names(schema: StructType) -> dict[str, str]:
     return {field.name: str(field.metadata[LANDED]) for field in schema if LANDED in field.metadata}
 
 
-def with_landed(frame: DataFrame, landed: Mapping[str, str]) -> DataFrame:
+def record_landed_names(frame: DataFrame, landed: Mapping[str, str]) -> DataFrame:
     """Record landed names in a frame's columns, with a comment where the name differs.
 
     Args:
@@ -40,4 +40,4 @@ def with_landed(frame: DataFrame, landed: Mapping[str, str]) -> DataFrame:
             comment = {"comment": field}
         return {**comment, **column.metadata, LANDED: field}
 
-    return with_metadata(frame, metadata)
+    return set_metadata(frame, metadata)

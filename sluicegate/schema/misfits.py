@@ -28,7 +28,7 @@ _ELEMENTS = "ARRAY<STRING>"
 # Member of every rescued data with the path of the record's file, which a field may be called, too.
 _FILE_PATH = "_file_path"
 
-# A map as ``typed_values.printable`` writes one whose keys no JSON object can have; keys come in their order.
+# A map as ``typed_values.to_printable`` writes one whose keys no JSON object can have; keys come in their order.
 _ENTRIES = "ARRAY<STRUCT<value: STRING>>"
 
 
@@ -77,19 +77,19 @@ def _misfit(columns: Mapping[str, StoredColumn], name: Expression, text: Express
         landed = {column.landed: of_column for of_column, column in columns_of_type.items()}
         fields = _map(landed)
         value = F.try_element_at(_values(columns_of_type, lower=False), name)
-        case = case.when(_has(fields, name) & _lacks(text, value, kind), F.try_element_at(fields, name))
+        case = case.when(_has_field(fields, name) & _lacks(text, value, kind), F.try_element_at(fields, name))
         if any_case:
             # Beside a field of the very name the same name in another case is a field of its own, whatever its value;
             # in a record that has only the latter, it is the value that the column lacks.
             fields = _map({field.lower(): of_column for field, of_column in landed.items()})
             named = F.try_element_at(_map({field.lower(): field for field in landed}), F.lower(name)) == name
             value = F.try_element_at(_values(columns_of_type, lower=True), F.lower(name))
-            lacks = _has(fields, F.lower(name)) & ~named & value.isNull()
+            lacks = _has_field(fields, F.lower(name)) & ~named & value.isNull()
             case = case.when(lacks, F.try_element_at(fields, F.lower(name)))
     return case
 
 
-def _has(fields: Expression, name: Expression) -> Expression:
+def _has_field(fields: Expression, name: Expression) -> Expression:
     return F.map_contains_key(fields, name)
 
 
@@ -115,11 +115,11 @@ def _differs(text: Expression, value: Expression, kind: DataType) -> Expression:
     if not _is_comparable(kind):
         return F.lit(False)
     landed = Value(Column("", StringType(), "value", kind, "cast"), text, {})
-    if landed.lost is None:
+    if landed.loss is None:
         lost = F.lit(False)
     else:
-        lost = F.coalesce(landed.lost, F.lit(False))
-    return lost | ~landed.typed.eqNullSafe(value)
+        lost = F.coalesce(landed.loss, F.lit(False))
+    return lost | ~landed.typed_value.eqNullSafe(value)
 
 
 def _is_comparable(kind: DataType) -> bool:
@@ -131,7 +131,7 @@ def _lacks_leaf(text: Expression, value: Expression, kind: DataType) -> Expressi
     """Return whether a landed leaf, in JSON text, is NULL or absent in the stored value."""
     match kind:
         case StructType():
-            return _in_struct(text, value, kind)
+            return _lacks_member(text, value, kind)
         case ArrayType():
             inner = kind.elementType
             elements = F.from_json(text, _ELEMENTS)
@@ -141,19 +141,19 @@ def _lacks_leaf(text: Expression, value: Expression, kind: DataType) -> Expressi
             )
             return _lacks_part(text, elements, F.exists(pairs, lambda lacks: lacks))
         case MapType():
-            return _in_map(text, value, kind)
+            return _lacks_map_value(text, value, kind)
     return text.isNotNull() & value.isNull()
 
 
-def _in_struct(text: Expression, value: Expression, kind: StructType) -> Expression:
+def _lacks_member(text: Expression, value: Expression, kind: StructType) -> Expression:
     members = F.from_json(text, _MEMBERS)
     parts = [_lacks_leaf(members[field.name], value.getField(field.name), field.dataType) for field in kind]
     return _lacks_part(text, members, reduce(or_, parts, F.lit(False)))
 
 
-def _in_map(text: Expression, value: Expression, kind: MapType) -> Expression:
+def _lacks_map_value(text: Expression, value: Expression, kind: MapType) -> Expression:
     if not isinstance(kind.keyType, AtomicType):
-        return _in_entries(text, value, kind)
+        return _lacks_entry(text, value, kind)
     members = F.from_json(text, _MEMBERS)
 
     def lacks(member: Expression) -> Expression:
@@ -166,8 +166,8 @@ def _in_map(text: Expression, value: Expression, kind: MapType) -> Expression:
     return _lacks_part(text, members, whole | F.exists(F.map_entries(members), lacks))
 
 
-def _in_entries(text: Expression, value: Expression, kind: MapType) -> Expression:
-    """Return ``_in_map`` for keys that are not text in JSON."""
+def _lacks_entry(text: Expression, value: Expression, kind: MapType) -> Expression:
+    """Return ``_lacks_map_value`` for keys that are not text in JSON."""
     entries = F.from_json(text, _ENTRIES)
     items = F.coalesce(F.map_values(value), F.array().cast(as_ddl(ArrayType(kind.valueType))))
     landed = F.transform(entries, lambda entry: entry["value"])

@@ -65,7 +65,7 @@ class Fitted:
     lost: Expression | None
 
 
-def fitted(raw: Expression, target: DataType, options: Mapping[str, str]) -> Fitted:
+def fit_text(raw: Expression, target: DataType, options: Mapping[str, str]) -> Fitted:
     """Fit a text; numbers may begin with zeros.
 
     Args:
@@ -81,16 +81,16 @@ def fitted(raw: Expression, target: DataType, options: Mapping[str, str]) -> Fit
     return Fitted(value, raw.isNotNull() & value.isNull())
 
 
-def unpadded(raw: Expression, target: DataType, options: Mapping[str, str]) -> Fitted:
-    """Fit a text as ``fitted`` does, but treat 007 as text: the format has numbers of its own."""
+def fit_unpadded(raw: Expression, target: DataType, options: Mapping[str, str]) -> Fitted:
+    """Fit a text as ``fit_text`` does, but treat 007 as text: the format has numbers of its own."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import NumericType
 
     if not isinstance(target, NumericType):
-        return fitted(raw, target, options)
+        return fit_text(raw, target, options)
     # The comparison spares nearly all texts the search.
     padded = (raw < "1") & raw.rlike(_PADDED)
-    value = fitted(F.when(~padded, raw), target, options).value
+    value = fit_text(F.when(~padded, raw), target, options).value
     return Fitted(value, raw.isNotNull() & value.isNull())
 
 
@@ -109,7 +109,7 @@ def _value(raw: Expression, target: DataType, options: Mapping[str, str]) -> Exp
 
     pattern, zone = options.get(FORMATS.get(target.typeName(), "")), options.get("timezone")
     if pattern is not None:
-        return _by_pattern(raw, target, pattern, zone)
+        return _parse_by_pattern(raw, target, pattern, zone)
     value = raw.try_cast(target)
     match target:
         case BooleanType():  # as for Spark's readers, a digit is a number
@@ -132,7 +132,7 @@ def _value(raw: Expression, target: DataType, options: Mapping[str, str]) -> Exp
     return value
 
 
-def _by_pattern(raw: Expression, target: DataType, pattern: str, zone: str | None) -> Expression:
+def _parse_by_pattern(raw: Expression, target: DataType, pattern: str, zone: str | None) -> Expression:
     """Parse a text by the definition's format; what the format omits is the definition's decision.
 
     Args:
@@ -168,10 +168,10 @@ def _below_microseconds(pattern: str) -> str | None:
     before = fraction[1]
     if not before or before.isalpha():  # digits without a separator: two for hours, say, by HH
         return rf"(?<![0-9])[0-9]{{{len(before) + 6}}}[0-9]*[1-9]"
-    return rf"{_literally(before)}[0-9]{{6}}[0-9]*[1-9]"
+    return rf"{_escape_character(before)}[0-9]{{6}}[0-9]*[1-9]"
 
 
-def _literally(character: str) -> str:
+def _escape_character(character: str) -> str:
     """Return Java's regex for a character that is not a letter."""
     if character not in "[]^\\":
         return f"[{character}]"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from sluicegate.schema import text_values
 from sluicegate.schema.same_numbers import same_number
 from sluicegate.schema.text_values import Fitted
-from sluicegate.spark_sql.types import common
+from sluicegate.spark_sql.types import common_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
@@ -42,15 +42,15 @@ class TypedTexts:
         from pyspark.sql.types import AtomicType
 
         if not isinstance(target, AtomicType):
-            return nothing(raw, target)
-        return text_values.unpadded(raw, target, self.options)
+            return fit_nothing(raw, target)
+        return text_values.fit_unpadded(raw, target, self.options)
 
 
 # Texts as they are among typed values of formats that have no options of times.
 _PLAIN_TEXTS = TypedTexts({})
 
 
-def fitted(raw: Expression, source: DataType, target: DataType, of_text: OfText = _PLAIN_TEXTS) -> Fitted:
+def fit_value(raw: Expression, source: DataType, target: DataType, of_text: OfText = _PLAIN_TEXTS) -> Fitted:
     """Fit a value of one type to another.
 
     Args:
@@ -79,7 +79,7 @@ def fitted(raw: Expression, source: DataType, target: DataType, of_text: OfText 
     return _atomic(raw, source, target)
 
 
-def nothing(raw: Expression, target: DataType) -> Fitted:
+def fit_nothing(raw: Expression, target: DataType) -> Fitted:
     """Return the result for a value of another kind: nothing fits."""
     return Fitted(_null(target), raw.isNotNull())
 
@@ -97,7 +97,7 @@ def _atomic(raw: Expression, source: DataType, target: DataType) -> Fitted:
     times = ("date", "timestamp", "timestamp_ntz")
     numbers = isinstance(source, NumericType) and isinstance(target, NumericType)
     if not (numbers or isinstance(target, StringType) or {source.typeName(), target.typeName()} <= {*times}):
-        return nothing(raw, target)
+        return fit_nothing(raw, target)
     value = raw.try_cast(target)
     if numbers:
         return _number(raw, value, source, target)
@@ -114,7 +114,7 @@ def _number(raw: Expression, value: Expression, source: DataType, target: DataTy
     from pyspark.sql import functions as F
     from pyspark.sql.types import DecimalType
 
-    if common(target, source) == target:
+    if common_type(target, source) == target:
         return Fitted(value, None)
     if isinstance(source, DecimalType) and _is_binary(target):
         fits = raw.isNull() | same_number(value, raw)
@@ -137,7 +137,7 @@ def _variant(raw: Expression, source: DataType, target: DataType) -> Fitted:
     from pyspark.sql.types import AtomicType, VariantType
 
     if not isinstance(target, VariantType):
-        return nothing(raw, target)
+        return fit_nothing(raw, target)
     if isinstance(source, AtomicType):
         value = raw.try_cast(target)
         return Fitted(value, raw.isNotNull() & value.isNull())
@@ -154,7 +154,7 @@ def _struct(raw: Expression, source: StructType, target: StructType, of_text: Of
         if kind is None:
             values.append(_null(field.dataType).alias(field.name))
             continue
-        part = fitted(raw.getField(field.name), kind, field.dataType, of_text)
+        part = fit_value(raw.getField(field.name), kind, field.dataType, of_text)
         values.append(part.value.alias(field.name))
         losses.append(part.lost)
     losses += [raw.getField(name).isNotNull() for name in landed]
@@ -165,7 +165,7 @@ def _array(raw: Expression, source: ArrayType, target: ArrayType, of_text: OfTex
     from pyspark.sql import functions as F
 
     def element(raw_element: Expression) -> Fitted:
-        return fitted(raw_element, source.elementType, target.elementType, of_text)
+        return fit_value(raw_element, source.elementType, target.elementType, of_text)
 
     value = F.transform(raw, lambda raw_element: element(raw_element).value)
     return Fitted(value, _exists(raw, element))
@@ -177,23 +177,25 @@ def _map(raw: Expression, source: MapType, target: MapType, of_text: OfText) -> 
     from pyspark.sql.types import StringType
 
     def key(raw_key: Expression) -> Fitted:
-        return fitted(raw_key, source.keyType, target.keyType, of_text)
+        return fit_value(raw_key, source.keyType, target.keyType, of_text)
 
     def item(raw_value: Expression) -> Fitted:
-        return fitted(raw_value, source.valueType, target.valueType, of_text)
+        return fit_value(raw_value, source.valueType, target.valueType, of_text)
 
     value = F.transform_values(raw, lambda _, raw_value: item(raw_value).value)
     lost_keys, lost = _exists(F.map_keys(raw), key), _exists(F.map_values(raw), item)
     if source.keyType.simpleString() != target.keyType.simpleString():
         value = F.transform_keys(value, lambda raw_key, _: key(raw_key).value)
     if isinstance(source.keyType, StringType) and not isinstance(target.keyType, StringType):
-        lost_keys = any_of([lost_keys, _collide(F.transform(F.map_keys(raw), lambda raw_key: key(raw_key).value))])
+        lost_keys = any_of(
+            [lost_keys, _has_equal_keys(F.transform(F.map_keys(raw), lambda raw_key: key(raw_key).value))]
+        )
     if lost_keys is not None:
         value = F.when(~lost_keys, value)
     return Fitted(value, any_of([lost_keys, lost]))
 
 
-def _collide(keys: Expression) -> Expression:
+def _has_equal_keys(keys: Expression) -> Expression:
     """Return whether text keys of a map become equal, as ``1.0`` and ``1.00``; Spark refuses such a map."""
     from pyspark.sql import functions as F
 
@@ -208,7 +210,7 @@ def _exists(parts: Expression, fit: Callable[[Expression], Fitted]) -> Expressio
 
     def is_lost(part: Expression) -> Expression:
         losses.append(fit(part).lost)
-        return _some(losses[-1])
+        return _loss_condition(losses[-1])
 
     # The function is called at once, and just once: a type of many levels would be gone through again at each.
     condition = F.coalesce(F.exists(parts, is_lost), F.lit(False))
@@ -217,7 +219,7 @@ def _exists(parts: Expression, fit: Callable[[Expression], Fitted]) -> Expressio
     return condition
 
 
-def _some(lost: Expression | None) -> Expression:
+def _loss_condition(lost: Expression | None) -> Expression:
     from pyspark.sql import functions as F
 
     if lost is None:
@@ -233,7 +235,7 @@ def any_of(losses: list[Expression | None]) -> Expression | None:
     return None
 
 
-def printable(value: Expression, kind: DataType) -> Expression:
+def to_printable(value: Expression, kind: DataType) -> Expression:
     """Return a value in a form that JSON can represent completely.
 
     In Spark's JSON, a map key is what Java prints of it: the number of a day, and for an array or bytes an address.
@@ -249,21 +251,21 @@ def printable(value: Expression, kind: DataType) -> Expression:
     if not has_odd_keys(kind):
         return value
     if isinstance(kind, StructType):
-        fields = [printable(value.getField(field.name), field.dataType).alias(field.name) for field in kind]
+        fields = [to_printable(value.getField(field.name), field.dataType).alias(field.name) for field in kind]
         return F.when(value.isNotNull(), F.struct(*fields))
     if isinstance(kind, ArrayType):
-        return F.transform(value, lambda element: printable(element, kind.elementType))
+        return F.transform(value, lambda element: to_printable(element, kind.elementType))
     if not isinstance(kind, MapType):
         return value
     if not isinstance(kind.keyType, AtomicType):
         return F.transform(
             F.map_entries(value),
             lambda entry: F.struct(
-                printable(entry["key"], kind.keyType).alias("key"),
-                printable(entry["value"], kind.valueType).alias("value"),
+                to_printable(entry["key"], kind.keyType).alias("key"),
+                to_printable(entry["value"], kind.valueType).alias("value"),
             ),
         )
-    items = F.transform_values(value, lambda _, map_value: printable(map_value, kind.valueType))
+    items = F.transform_values(value, lambda _, map_value: to_printable(map_value, kind.valueType))
     if isinstance(kind.keyType, BinaryType):
         return F.transform_keys(items, lambda key, _: F.base64(key))
     if _is_odd_key(kind.keyType):

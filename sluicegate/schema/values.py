@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sluicegate.schema import json_values, text_values, typed_values
 from sluicegate.schema.text_values import Fitted
-from sluicegate.spark_sql.engine_columns import working
+from sluicegate.spark_sql.engine_columns import working_column
 from sluicegate.spark_sql.types import UNNAMED
 
 if TYPE_CHECKING:
@@ -41,20 +41,20 @@ class Value:
     options: Mapping[str, str]
 
     @property
-    def typed(self) -> Expression:
+    def typed_value(self) -> Expression:
         """Value in the column's type; NULL, in whole or in part, where the type cannot hold it."""
-        return self._fitted.value
+        return self._fit_result.value
 
     @property
-    def shown(self) -> Expression:
+    def rescued_form(self) -> Expression:
         """Value in its rescued form."""
-        return typed_values.printable(self.raw, self.column.read)
+        return typed_values.to_printable(self.raw, self.column.read)
 
     @property
-    def lost(self) -> Expression | None:
+    def loss(self) -> Expression | None:
         """Condition that the column loses a part of the value; None if it never does."""
         if self.column.name is not None:
-            return self._fitted.lost
+            return self._fit_result.lost
         return self.raw.isNotNull()
 
     @property
@@ -63,18 +63,18 @@ class Value:
         return json_values.LandedJson(self.raw, self.column.type, self.column.shape or self.column.read, self.options)
 
     @cached_property
-    def _fitted(self) -> Fitted:
+    def _fit_result(self) -> Fitted:
         column = self.column
         match column.conversion:
             case "cast":
-                return text_values.fitted(self.raw, column.type, self.options)
+                return text_values.fit_text(self.raw, column.type, self.options)
             case "token":
-                return text_values.unpadded(self.raw, column.type, self.options)
+                return text_values.fit_unpadded(self.raw, column.type, self.options)
             case "json":
-                return json_values.of_fit(json_values.fit(self.json))
+                return json_values.fitted_result(json_values.fit(self.json))
             case "typed":
                 texts = typed_values.TypedTexts(self.options)
-                return typed_values.fitted(self.raw, column.read, column.type, texts)
+                return typed_values.fit_value(self.raw, column.read, column.type, texts)
         return Fitted(self.raw, None)
 
 
@@ -85,11 +85,11 @@ class FittedValue(Value):
     fit: Expression
 
     @cached_property
-    def _fitted(self) -> Fitted:
-        return json_values.of_fit(self.fit)
+    def _fit_result(self) -> Fitted:
+        return json_values.fitted_result(self.fit)
 
 
-def with_fits(frame: DataFrame, values: Sequence[Value]) -> tuple[DataFrame, list[Value]]:
+def add_json_fits(frame: DataFrame, values: Sequence[Value]) -> tuple[DataFrame, list[Value]]:
     """Convert nested values of JSON in columns of their own.
 
     Their conversion is long, and is asked for three times: by the column and by the rescued data twice. Spark does not
@@ -107,26 +107,28 @@ def with_fits(frame: DataFrame, values: Sequence[Value]) -> tuple[DataFrame, lis
         if value.column.name is None or value.column.conversion != "json":
             prepared.append(value)
             continue
-        name = working(f"fit_{len(texts)}")
+        name = working_column(f"fit_{len(texts)}")
         texts[name] = value.json
         prepared.append(FittedValue(value.column, value.raw, value.options, F.col(name)))
-    return (json_values.with_fits(frame, texts) if texts else frame), prepared
+    return (json_values.add_fits(frame, texts) if texts else frame), prepared
 
 
-def rescued(values: Sequence[Value], about: Expression) -> Expression:
+def rescued_json(values: Sequence[Value], about: Expression) -> Expression:
     """Return ``_rescued_data``: JSON of the values that do not fit, with their file's path; NULL if all fit."""
     from pyspark.sql import functions as F
 
-    lost = [(value, fails) for value in values if (fails := value.lost) is not None]
+    lost = [(value, fails) for value in values if (fails := value.loss) is not None]
     if not lost:
         return F.lit(None).cast("string")
     fields = ["" if value.column.field == UNNAMED else value.column.field for value, _ in lost]
-    raw_values = [F.when(fails, value.shown).alias(field) for field, (value, fails) in zip(fields, lost, strict=True)]
+    raw_values = [
+        F.when(fails, value.rescued_form).alias(field) for field, (value, fails) in zip(fields, lost, strict=True)
+    ]
     any_fails = reduce(lambda a, b: a | b, [fails for _, fails in lost])
     return F.when(any_fails, F.to_json(F.struct(*raw_values, about["file_path"].alias("_file_path")), MICROSECONDS))
 
 
-def from_path(name: str, about: Expression) -> Expression:
+def path_value(name: str, about: Expression) -> Expression:
     """Return the hive partition value: ``name=value`` in the path of a record's file; NULL if there is none."""
     from pyspark.sql import functions as F
 

@@ -21,7 +21,7 @@ from sluicegate.lake import layout, tables
 from sluicegate.schema.columns import ENGINE_COLUMNS
 from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.expectations import DISPOSITION, Disposition
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -48,7 +48,7 @@ class BoundRecords:
         self._evaluator, self._batch = evaluator, evaluator.batch
         self._record_id, self._table = evaluator.record_id, self._batch.flow.target
         self._quarantine, self._set_aside = lake.quarantine(evaluator.name), lake.set_aside(evaluator.name)
-        self.chosen, self.records, self.rows = self._evaluated(self._identities(identities))
+        self.chosen, self.records, self.rows = self._evaluate_records(self._identities(identities))
 
     def add_others(self, former_keys: DataFrame | None = None) -> None:
         """Add every record that shares a current or former key with these (transitive closure).
@@ -64,75 +64,78 @@ class BoundRecords:
             keys = keys.unionByName(former_keys).distinct()
         followed_keys = keys
         while True:
-            holders = self.chosen.materialize(self._with_keys(keys))
-            others = self._identities(self.chosen.together(holders.where("_chosen IS NULL").select(*self._record_id)))
-            more_keys = holders.where("_chosen AND _decides").select("_key", *[_TIME for _ in self._time])
+            holders = self.chosen.materialize(self._records_with_keys(keys))
+            others = self._identities(self.chosen.coalesce(holders.where("_chosen IS NULL").select(*self._record_id)))
+            more_keys = holders.where("_chosen AND _decides").select("_key", *[_TIME for _ in self._time_columns])
             if others.count:
-                others, records, rows = self._evaluated(others)
+                others, records, rows = self._evaluate_records(others)
                 all_of_them = self.chosen.frame.unionByName(others.frame)
                 self.chosen = self._identities(all_of_them, self.chosen.rows + others.rows)
-                self.records = self.chosen.together(self.records.unionByName(records))
-                self.rows = self.chosen.together(self.rows.unionByName(rows))
+                self.records = self.chosen.coalesce(self.records.unionByName(records))
+                self.rows = self.chosen.coalesce(self.rows.unionByName(rows))
                 more_keys = more_keys.unionByName(self._good_keys(rows))
-            keys = self.chosen.together(more_keys).distinct().join(followed_keys, "_key", "left_anti")
+            keys = self.chosen.coalesce(more_keys).distinct().join(followed_keys, "_key", "left_anti")
             # Of those that came by one row the others may have had keys, too.
             if keys.isEmpty() and not (self._evaluator.many and others.count):
                 return
-            followed_keys = self.chosen.together(followed_keys.unionByName(keys))
+            followed_keys = self.chosen.coalesce(followed_keys.unionByName(keys))
 
     def keys_of(self, rows: DataFrame) -> DataFrame:
         """Return the uniqueness hashes of rows, with the event time where it is among the columns of each of them."""
-        return rows.select(self._evaluator.bonds.alias("_key"), *self._time).distinct()
+        return rows.select(self._evaluator.uniqueness_hashes.alias("_key"), *self._time_columns).distinct()
 
     def _identities(self, frame: DataFrame, rows: int = 0) -> Identities:
         return Identities(frame, self._record_id, rows)
 
-    def _evaluated(self, identities: Identities) -> tuple[Identities, DataFrame, DataFrame]:
+    def _evaluate_records(self, identities: Identities) -> tuple[Identities, DataFrame, DataFrame]:
         """Return the identities, their existing records, and the evaluated rows."""
         records = identities.materialize(identities.rows_in(self._batch.records()))
         rows = materialize(self._evaluator.rows(records), few=False, adaptive=True)
         if self._evaluator.many:
-            identities = identities.having(rows.count())
-        return identities, records, identities.together(rows)
+            identities = identities.scale_to(rows.count())
+        return identities, records, identities.coalesce(rows)
 
     def _good_keys(self, rows: DataFrame) -> DataFrame:
         return self.keys_of(rows.where(f"{DISPOSITION} = '{Disposition.WRITTEN}'"))
 
     @property
-    def _time(self) -> list[Column]:
+    def _time_columns(self) -> list[Column]:
         time = self._evaluator.bound_time
         if time is None:
             return []
-        return [F.col(quoted(time)).alias(_TIME)]
+        return [F.col(quote_name(time)).alias(_TIME)]
 
-    def _with_keys(self, keys: DataFrame) -> DataFrame:
+    def _records_with_keys(self, keys: DataFrame) -> DataFrame:
         """Return the records that have or had one of these keys (stored rows and losers), and all chosen ones."""
-        has, had = self._evaluator.bonds.alias("_key"), F.col("_key")
-        rows = [*[self._near(t, keys) for t in self._evaluator.there(self._table)], *self._doubles()]
-        frames = [t.select(*self._record_id, has, F.lit(True).alias("_decides"), *self._time) for t in rows]
+        has, had = self._evaluator.uniqueness_hashes.alias("_key"), F.col("_key")
+        rows = [
+            *[self._candidate_rows(t, keys) for t in self._evaluator.stored_frames(self._table)],
+            *self._unique_violations(),
+        ]
+        frames = [t.select(*self._record_id, has, F.lit(True).alias("_decides"), *self._time_columns) for t in rows]
         unknown = []
-        if self._time:
+        if self._time_columns:
             unknown = [F.lit(None).cast(keys.schema[_TIME].dataType).alias(_TIME)]
-        lost = [self._had_part.alias("_decides"), *unknown]
-        frames += [t.select(*self._record_id, had, *lost) for t in self._evaluator.there(self._set_aside)]
-        chosen = self.chosen.together(self.chosen.frame).distinct().withColumn("_chosen", F.lit(True))
+        lost = [self._is_decisive.alias("_decides"), *unknown]
+        frames += [t.select(*self._record_id, had, *lost) for t in self._evaluator.stored_frames(self._set_aside)]
+        chosen = self.chosen.coalesce(self.chosen.frame).distinct().withColumn("_chosen", F.lit(True))
         nothing = self._batch.records().select(*self._record_id).limit(0)
         none = nothing.select(
             *self._record_id, F.lit(None).cast("bigint").alias("_key"), F.lit(False).alias("_decides"), *unknown
         )
         every = reduce(lambda a, b: a.unionByName(b), frames, none)
-        flagged = every.join(self.chosen.sent(chosen), [*self._record_id], "left")
-        shares = self.chosen.sent(keys.select("_key").distinct().withColumn("_shares", F.lit(True)))
+        flagged = every.join(self.chosen.broadcast(chosen), [*self._record_id], "left")
+        shares = self.chosen.broadcast(keys.select("_key").distinct().withColumn("_shares", F.lit(True)))
         return flagged.join(shares, "_key", "left").where("_chosen OR _shares").drop("_shares")
 
     @property
-    def _had_part(self) -> Column:
+    def _is_decisive(self) -> Column:
         """Whether a record that was set aside had part in what became of others of its key."""
         if self._evaluator.history is None:
             return F.lit(False)
         return F.col("reason").isin("deleted", "superseded")
 
-    def _near(self, table: DataFrame, keys: DataFrame) -> DataFrame:
+    def _candidate_rows(self, table: DataFrame, keys: DataFrame) -> DataFrame:
         """Return rows of the table that include all with one of these keys, and those of all chosen records.
 
         Rows of one key have one event time, if that is among the columns of each key: of a large table only the files
@@ -145,20 +148,20 @@ class BoundRecords:
             return table
         if table.schema[time].dataType != keys.schema[_TIME].dataType:
             return table
-        hours = data_skipping.same_hours(keys, _TIME, time)
+        hours = data_skipping.hour_predicate(keys, _TIME, time)
         if hours is None:
             return table
-        return table.where(hours | data_skipping.of_chunks(self.chosen.chunks))
+        return table.where(hours | data_skipping.chunk_predicate(self.chosen.chunks))
 
-    def _doubles(self) -> list[DataFrame]:
+    def _unique_violations(self) -> list[DataFrame]:
         """Return the quarantined rows that broke a ``unique`` expectation: they hold their keys, and win them."""
         if not self._evaluator.unique:
             return []
         broken = F.arrays_overlap("_failed_expectations", F.array(*map(F.lit, self._evaluator.unique)))
-        return [rows.where(broken) for rows in self._evaluator.there(self._quarantine)]
+        return [rows.where(broken) for rows in self._evaluator.stored_frames(self._quarantine)]
 
 
-def touched_by(evaluator: RowEvaluator, lookup: str, since: int) -> DataFrame:
+def affected_records(evaluator: RowEvaluator, lookup: str, since: int) -> DataFrame:
     """Return the records that a lookup's changed rows affect, in each flow that reads it; there may be duplicates.
 
     Args:
@@ -176,9 +179,9 @@ def touched_by(evaluator: RowEvaluator, lookup: str, since: int) -> DataFrame:
         if not join_keys or (flow and flow not in batch.progress.streams):
             continue
         if flow:
-            records = several_batch.unpacked(batch.records(), flow)
+            records = several_batch.unpack_flow(batch.records(), flow)
         else:
             records = batch.records()
         changes = batch.changes_of(lookup, since)
-        parts.append(lookup_changes.touched(records, changes, join_keys, ENGINE_COLUMNS, record_id))
+        parts.append(lookup_changes.affected_records(records, changes, join_keys, ENGINE_COLUMNS, record_id))
     return reduce(lambda a, b: a.unionByName(b), parts)

@@ -29,9 +29,9 @@ from sluicegate.silver.keys.scd import History
 from sluicegate.silver.silver_batch import SilverBatch
 from sluicegate.silver.transform import Transform, TransformedRows
 from sluicegate.spark import connect, table_reader
-from sluicegate.spark.session import configured
+from sluicegate.spark.session import override_settings
 from sluicegate.spark_sql.engine_columns import is_working
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.spark_sql.query import CAST_PREFIX
 
 if TYPE_CHECKING:
@@ -66,9 +66,9 @@ class RowEvaluator(SilverBatch):
         changes = self.table.changes
         self.history: History | None = None
         if changes and not changes.latest_only:
-            self.history = History.of(changes, arrival(self.row_id))
+            self.history = History.from_definition(changes, arrival(self.row_id))
 
-    def there(self, uri: str) -> list[DataFrame]:
+    def stored_frames(self, uri: str) -> list[DataFrame]:
         """Return the current rows of a lake table as a list of one frame; empty without table or rows."""
         table = lake_tables.delta_table(uri)
         if not lake_tables.rows(table):
@@ -76,10 +76,10 @@ class RowEvaluator(SilverBatch):
         return [table_reader.read(self.batch.session, uri, opened=table)]
 
     @cached_property
-    def of_others(self) -> bool:
+    def has_former_rows(self) -> bool:
         """Whether rows of the table may be from another definition than the current one."""
-        last = log.last_commit_of_ours(self.target)
-        return former_definition.in_silver(self.table, last, self.batch.progress.streams)
+        last = log.last_own_commit(self.target)
+        return former_definition.has_former_rows(self.table, last, self.batch.progress.streams)
 
     @property
     def _definitions(self) -> dict[str, str]:
@@ -87,58 +87,60 @@ class RowEvaluator(SilverBatch):
         return former_definition.flow_definitions(self.table, self.batch.progress.streams)
 
     @property
-    def leaves_others(self) -> bool:
+    def leaves_former_rows(self) -> bool:
         """Whether the batch leaves rows of another definition."""
         choice = self.batch.choice
         if self.renewed or self.batch.whole or (choice is not None and choice.everything):
             return False
-        return self.of_others
+        return self.has_former_rows
 
     @property
-    def made_by(self) -> dict[str, Any]:
+    def definition_facts(self) -> dict[str, Any]:
         """Commit metadata on the definition: its fingerprint, and whether rows of another are left."""
-        facts: dict[str, Any] = {"definition": self.table.fingerprint, "mixed": self.leaves_others}
-        if self.table.several:
+        facts: dict[str, Any] = {"definition": self.table.fingerprint, "mixed": self.leaves_former_rows}
+        if self.table.flows_or_branches:
             facts["definitions"] = self._definitions
-        if self.batch.flow.stored is not None:
-            facts[SilverFacts.stored.key] = self.batch.flow.stored.facts()
+        if self.batch.flow.stored_rows is not None:
+            facts[SilverFacts.stored.key] = self.batch.flow.stored_rows.facts()
         return facts
 
     def rows(self, records: DataFrame | Mapping[str, DataFrame]) -> DataFrame:
-        """Return the evaluated rows with identity, disposition and provenance; see ``transformed``."""
-        frame = self.transformed(records)
+        """Return the evaluated rows with identity, disposition and provenance; see ``transform_records``."""
+        frame = self.transform_records(records)
         required = {column: column for column in (*self.keys, *filter(None, [self.table.event_time]))}
         if self.sequence_by:
             required[SEQUENCE] = self.sequence_by
         self.rules = Rules(
-            self.table, self._casts, required, self._of_values, deletes.identity(self.table), self._unfit
+            self.table, self._casts, required, self._of_values, deletes.identity_columns(self.table), self._unfit
         )
-        self.unruled = frame = self._with_awaited(frame, [*required])
+        self.unruled = frame = self._add_awaited_columns(frame, [*required])
         column_checks.demand_comparable(self, frame)
-        with configured(self.batch.session, LENIENT):
-            frame = deletes.with_deletes(frame, self.table.apply_changes)
-            frame = connect.frozen(self.rules.evaluate(frame))
+        with override_settings(self.batch.session, LENIENT):
+            frame = deletes.add_deletes(frame, self.table.apply_changes)
+            frame = connect.freeze(self.rules.evaluate(frame))
         engine_columns = (*self.record_id, SEQUENCE, DELETES, BROKEN, DISPOSITION)
         columns = [column for column in (*self.outputs, *engine_columns) if column in frame.columns]
-        rows = self.placed(frame.select(*[quoted(column) for column in columns], *self._provenance(frame)))
+        rows = self.add_flow_place(frame.select(*[quote_name(column) for column in columns], *self._provenance(frame)))
         if not self.many:
             return rows
-        return self._numbered(rows)
+        return self._number_rows(rows)
 
-    def _numbered(self, rows: DataFrame) -> DataFrame:
+    def _number_rows(self, rows: DataFrame) -> DataFrame:
         """Number rows within their records; with ``quarantine: record``, quarantine whole records.
 
         Done this late, as few rows have their record here, and numbering may send all of them over the network.
         """
         order = self.outputs
-        if self.table.several:  # by name: where a column stands depends on which of the flows' sources are there
+        if (
+            self.table.flows_or_branches
+        ):  # by name: where a column stands depends on which of the flows' sources are there
             order = sorted(self.outputs, key=str.lower)
-        rows = many_rows.numbered(rows, order, self.record_id)
+        rows = many_rows.number_rows(rows, order, self.record_id)
         if self.table.quarantine != "record":
             return rows
-        return many_rows.whole_records(rows, self.record_id)
+        return many_rows.quarantine_whole_records(rows, self.record_id)
 
-    def _with_awaited(self, frame: DataFrame, required: Sequence[str]) -> DataFrame:
+    def _add_awaited_columns(self, frame: DataFrame, required: Sequence[str]) -> DataFrame:
         """Add columns that only later records may have, as NULL of a still unknown type.
 
         These are columns that ``apply_as_deletes`` reads, or that rules name and only flows without a source have.
@@ -158,9 +160,9 @@ class RowEvaluator(SilverBatch):
 
     def _has_absent_flows(self, streams: Mapping[str, Any]) -> bool:
         """Return whether some flows of the table have no source yet."""
-        return bool(self.table.several.keys() - streams.keys())
+        return bool(self.table.flows_or_branches.keys() - streams.keys())
 
-    def settled(self, rows: DataFrame, stored: DataFrame | None) -> DataFrame:
+    def settle(self, rows: DataFrame, stored: DataFrame | None) -> DataFrame:
         """Return rows with their final disposition: one of each key, or each that begins a version, stays.
 
         Args:
@@ -169,79 +171,83 @@ class RowEvaluator(SilverBatch):
                 then ``rows`` include all that share a key or unique values.
         """
         if self.history is not None:
-            return self.history.settle(rows, self._selected)
+            return self.history.settle(rows, self._selected_columns)
         if stored is not None:
-            stored = self.placed(stored)
+            stored = self.add_flow_place(stored)
         settled = Keyed(self.keys, self.sequence_by is not None, self.row_id).settle(rows, stored)
         if not self.unique:
             return settled
         return self.rules.evaluate_unique(settled, arrival(self.row_id))
 
     @property
-    def _named(self) -> list[str]:
+    def _identifying_columns(self) -> list[str]:
         """Columns that identify the table's rows, as the definition spells them."""
         unique = (column for columns in self.unique.values() for column in columns)
         return [*self.keys, *unique, *filter(None, [self.sequence_by, self.table.event_time])]
 
-    def placed(self, rows: DataFrame) -> DataFrame:
+    def add_flow_place(self, rows: DataFrame) -> DataFrame:
         """Add the position of their flow to rows, in tables that identify records by it."""
         if FLOW not in self.record_id:
             return rows
-        return rows.withColumn(PLACE, several_flows.place(F.col(FLOW), [*self.table.several]))
+        return rows.withColumn(PLACE, several_flows.place(F.col(FLOW), [*self.table.flows_or_branches]))
 
     @property
-    def _selected(self) -> list[str]:
+    def _selected_columns(self) -> list[str]:
         changes = self.table.changes
         if not changes:
             return self.outputs
-        return changes.selected(self.outputs)
+        return changes.selected_columns(self.outputs)
 
     @property
     def columns(self) -> list[str]:
         """Columns of the table itself; its quarantine has ``outputs``."""
         if self.history is not None and self.history.scd_type == 2:
-            return [*self._selected, START_AT, END_AT]
-        return [*self._selected]
+            return [*self._selected_columns, START_AT, END_AT]
+        return [*self._selected_columns]
 
-    def transformed(self, records: DataFrame | Mapping[str, DataFrame]) -> DataFrame:
+    def transform_records(self, records: DataFrame | Mapping[str, DataFrame]) -> DataFrame:
         """Return the transform's result with identity, the record itself, and a flag for each failed cast.
 
         Args:
             records: the records; of several flows those of each with the columns of its source, by its name, or all of
-                them in one frame (see ``several_batch.packed``).
+                them in one frame (see ``several_batch.pack_flows``).
 
         Raises:
             ColumnsChanged: stored rows have a column of another type, and are not replaced.
         """
         self._unfit, self.made = {}, {}
-        if self.table.several:
-            frame = self._of_flows(records)
+        if self.table.flows_or_branches:
+            frame = self._transform_flows(records)
         elif isinstance(records, Mapping):
             raise TypeError(f"{self.name} has one flow")
         else:
-            frame, self._casts = self._made(self.table, records)
+            frame, self._casts = self._transform_flow(self.table, records)
         self.outputs = [c for c in frame.columns if c not in (*self.record_id, SEQUENCE) and not is_working(c)]
         column_checks.demand_storable(self, frame)
         changed_columns.demand_same(self, frame.schema)
         return frame
 
-    def _of_flows(self, records: DataFrame | Mapping[str, DataFrame]) -> DataFrame:
+    def _transform_flows(self, records: DataFrame | Mapping[str, DataFrame]) -> DataFrame:
         """Return the result of all flows, united by column name."""
         if not isinstance(records, Mapping):
             packed = records
-            records = {name: several_batch.unpacked(packed, name) for name in self.batch.progress.streams}
+            records = {name: several_batch.unpack_flow(packed, name) for name in self.batch.progress.streams}
         by_flow = {}
         for name, frame in records.items():
-            rows, casts = self._made(self.table.several[name], frame, flow=name)
+            rows, casts = self._transform_flow(self.table.flows_or_branches[name], frame, flow=name)
             by_flow[name] = several_flows.OfFlow(rows, casts)
         stored = None
         if not self.batch.whole and self.target is not None:
             stored = table_reader.schema(self.target)
-        frame, self._casts = several_flows.united(by_flow, self.record_id, self.name, stored, self._named)
+        frame, self._casts = several_flows.unite_flows(
+            by_flow, self.record_id, self.name, stored, self._identifying_columns
+        )
         awaited = self._has_absent_flows(records)
-        return several_flows.with_declared(frame, self.table.declared or {}, self.name, awaited=awaited)
+        return several_flows.order_declared_columns(
+            frame, self.table.declared_columns or {}, self.name, awaited=awaited
+        )
 
-    def _made(
+    def _transform_flow(
         self, maker: SilverTable | SilverFlow, records: DataFrame, *, flow: str = ""
     ) -> tuple[DataFrame, dict[str, str]]:
         """Return the result of one transform, and its casts by the flag of their failure.
@@ -251,20 +257,20 @@ class RowEvaluator(SilverBatch):
             records: its records.
             flow: name of the flow among several.
         """
-        landed, records = records.columns, reserved_names.without_working(records)
+        landed, records = records.columns, reserved_names.drop_working_columns(records)
         transformed = self.made[flow] = self.transform(maker, flow).rows(records)
         for name, binds in transformed.rules.items():
             self._unfit[name] = binds or self._unfit.get(name, False)
-        frame = reserved_names.without_reserved(transformed.rows, landed, self, maker, flow)
-        frame, casts = self._declared(frame, maker)
+        frame = reserved_names.drop_reserved_columns(transformed.rows, landed, self, maker, flow)
+        frame, casts = self._cast_to_declared(frame, maker)
         suffix = ""
         if flow:
             suffix = f"_of_{flow}"
-        self._of_values |= {f"{flag}{suffix}" for flag in deletes.of_values(self.table, maker, casts)}
+        self._of_values |= {f"{flag}{suffix}" for flag in deletes.value_flags(self.table, maker, casts)}
         if not self.sequence_by:
             return frame, casts
         absent_columns.demand_sequence(self.sequence_by, [*frame.columns, *landed], self.batch.flow)
-        sequence = quoted(self.sequence_by)
+        sequence = quote_name(self.sequence_by)
         if self.sequence_by.lower() not in {column.lower() for column in frame.columns}:
             sequence = f"{RECORD_STRUCT}.{sequence}"
         return frame.withColumn(SEQUENCE, F.col(sequence)), casts
@@ -280,16 +286,16 @@ class RowEvaluator(SilverBatch):
             self.batch, self.name, self.table, maker, flow, self.record_id, self.sequence_by, rescues=self.rescues
         )
 
-    def _declared(self, frame: DataFrame, maker: SilverTable | SilverFlow) -> tuple[DataFrame, dict[str, str]]:
+    def _cast_to_declared(self, frame: DataFrame, maker: SilverTable | SilverFlow) -> tuple[DataFrame, dict[str, str]]:
         """Cast rows to the declared columns, each with a flag for values that do not fit."""
         casts: dict[str, str] = {}
         if maker.query:
             casts = {f"{CAST_PREFIX}{number}": text for number, text in enumerate(maker.query.casts)}
         evolution = self.table.schemaEvolutionMode
-        declared = self.table.declared
+        declared = self.table.declared_columns
         if declared is None and evolution == "addNewColumns":
             return frame, casts
-        if declared is not None and self.table.several:  # what this flow does not make others may
+        if declared is not None and self.table.flows_or_branches:  # what this flow does not make others may
             present = {column.lower() for column in frame.columns}
             declared = {name: kind for name, kind in declared.items() if name.lower() in present}
         stored = None
@@ -300,7 +306,11 @@ class RowEvaluator(SilverBatch):
 
     def _provenance(self, frame: DataFrame) -> list[Any]:
         """Return the provenance of a record; its text only if it may be quarantined, since texts are large."""
-        of_flows = [column for column in map(several_batch.of, self.table.several) if column in frame.columns]
+        of_flows = [
+            column
+            for column in map(several_batch.records_column, self.table.flows_or_branches)
+            if column in frame.columns
+        ]
         records = of_flows or [RECORD_STRUCT]
         stamps = provenance.file_of(frame, records)
         if self.many:  # there the text comes later, and once: see ``side_tables/quarantine.py``
@@ -315,6 +325,6 @@ class RowEvaluator(SilverBatch):
     def bound_time(self) -> str | None:
         """Event time, if it is part of each uniqueness hash: rows that share one then share the time."""
         time = self.table.event_time
-        if time is None or not self.uniqueness.are_all_of(time):
+        if time is None or not self.uniqueness.is_in_each_hash(time):
             return None
         return time

@@ -17,10 +17,10 @@ from pyspark.sql import functions as F
 
 from sluicegate.definition.tables.expectations import ExpectationAction
 from sluicegate.frames.rules.rejected import BROKEN
-from sluicegate.frames.rules.row_rules import broken, failures
-from sluicegate.schema.columns import DELETES, working
+from sluicegate.frames.rules.row_rules import broken_rules, failure_count_sql
+from sluicegate.schema.columns import DELETES, working_column
 from sluicegate.silver.side_tables.rescued import UNFIT
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sluicegate.definition import SilverTable
 
 # Column that evaluation adds beside ``BROKEN``.
-DISPOSITION = working("disposition")
+DISPOSITION = working_column("disposition")
 
 
 class Disposition(StrEnum):
@@ -83,7 +83,7 @@ class Rules:
         unfit: Mapping[str, bool] | None = None,
     ) -> None:
         self.unfit = unfit or {}
-        self.unique = unique(table)
+        self.unique = unique_rules(table)
         self.conditions: dict[str, str] = {}
         self.actions: dict[str, ExpectationAction] = {}
         self._not_of_deletes: set[str] = set()
@@ -103,7 +103,7 @@ class Rules:
         for column, text in casts.items():
             flags.setdefault(f"{text} fits", []).append(column)
         for name, columns in flags.items():
-            self.conditions[name] = f"NOT ({' OR '.join(map(quoted, columns))})"
+            self.conditions[name] = f"NOT ({' OR '.join(map(quote_name, columns))})"
             self.actions[name] = ExpectationAction.QUARANTINE
             if {*columns} <= {*of_values}:
                 self._not_of_deletes.add(name)
@@ -114,7 +114,7 @@ class Rules:
         for column, name in required.items():
             named.setdefault(f"{name} is not null", []).append(column)
         for name, columns in named.items():
-            self.conditions[name] = " AND ".join(f"{quoted(column)} IS NOT NULL" for column in columns)
+            self.conditions[name] = " AND ".join(f"{quote_name(column)} IS NOT NULL" for column in columns)
             self.actions[name] = ExpectationAction.QUARANTINE
             if {column.lower() for column in columns}.isdisjoint(identity):
                 self._not_of_deletes.add(name)
@@ -135,30 +135,30 @@ class Rules:
         later = {*self.unique, WHOLE}
         alone = {name: condition for name, condition in self.conditions.items() if name not in later}
         if not (alone or self.unfit):
-            return frame.withColumns({BROKEN: broken({}), DISPOSITION: F.lit(Disposition.WRITTEN)})
+            return frame.withColumns({BROKEN: broken_rules({}), DISPOSITION: F.lit(Disposition.WRITTEN)})
         if DELETES in frame.columns:
             spared = self._not_of_deletes & alone.keys()
             alone |= {name: f"({DELETES} OR ({alone[name]}))" for name in alone if name in spared}
-        names = broken(alone)
+        names = broken_rules(alone)
         if self.unfit:
-            names = F.concat(self._unfit(deletes=DELETES in frame.columns), names)
+            names = F.concat(self._broken_rescue_rules(deletes=DELETES in frame.columns), names)
         evaluated = frame.withColumn(BROKEN, names)
         disposition = (
-            F.when(self._broke(ExpectationAction.QUARANTINE), Disposition.QUARANTINED)
-            .when(self._broke(ExpectationAction.DROP), Disposition.DROPPED)
+            F.when(self._breaks_rules(ExpectationAction.QUARANTINE), Disposition.QUARANTINED)
+            .when(self._breaks_rules(ExpectationAction.DROP), Disposition.DROPPED)
             .otherwise(Disposition.WRITTEN)
         )
         return evaluated.withColumn(DISPOSITION, disposition)
 
-    def _unfit(self, *, deletes: bool) -> Column:
+    def _broken_rescue_rules(self, *, deletes: bool) -> Column:
         """Return the rules on rescued values that a row breaks; of a delete, only those that bind it."""
         if not deletes:
-            return F.coalesce(F.col(UNFIT), broken({}))
+            return F.coalesce(F.col(UNFIT), broken_rules({}))
         binding = [F.lit(name) for name, binds in self.unfit.items() if binds]
-        of_delete = broken({})
+        of_delete = broken_rules({})
         if binding:
             of_delete = F.array_intersect(UNFIT, F.array(*binding))
-        return F.coalesce(F.when(F.col(DELETES), of_delete).otherwise(F.col(UNFIT)), broken({}))
+        return F.coalesce(F.when(F.col(DELETES), of_delete).otherwise(F.col(UNFIT)), broken_rules({}))
 
     def evaluate_unique(self, rows: DataFrame, order: Sequence[str]) -> DataFrame:
         """Mark breaches by good rows: all but the first that share what should be unique, and NULLs in it.
@@ -172,18 +172,18 @@ class Rules:
         """
         good, breaches = F.col(DISPOSITION) == Disposition.WRITTEN, []
         for name, columns in self.unique.items():
-            values = [F.col(quoted(column)) for column in columns]
+            values = [F.col(quote_name(column)) for column in columns]
             nth = F.row_number().over(Window.partitionBy(DISPOSITION, *values).orderBy(*order))
             missing = reduce(or_, [value.isNull() for value in values])
-            rows = rows.withColumn(working(f"not_{name}"), F.when(good & (missing | (nth > 1)), F.lit(name)))
-            breaches.append(working(f"not_{name}"))
+            rows = rows.withColumn(working_column(f"not_{name}"), F.when(good & (missing | (nth > 1)), F.lit(name)))
+            breaches.append(working_column(f"not_{name}"))
         rows = rows.withColumn(BROKEN, F.concat(BROKEN, F.array_compact(F.array(*breaches))))
-        turned_away = good & self._broke(ExpectationAction.QUARANTINE)
+        turned_away = good & self._breaks_rules(ExpectationAction.QUARANTINE)
         return rows.withColumn(
             DISPOSITION, F.when(turned_away, Disposition.QUARANTINED).otherwise(F.col(DISPOSITION))
         ).drop(*breaches)
 
-    def _broke(self, action: ExpectationAction):  # type: ignore[no-untyped-def]
+    def _breaks_rules(self, action: ExpectationAction):  # type: ignore[no-untyped-def]
         names = [F.lit(name) for name, own_action in self.actions.items() if own_action == action]
         if not names:
             return F.lit(False)
@@ -191,7 +191,7 @@ class Rules:
 
     def counts(self) -> dict[str, str]:
         """Return for each expectation the SQL aggregate that counts the rows that broke it."""
-        return {name: failures(name) for name in self.conditions}
+        return {name: failure_count_sql(name) for name in self.conditions}
 
     def tally(self, broken: Mapping[str, int], rows: int) -> dict[str, dict[str, int]]:
         """Return passed and failed rows by expectation; of those of every table, only the failed ones."""
@@ -202,6 +202,6 @@ class Rules:
         }
 
 
-def unique(table: SilverTable) -> dict[str, tuple[str, ...]]:
+def unique_rules(table: SilverTable) -> dict[str, tuple[str, ...]]:
     """Return the expectations ``unique`` of a table, each with its columns."""
     return {name: rule.unique for name, rule in table.expectations.items() if rule.unique}

@@ -18,11 +18,11 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from sluicegate.frames.difference.merge import OP
-from sluicegate.frames.difference.value_equality import ordered, sorts_as_it_is
+from sluicegate.frames.difference.value_equality import is_sortable, sortable_form
 from sluicegate.frames.rules.rejected import BROKEN
 from sluicegate.schema.columns import ROW
 from sluicegate.silver.expectations import DISPOSITION, WHOLE, Disposition
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,7 @@ BEGUN, IN_EXCHANGE = -1, "in_exchange"
 _FORM = "_sluicegate_order_"
 
 
-def numbered(rows: DataFrame, outputs: Sequence[str], record_id: Sequence[str]) -> DataFrame:
+def number_rows(rows: DataFrame, outputs: Sequence[str], record_id: Sequence[str]) -> DataFrame:
     """Add ``_record_row`` to rows, their number within their record, by the order of their values.
 
     Args:
@@ -49,10 +49,10 @@ def numbered(rows: DataFrame, outputs: Sequence[str], record_id: Sequence[str]) 
     forms, order = {}, []
     for number, name in enumerate(outputs):
         kind = rows.schema[name].dataType
-        if sorts_as_it_is(kind):
-            order.append(F.col(quoted(name)))
+        if is_sortable(kind):
+            order.append(F.col(quote_name(name)))
             continue
-        forms[f"{_FORM}{number}"] = ordered(F.col(quoted(name)), kind)
+        forms[f"{_FORM}{number}"] = sortable_form(F.col(quote_name(name)), kind)
         order.append(F.col(f"{_FORM}{number}"))
     nth = F.row_number().over(Window.partitionBy(*record_id).orderBy(*order, BROKEN))
     if forms:
@@ -60,7 +60,7 @@ def numbered(rows: DataFrame, outputs: Sequence[str], record_id: Sequence[str]) 
     return rows.withColumn(ROW, nth.cast("bigint")).drop(*forms)
 
 
-def whole_records(rows: DataFrame, record_id: Sequence[str]) -> DataFrame:
+def quarantine_whole_records(rows: DataFrame, record_id: Sequence[str]) -> DataFrame:
     """Quarantine all rows of a record if one is: a table has no partial records."""
     record = Window.partitionBy(*record_id)
     broken = F.max(F.col(DISPOSITION) == Disposition.QUARANTINED).over(record)
@@ -73,17 +73,17 @@ def whole_records(rows: DataFrame, record_id: Sequence[str]) -> DataFrame:
     )
 
 
-def begun(aside: DataFrame, record_id: Sequence[str]) -> DataFrame:
+def begun_records(aside: DataFrame, record_id: Sequence[str]) -> DataFrame:
     """Return the records whose rows a stopped run had begun to exchange, by the set-aside."""
     return aside.where(f"reason = '{IN_EXCHANGE}'").select(*record_id)
 
 
-def without_begun(aside: DataFrame) -> DataFrame:
+def final_rows(aside: DataFrame) -> DataFrame:
     """Return the rows of the set-aside with final places of records."""
     return aside.where(f"reason <> '{IN_EXCHANGE}'")
 
 
-def with_begun(
+def mark_begun_records(
     changes: dict[str, DataFrame],
     table: str,
     set_aside: str,

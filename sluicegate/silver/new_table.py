@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sluicegate import _faults
 from sluicegate.frames import small_writes
 from sluicegate.lake import former_versions
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,7 +28,7 @@ def replace(rows: DataFrame, uri: str) -> None:
         uri: address of the table.
     """
     rows.createOrReplaceTempView(_MADE)
-    statement = f"CREATE OR REPLACE TABLE delta.{quoted(uri)} USING delta"
+    statement = f"CREATE OR REPLACE TABLE delta.{quote_name(uri)} USING delta"
     rows.sparkSession.sql(f"{statement} AS SELECT * FROM {_MADE}")
 
 

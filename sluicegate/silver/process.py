@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from sluicegate import _faults
 from sluicegate.flow import thresholds
-from sluicegate.flow.batch import Batch, overtaken
+from sluicegate.flow.batch import Batch, overtaken_error
 from sluicegate.flow.model import name_of
 from sluicegate.frames import data_skipping, small_writes
 from sluicegate.frames.difference.merge import OP, merge
@@ -33,11 +33,11 @@ from sluicegate.silver.columns import changed_columns
 from sluicegate.silver.columns.changed_columns import ColumnsChanged
 from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.expectations import DISPOSITION, Disposition
-from sluicegate.silver.keys.deduplicate import REPLACED, replaced
+from sluicegate.silver.keys.deduplicate import REPLACED, replaced_identity
 from sluicegate.silver.reconcile import Reconciliation
 from sluicegate.silver.side_tables import left_out, quarantine
 from sluicegate.spark import connect
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -58,20 +58,20 @@ def apply(batch: Batch, name: str, table: SilverTable, at: layout.Lake) -> None:
     """
     if table.apply_changes_from_snapshot and not batch.whole:
         changed_columns.demand_refresh(batch, "its snapshots are always processed together")
-        batch = batch.of_everything()  # a snapshot speaks of every key, also of those that are not in it
+        batch = batch.widen_to_all_rows()  # a snapshot speaks of every key, also of those that are not in it
     evaluator = RowEvaluator(batch, name, table)
-    if reason := changed_columns.lacking(evaluator):
-        evaluator = _over_everything(evaluator, reason)
+    if reason := changed_columns.why_missing_column(evaluator):
+        evaluator = _widen_to_all_records(evaluator, reason)
     put(evaluator, at)
 
 
-def _over_everything(evaluator: RowEvaluator, reason: str) -> RowEvaluator:
+def _widen_to_all_records(evaluator: RowEvaluator, reason: str) -> RowEvaluator:
     """Return the evaluator over all records of the source, to replace the table, with the reason in the report."""
     changed_columns.demand_refresh(evaluator.batch, reason)
     report = evaluator.batch.report
     report.state, report.why = "rebuilt", reason
     everything = copy(evaluator)
-    everything.batch = evaluator.batch.of_everything()
+    everything.batch = evaluator.batch.widen_to_all_rows()
     return everything
 
 
@@ -81,16 +81,16 @@ def put(evaluator: RowEvaluator, lake: layout.Lake) -> None:
     If the current definition gives other column types than stored, all rows are rebuilt.
     """
     try:
-        _put_ruled(evaluator, lake)
+        _put_naming_rules(evaluator, lake)
     except ColumnsChanged as change:  # before the batch has written anything
-        _put_ruled(_over_everything(evaluator, change.reason), lake)
+        _put_naming_rules(_widen_to_all_records(evaluator, change.reason), lake)
 
 
-def _put_ruled(evaluator: RowEvaluator, lake: layout.Lake) -> None:
+def _put_naming_rules(evaluator: RowEvaluator, lake: layout.Lake) -> None:
     table, deletes = evaluator.table, None
     if table.apply_changes:
-        deletes = table.apply_changes.deletes
-    with failing_rules.naming(lambda: evaluator.unruled, table.expectations, evaluator.batch.flow, deletes):
+        deletes = table.apply_changes.delete_condition
+    with failing_rules.name_failing_rule(lambda: evaluator.unruled, table.expectations, evaluator.batch.flow, deletes):
         _put(evaluator, lake)
 
 
@@ -102,10 +102,10 @@ def _put(evaluator: RowEvaluator, lake: layout.Lake) -> None:
         return
     with ExitStack() as persisted:
         work = _NewRecords(batch, evaluator, lake, persisted)
-        rows = work.keep(work.settled())
-        reconciliation = Reconciliation.of(evaluator, rows, batch.read, batch.read_by_flow)
+        rows = work.keep(work.settle())
+        reconciliation = Reconciliation.from_rows(evaluator, rows, batch.read, batch.counts_by_flow)
         if batch.may_have_rescued:
-            rows, reconciliation = left_out.with_left_out(evaluator, rows, batch.rows, reconciliation, work.keep)
+            rows, reconciliation = left_out.add_left_out_rows(evaluator, rows, batch.rows, reconciliation, work.keep)
         reconciliation.demand_rules(rows)
         work.write(rows, reconciliation)
 
@@ -141,29 +141,29 @@ class _NewRecords:
         self.persisted.callback(cached.unpersist)
         return cached
 
-    def settled(self) -> DataFrame:
+    def settle(self) -> DataFrame:
         """Return the evaluated rows, deduplicated by key."""
         self.evaluator.rescues = self.batch.may_have_rescued
-        rows, keys = self.evaluator.rows(self.batch.by_flow or self.batch.rows), self.evaluator.keys
+        rows, keys = self.evaluator.rows(self.batch.rows_by_flow or self.batch.rows), self.evaluator.keys
         stored_count = tables.rows(self.evaluator.target)
         if not keys or self.batch.whole or not stored_count:
-            return self.evaluator.settled(rows, None)
-        [stored] = self.evaluator.there(self.batch.flow.target)
+            return self.evaluator.settle(rows, None)
+        [stored] = self.evaluator.stored_frames(self.batch.flow.target)
         if self.few or stored_count > data_skipping.MANY_ROWS:
             rows = self.keep(rows)
         if stored_count > data_skipping.MANY_ROWS:
-            stored = data_skipping.near(stored, rows, self.evaluator.table.event_time, keys)
+            stored = data_skipping.candidate_rows(stored, rows, self.evaluator.table.event_time, keys)
         if self.few:
-            of_batch = F.broadcast(rows.select(*map(quoted, keys)))
+            of_batch = F.broadcast(rows.select(*map(quote_name, keys)))
             stored = materialize(stored.join(of_batch, [*keys], "left_semi"), few=True)
-        return self.evaluator.settled(rows, stored)
+        return self.evaluator.settle(rows, stored)
 
     def write(self, rows: DataFrame, reconciliation: Reconciliation) -> None:
         """Write quarantine, set-aside and the table, in this order."""
         reconciliation.fill(self.batch.report)
         _faults.point("silver.before_commit")
         self.batch.demand_not_overtaken()
-        ruled = table_rules.demand(self.evaluator, self._would_be(rows, reconciliation))
+        ruled = table_rules.demand(self.evaluator, self._resulting_table(rows, reconciliation))
         enters = self._write_side_tables(rows, reconciliation)
         _faults.point("silver.between_commits")
         self.batch.demand_not_overtaken()
@@ -180,12 +180,12 @@ class _NewRecords:
             return {}
         return former_versions.fact(begins=False)
 
-    def _would_be(self, rows: DataFrame, reconciliation: Reconciliation) -> WouldBe:
+    def _resulting_table(self, rows: DataFrame, reconciliation: Reconciliation) -> WouldBe:
         """Return the table as it would be after this batch."""
-        good, sums = quarantine.good(self.evaluator, rows), reconciliation.sums
+        good, sums = quarantine.good_rows(self.evaluator, rows), reconciliation.sums
         if self.batch.whole:
             return WouldBe(lambda: good, lambda: sums[Disposition.WRITTEN], None)
-        stored = self.evaluator.there(self.batch.flow.target)
+        stored = self.evaluator.stored_frames(self.batch.flow.target)
         if not stored:
             return WouldBe(lambda: good, lambda: sums[Disposition.WRITTEN], None)
 
@@ -202,12 +202,12 @@ class _NewRecords:
         """Return the identities of stored rows that winners of the batch replace."""
         row_id = self.evaluator.row_id
         winners = rows.where(f"{DISPOSITION} = '{Disposition.WRITTEN}' AND {REPLACED[0]} IS NOT NULL")
-        identity = zip(replaced(row_id), row_id, strict=True)
+        identity = zip(replaced_identity(row_id), row_id, strict=True)
         return winners.select(*[F.col(former).alias(column) for former, column in identity])
 
     def _write_table(self, rows: DataFrame, reconciliation: Reconciliation) -> None:
         uri, row_id = self.batch.flow.target, self.evaluator.row_id
-        good = self.batch.described(quarantine.good(self.evaluator, rows))
+        good = self.batch.add_comments(quarantine.good_rows(self.evaluator, rows))
         if self.batch.replaces_table:
             new_table.replace(good, uri)
         elif self.batch.whole:
@@ -223,14 +223,14 @@ class _NewRecords:
     def _write_side_tables(self, rows: DataFrame, reconciliation: Reconciliation) -> list[str]:
         """Write the rows added to the side tables; return the names of those that changed."""
         name, left_out = self.evaluator.name, None
-        if reconciliation.filtered:
+        if reconciliation.filtered_records:
             left_out = self.batch.rows.join(rows, [*self.evaluator.record_id], "left_anti")
         count = reconciliation.sums[Disposition.QUARANTINED]
         quarantined = quarantine.quarantine(self.evaluator, rows, self.batch.rows, count)
         set_aside = quarantine.set_aside(self.evaluator, rows, left_out)
         side_tables = [
             (self.lake.quarantine(name), quarantined, count),
-            (self.lake.set_aside(name), set_aside, reconciliation.aside),
+            (self.lake.set_aside(name), set_aside, reconciliation.set_aside_count),
         ]
         return [name_of(uri) for uri, frame, number in side_tables if self._write_side_table(uri, frame, number)]
 
@@ -246,18 +246,18 @@ class _NewRecords:
         # A server may still write for a run whose client is gone, also a table that was not there to be fenced. Delta
         # would take ours behind it, since our offset may be greater; the next run finds records that are in it twice.
         if not self.batch.whole and self.batch.opened[uri].version != version:
-            raise overtaken(name_of(uri), uri)
+            raise overtaken_error(name_of(uri), uri)
         # A replacement must happen although this offset may have been committed before a kill, with other rows.
         with self.batch.commit(fenced=not replaces, op=self.op, step=CommitStep.ENTER):
             if replaces:
                 frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(uri)
             elif table is None:
-                self._make(uri, frame)
+                self._create_side_table(uri, frame)
             else:
                 small_writes.append(frame, uri, few=self.few)
         return True
 
-    def _make(self, uri: str, frame: DataFrame) -> None:
+    def _create_side_table(self, uri: str, frame: DataFrame) -> None:
         """Create a side table unless another run has."""
         from pyspark.errors import AnalysisException
 
@@ -266,4 +266,4 @@ class _NewRecords:
         except AnalysisException as error:
             if tables.delta_table(uri) is None:
                 raise
-            raise overtaken(name_of(uri), uri) from error
+            raise overtaken_error(name_of(uri), uri) from error

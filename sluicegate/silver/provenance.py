@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from sluicegate.schema.columns import FLOW, PROVENANCE, RECORD_STRUCT, ROW, working
+from sluicegate.schema.columns import FLOW, PROVENANCE, RECORD_STRUCT, ROW, working_column
 from sluicegate.schema.values import MICROSECONDS
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 # The file that a record came in, and its place in the order of arrival, under names that no query's own column has.
-SOURCE, ARRIVED = working("source_file"), working("arrived")
+SOURCE, ARRIVED = working_column("source_file"), working_column("arrived")
 
 # Columns of a record that tell of its file, with their types.
 STAMPS = {"_file_modification_time": "timestamp", "source_file": "string"}
 
 
-def with_record(records: DataFrame, names: Collection[str] | None = None, *more: Column) -> DataFrame:
+def add_record(records: DataFrame, names: Collection[str] | None = None, *more: Column) -> DataFrame:
     """Add each record as a struct.
 
     Args:
@@ -34,7 +34,7 @@ def with_record(records: DataFrame, names: Collection[str] | None = None, *more:
         more: additional values of the struct by name.
     """
     its = [column for column in records.columns if names is None or column.lower() in names]
-    return records.withColumn(RECORD_STRUCT, F.struct(*[F.col(quoted(column)) for column in its], *more))
+    return records.withColumn(RECORD_STRUCT, F.struct(*[F.col(quote_name(column)) for column in its], *more))
 
 
 def file_of(frame: DataFrame, records: Sequence[str]) -> tuple[Column, Column]:
@@ -46,7 +46,7 @@ def file_of(frame: DataFrame, records: Sequence[str]) -> tuple[Column, Column]:
     """
     parts = [_file_of(frame, column) for column in records]
     arrived, file = ([part[place] for part in parts] for place in range(2))
-    return _first(arrived).alias(ARRIVED), _first(file).alias(SOURCE)
+    return _coalesce(arrived).alias(ARRIVED), _coalesce(file).alias(SOURCE)
 
 
 def text_of(frame: DataFrame, records: Sequence[str]) -> Column:
@@ -56,13 +56,13 @@ def text_of(frame: DataFrame, records: Sequence[str]) -> Column:
         frame: rows with their records.
         records: columns with the records.
     """
-    texts = {record: as_it_came(_fields(frame, record), f"{quoted(record)}.") for record in records}
+    texts = {record: original_json(_fields(frame, record), f"{quote_name(record)}.") for record in records}
     if [*records] == [RECORD_STRUCT]:
         return texts[RECORD_STRUCT]
-    return _first([F.when(F.col(quoted(record)).isNotNull(), text) for record, text in texts.items()])
+    return _coalesce([F.when(F.col(quote_name(record)).isNotNull(), text) for record, text in texts.items()])
 
 
-def as_it_came(columns: Iterable[str], within: str = "") -> Column:
+def original_json(columns: Iterable[str], within: str = "") -> Column:
     """Return a record in its original form as JSON text.
 
     Args:
@@ -70,7 +70,7 @@ def as_it_came(columns: Iterable[str], within: str = "") -> Column:
         within: prefix of their names, if they are fields of a struct.
     """
     engine_columns = {*PROVENANCE, ROW, FLOW} - {"_rescued_data", "_corrupt_record"}
-    values = [F.col(f"{within}{quoted(column)}") for column in sorted({*columns} - engine_columns)]
+    values = [F.col(f"{within}{quote_name(column)}") for column in sorted({*columns} - engine_columns)]
     return F.to_json(F.struct(*values), MICROSECONDS)
 
 
@@ -78,22 +78,22 @@ def _file_of(frame: DataFrame, record: str) -> tuple[Column, Column]:
     fields, null = _fields(frame, record), F.lit(None).cast("string")
     file = null
     if "source_file" in fields:
-        file = F.col(f"{quoted(record)}.source_file")
-    stamps = {name: F.col(f"{quoted(record)}.{name}") for name in STAMPS if name in fields}
+        file = F.col(f"{quote_name(record)}.source_file")
+    stamps = {name: F.col(f"{quote_name(record)}.{name}") for name in STAMPS if name in fields}
     if record == RECORD_STRUCT and not stamps:
         return null, file
     if record == RECORD_STRUCT:
         return F.struct(*[value.alias(name) for name, value in stamps.items()]), file
     # Of one type in all flows, and NULL in the records of others.
     values = [stamps.get(name, F.lit(None).cast(kind)).alias(name) for name, kind in STAMPS.items()]
-    return F.when(F.col(quoted(record)).isNotNull(), F.struct(*values)), file
+    return F.when(F.col(quote_name(record)).isNotNull(), F.struct(*values)), file
 
 
 def _fields(frame: DataFrame, record: str) -> set[str]:
     return set(getattr(frame.schema[record].dataType, "names", ()))
 
 
-def _first(columns: Sequence[Column]) -> Column:
+def _coalesce(columns: Sequence[Column]) -> Column:
     if len(columns) == 1:
         return columns[0]
     return F.coalesce(*columns)

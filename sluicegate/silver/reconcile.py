@@ -17,10 +17,10 @@ from sluicegate.schema.typed_values import has_odd_keys
 from sluicegate.silver import several_flows
 from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.expectations import DISPOSITION, SET_ASIDE, Disposition
-from sluicegate.silver.keys.deduplicate import REPLACED, replaced
+from sluicegate.silver.keys.deduplicate import REPLACED, replaced_identity
 from sluicegate.silver.provenance import SOURCE
 from sluicegate.silver.side_tables import rescued
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
@@ -55,7 +55,7 @@ class Reconciliation:
     flows: Mapping[str, Reconciliation] = field(default_factory=dict)
 
     @classmethod
-    def of(
+    def from_rows(
         cls, evaluator: RowEvaluator, rows: DataFrame, read: int, by_flow: Mapping[str, int] | None = None
     ) -> Reconciliation:
         """Count rows by disposition in one pass, and refuse a batch that does not reconcile.
@@ -71,67 +71,71 @@ class Reconciliation:
             SluicegateError: the table has several rows with the key of a record.
             AccountingError: there are fewer or more records than were read.
         """
-        aggregates = _Aggregates.of(evaluator, rows)
-        if not evaluator.table.several:
-            reconciliation = aggregates.counted(rows.selectExpr(*aggregates.expressions).collect()[0], read)
+        aggregates = _Aggregates.from_evaluator(evaluator, rows)
+        if not evaluator.table.flows_or_branches:
+            reconciliation = aggregates.to_reconciliation(rows.selectExpr(*aggregates.expressions).collect()[0], read)
             reconciliation._demand_sums(rows, evaluator.table)
         else:
-            reconciliation = cls._of_flows(aggregates, rows, read, by_flow or {})
+            reconciliation = cls._from_flows(aggregates, rows, read, by_flow or {})
         if reconciliation.sums["unfit"]:
             unfit = rescued.counts(rows, [*aggregates.broken])
             return replace(reconciliation, failed=reconciliation.failed | unfit)
         return reconciliation
 
     @classmethod
-    def _of_flows(
+    def _from_flows(
         cls, aggregates: _Aggregates, rows: DataFrame, read: int, read_by_flow: Mapping[str, int]
     ) -> Reconciliation:
         """Return the counts of each flow and their sums, including flows whose records gave no row."""
         of_flow = several_flows.flow_of(F.col(FLOW)).alias("_flow")
         groups = rows.groupBy(of_flow).agg(*map(F.expr, aggregates.expressions)).collect()
         counts: dict[str, Sequence[Any]] = {group[0]: group[1:] for group in groups}
-        counts |= {name: aggregates.no_rows for name in read_by_flow if name not in counts}
-        flows = {name: aggregates.counted(values, read_by_flow.get(name, 0)) for name, values in counts.items()}
+        counts |= {name: aggregates.empty_values for name in read_by_flow if name not in counts}
+        flows = {
+            name: aggregates.to_reconciliation(values, read_by_flow.get(name, 0)) for name, values in counts.items()
+        }
         for name, reconciliation in flows.items():
-            maker = aggregates.evaluator.table.several[name]
+            maker = aggregates.evaluator.table.flows_or_branches[name]
             reconciliation._demand_sums(rows.where(of_flow == name), maker)
-        return replace(_together(aggregates.counted(aggregates.no_rows, read), flows.values()), flows=flows)
+        return replace(
+            _sum_counts(aggregates.to_reconciliation(aggregates.empty_values, read), flows.values()), flows=flows
+        )
 
-    def of_more(self, rows: DataFrame) -> Reconciliation:
+    def add_rows(self, rows: DataFrame) -> Reconciliation:
         """Return the reconciliation with more rows, of records that had none."""
         read = {name: reconciliation.read for name, reconciliation in self.flows.items()}
-        return self.of(self.evaluator, rows, self.read, read)
+        return self.from_rows(self.evaluator, rows, self.read, read)
 
     @property
-    def filtered(self) -> int:
+    def filtered_records(self) -> int:
         """Number of records that the query filtered out: by a WHERE, an inner join, or an array without elements."""
         return self.read - self.sums["records"]
 
     @property
-    def aside(self) -> int:
+    def set_aside_count(self) -> int:
         """Number of records or rows that are set aside."""
-        return sum(self.sums[disposition] for disposition in SET_ASIDE) + self.sums["replaced"] + self.filtered
+        return sum(self.sums[disposition] for disposition in SET_ASIDE) + self.sums["replaced"] + self.filtered_records
 
     def fill(self, report: TableReport) -> None:
         """Set the counts in a run's report."""
         report.read, report.written = self.read, self.sums[Disposition.WRITTEN]
         report.quarantined = self.sums[Disposition.QUARANTINED]
         report.duplicates = self.sums[Disposition.DUPLICATE] + self.sums[Disposition.DELETED]
-        report.dropped = self._dropped
+        report.dropped = self._dropped_count
         if self.evaluator.many:
-            report.rows, report.no_rows = self.sums["rows"], self.filtered
+            report.rows, report.no_rows = self.sums["rows"], self.filtered_records
         report.flows = self._counts_of_flows()
         report.expectations = self.evaluator.rules.tally(self.failed, self.sums["rows"])
         report.warnings = self.warnings
-        report.mixed = self.evaluator.leaves_others
+        report.mixed = self.evaluator.leaves_former_rows
         report.samples = [*filter(None, [self.sample])]
 
     @property
-    def _dropped(self) -> int:
+    def _dropped_count(self) -> int:
         """Number of dropped rows, if records give many, else of dropped and filtered records."""
         if self.evaluator.many:
             return self.sums[Disposition.DROPPED]
-        return self.sums[Disposition.DROPPED] + self.filtered
+        return self.sums[Disposition.DROPPED] + self.filtered_records
 
     def facts(self) -> dict[str, Any]:
         """Return the counts as commit metadata."""
@@ -139,7 +143,7 @@ class Reconciliation:
         facts["expectations"] = self.evaluator.rules.tally(self.failed, self.sums["rows"])
         if warnings := self.warnings:
             facts["warnings"] = warnings
-        facts |= self.evaluator.made_by
+        facts |= self.evaluator.definition_facts
         if self.flows:
             facts["flows"] = self._counts_of_flows()
         return facts
@@ -151,22 +155,22 @@ class Reconciliation:
         sums = self.sums
         counts = {
             "read": self.read, "written": sums[Disposition.WRITTEN], "quarantined": sums[Disposition.QUARANTINED],
-            "dropped": self._dropped, "duplicates": sums[Disposition.DUPLICATE] + sums[Disposition.DELETED],
+            "dropped": self._dropped_count, "duplicates": sums[Disposition.DUPLICATE] + sums[Disposition.DELETED],
         }  # fmt: skip
         if self.evaluator.many:
-            counts |= {"rows": sums["rows"], "no_rows": self.filtered}
+            counts |= {"rows": sums["rows"], "no_rows": self.filtered_records}
         return counts
 
     def _demand_sums(self, rows: DataFrame, maker: SilverTable | SilverFlow) -> None:
         name, read, records = self.evaluator.name, self.read, self.sums["records"]
-        exact, most_rows = _exact(maker), records
+        exact, most_rows = _is_one_to_one(maker), records
         if exact:
             most_rows = read
         if not self.evaluator.many and self.sums["rows"] > most_rows:
             self._demand_one_row_each(rows, maker, most_rows)
         if records > read or (exact and records != read):
             of_source = ""
-            if self.evaluator.table.several:
+            if self.evaluator.table.flows_or_branches:
                 of_source = f" of {maker.stream}"
             raise AccountingError(
                 f"{name} read {read:,} records{of_source} but accounts for {records:,}",
@@ -176,11 +180,11 @@ class Reconciliation:
 
     def _demand_one_row_each(self, rows: DataFrame, maker: SilverTable | SilverFlow, records: int) -> None:
         """Raise an error with an example if a record gave several rows."""
-        name, example = self.evaluator.name, self._of_one_record(rows)
+        name, example = self.evaluator.name, self._fanned_out_record(rows)
         if example is None:
             return
         if example["holders"] > 1:
-            raise self._ambiguous(example)
+            raise self._ambiguous_key_error(example)
         raise FanOut(
             f"the query of {name} returns {self.sums['rows']:,} rows for {records:,} records",
             where=Where(table=name, file=maker.sql_file),
@@ -189,20 +193,23 @@ class Reconciliation:
             "if a record should give several rows, set `rows: many`",
         )
 
-    def _of_one_record(self, rows: DataFrame) -> Row | None:
+    def _fanned_out_record(self, rows: DataFrame) -> Row | None:
         """Return a record with several rows, if any: identity, ``count``, number of stored rows with its key."""
-        was, holders = [column for column in replaced(self.evaluator.row_id) if column in rows.columns], F.lit(0)
+        was, holders = (
+            [column for column in replaced_identity(self.evaluator.row_id) if column in rows.columns],
+            F.lit(0),
+        )
         if was:
             holders = F.count_distinct(*map(F.col, was))
         by_record = rows.groupBy(*self.evaluator.record_id).agg(F.count("*").alias("count"), holders.alias("holders"))
         return by_record.where("count > 1").orderBy(F.desc("holders")).first()
 
-    def _ambiguous(self, example: Row) -> SluicegateError:
+    def _ambiguous_key_error(self, example: Row) -> SluicegateError:
         """Return the error for a table with several rows of one key, none of which can be compared."""
         flow, keys = self.evaluator.batch.flow, ", ".join(self.evaluator.keys)
         command = f"sluicegate run --full-refresh {flow.table}"
-        if flow.stored is not None:
-            command = flow.stored.command
+        if flow.stored_rows is not None:
+            command = flow.stored_rows.command
         return SluicegateError(
             f"{flow.table} has {example['holders']:,} rows with the {keys} of one new record, but can have only one",
             where=Where(table=flow.table, file=flow.target),
@@ -212,7 +219,7 @@ class Reconciliation:
         )
 
     @property
-    def _expected(self) -> tuple[RowRules, Tally]:
+    def _rules_and_tally(self) -> tuple[RowRules, Tally]:
         """Expectations of the definition, and the number of rows that broke each."""
         rules = RowRules(self.evaluator.table.expectations)
         return rules, Tally(self.sums["rows"], {name: self.failed[name] for name in rules.expectations})
@@ -220,7 +227,7 @@ class Reconciliation:
     @property
     def warnings(self) -> list[str]:
         """Warnings on dropped columns, and on the expectations that more rows broke than the definition allows."""
-        rules, tally = self._expected
+        rules, tally = self._rules_and_tally
         return [*self.evaluator.remarks, *rules.warnings(tally)]
 
     def demand_rules(self, rows: DataFrame) -> None:
@@ -233,20 +240,20 @@ class Reconciliation:
             ExpectationFailed: rows break an ``expect_or_fail``, or too many another expectation; those that did are
                 in ``{table}_rejected``.
         """
-        rules, tally = self._expected
+        rules, tally = self._rules_and_tally
         batch, evaluator = self.evaluator.batch, self.evaluator
 
-        def failing() -> DataFrame:
+        def failing_rows() -> DataFrame:
             columns = (*evaluator.outputs, *evaluator.row_id)
             provenance = []
             if "source_file" not in columns:
                 provenance.append(F.col(SOURCE).alias("source_file"))
-            return rows.select(*map(quoted, columns), *provenance, BROKEN)
+            return rows.select(*map(quote_name, columns), *provenance, BROKEN)
 
-        of_rules, of_values = rules.refusal(tally, failing), None
+        of_rules, of_values = rules.refusal(tally, failing_rows), None
         if evaluator.table.rescued == "fail":
             unfit = {name: self.failed[name] for name in evaluator.rules.unfit if self.failed.get(name)}
-            of_values = rescued.refusal(unfit, failing, of_rules)
+            of_values = rescued.refusal(unfit, failing_rows, of_rules)
         if refusals := [*filter(None, (of_rules, of_values))]:
             writes = batch.choice is None or not batch.choice.validate
             rejected.refuse(batch, refusals, {"expectations": tally.facts()}, writes=writes)
@@ -269,19 +276,19 @@ class _Aggregates:
     sample: str
 
     @classmethod
-    def of(cls, evaluator: RowEvaluator, rows: DataFrame) -> _Aggregates:
+    def from_evaluator(cls, evaluator: RowEvaluator, rows: DataFrame) -> _Aggregates:
         sums = {str(disposition): f"count_if({DISPOSITION} = '{disposition}')" for disposition in Disposition}
         sums |= {"rows": "count(1)", "records": "count(1)", "replaced": "0L", "unfit": "0L"}
-        if evaluator.many or not all(_exact(maker) for maker in evaluator.table.makers.values()):
+        if evaluator.many or not all(_is_one_to_one(maker) for maker in evaluator.table.makers.values()):
             sums["records"] = f"count(DISTINCT {', '.join(evaluator.record_id)})"
         if REPLACED[0] in rows.columns:
             sums["replaced"] = f"count_if({DISPOSITION} = '{Disposition.WRITTEN}' AND {REPLACED[0]} IS NOT NULL)"
         broken = evaluator.rules.counts()
         if evaluator.rules.unfit:
-            sums["unfit"] = rescued.unexpected([*broken])
+            sums["unfit"] = rescued.unfit_count_sql([*broken])
         kinds = {field.name: field.dataType for field in rows.schema}
-        values = [_shown(column, kinds[column]) for column in evaluator.outputs]
-        values += [quoted(column) for column in (SOURCE, BROKEN, RECORD) if column in kinds]
+        values = [_sample_column(column, kinds[column]) for column in evaluator.outputs]
+        values += [quote_name(column) for column in (SOURCE, BROKEN, RECORD) if column in kinds]
         sample = f"any_value(struct({', '.join(values)})) FILTER (WHERE {DISPOSITION} = '{Disposition.QUARANTINED}')"
         return cls(evaluator, sums, broken, sample)
 
@@ -290,25 +297,25 @@ class _Aggregates:
         return [*self.sums.values(), *self.broken.values(), self.sample]
 
     @property
-    def no_rows(self) -> list[Any]:
+    def empty_values(self) -> list[Any]:
         """Values of the expressions over no rows."""
         return [0] * (len(self.sums) + len(self.broken)) + [None]
 
-    def counted(self, values: Sequence[Any], read: int) -> Reconciliation:
+    def to_reconciliation(self, values: Sequence[Any], read: int) -> Reconciliation:
         """Return the reconciliation from the values of the expressions and the number of records read."""
         sums = dict(zip(self.sums, values, strict=False))
         failed = dict(zip(self.broken, values[len(sums) : -1], strict=True))
         return Reconciliation(self.evaluator, read, sums, failed, _sample(self.evaluator, values[-1]))
 
 
-def _exact(maker: SilverTable | SilverFlow) -> bool:
+def _is_one_to_one(maker: SilverTable | SilverFlow) -> bool:
     """Return whether each record certainly gives one row."""
     if maker.query is not None:
         return maker.query.keeps_every_record
     return not maker.is_python
 
 
-def _together(empty: Reconciliation, flows: Iterable[Reconciliation]) -> Reconciliation:
+def _sum_counts(empty: Reconciliation, flows: Iterable[Reconciliation]) -> Reconciliation:
     """Add up the counts of some flows.
 
     Args:
@@ -323,14 +330,14 @@ def _together(empty: Reconciliation, flows: Iterable[Reconciliation]) -> Reconci
     return replace(empty, sums=sums, failed=failed, sample=sample)
 
 
-def _shown(column: str, kind: DataType) -> str:
+def _sample_column(column: str, kind: DataType) -> str:
     """Return a column of a sample, as Spark's text if Python may not represent the value.
 
     Python has no times before the year 1 and after 9999, and no map with lists as keys.
     """
     if has_odd_keys(kind) or any(word in kind.simpleString() for word in ("date", "timestamp")):
-        return f"CAST({quoted(column)} AS STRING) AS {quoted(column)}"
-    return quoted(column)
+        return f"CAST({quote_name(column)} AS STRING) AS {quote_name(column)}"
+    return quote_name(column)
 
 
 def _sample(evaluator: RowEvaluator, row: Row | None) -> dict[str, Any] | None:

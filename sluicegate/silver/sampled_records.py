@@ -62,7 +62,7 @@ def are_bound_by_keys(evaluator: RowEvaluator) -> bool:
     return not by_python and evaluator.table.apply_changes_from_snapshot is None
 
 
-def in_sample(sample: Sample) -> SampledPart:
+def records_in_sample(sample: Sample) -> SampledPart:
     """Return the records in a sample."""
 
     def choose(rows: DataFrame) -> DataFrame:
@@ -73,7 +73,7 @@ def in_sample(sample: Sample) -> SampledPart:
     return SampledPart(choose, f"the records in {sample}", f"as {sample} is compared")
 
 
-def of_batch(batch: Batch, part: SampledPart) -> Batch:
+def narrow_batch(batch: Batch, part: SampledPart) -> Batch:
     """Return a batch of some records from one of all records."""
     if isinstance(batch, StreamsBatch):
         deliveries = {

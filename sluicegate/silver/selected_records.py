@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 
 from sluicegate.flow.selection import Choice, Interval, Replay
 from sluicegate.lake.discards import KEYS, RULES
-from sluicegate.schema.columns import working
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.schema.columns import working_column
+from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -21,60 +21,62 @@ if TYPE_CHECKING:
     from sluicegate.silver.evaluate import RowEvaluator
 
 
-def selected(choice: Choice, evaluator: RowEvaluator, lake: Lake) -> DataFrame:
+def selected_identities(choice: Choice, evaluator: RowEvaluator, lake: Lake) -> DataFrame:
     """Return the identities of the records that an interval or a replay selects.
 
     Raises:
         TypeError: the selection is neither.
     """
     if isinstance(choice, Interval):
-        return _of_interval(choice, evaluator, lake)
+        return _interval_records(choice, evaluator, lake)
     if isinstance(choice, Replay):
-        return _of_replay(choice, evaluator, lake)
+        return _replay_records(choice, evaluator, lake)
     raise TypeError(f"only an interval or a replay selects records, not a {type(choice).__name__}")
 
 
-def _of_interval(interval: Interval, evaluator: RowEvaluator, lake: Lake) -> DataFrame:
+def _interval_records(interval: Interval, evaluator: RowEvaluator, lake: Lake) -> DataFrame:
     """Return the IDs of records with an event time in the interval, by the current definition or as stored."""
-    frames = [evaluator.transformed(evaluator.batch.records())]
+    frames = [evaluator.transform_records(evaluator.batch.records())]
     for uri in (evaluator.batch.flow.target, lake.quarantine(evaluator.name)):
-        frames += evaluator.there(uri)
-    inside = _inside(interval, str(evaluator.table.event_time))
+        frames += evaluator.stored_frames(uri)
+    inside = _is_in_interval(interval, str(evaluator.table.event_time))
     dated = [f for f in frames if evaluator.table.event_time in f.columns]
     return reduce(lambda a, b: a.unionByName(b), [f.where(inside).select(*evaluator.record_id) for f in dated])
 
 
-def _inside(interval: Interval, event_time: str) -> Column:
+def _is_in_interval(interval: Interval, event_time: str) -> Column:
     first, last = (F.timestamp_micros(F.lit(_micros(moment))) for moment in (interval.since, interval.until))
-    return (F.col(quoted(event_time)) >= first) & (F.col(quoted(event_time)) < last)
+    return (F.col(quote_name(event_time)) >= first) & (F.col(quote_name(event_time)) < last)
 
 
-def _of_replay(replay: Replay, evaluator: RowEvaluator, lake: Lake) -> DataFrame:
+def _replay_records(replay: Replay, evaluator: RowEvaluator, lake: Lake) -> DataFrame:
     """Return the IDs of quarantined records that are not discarded, with dropped ones if requested; or of all."""
     if replay.everything:
         return evaluator.batch.records().select(*evaluator.record_id)
-    waiting = evaluator.there(lake.quarantine(evaluator.name))
-    for discards in evaluator.there(lake.discarded(evaluator.name)):
-        waiting = [_waiting(quarantined, discards) for quarantined in waiting]
-    frames = [_broke(replay, evaluator, quarantined, RULES) for quarantined in waiting]
+    waiting = evaluator.stored_frames(lake.quarantine(evaluator.name))
+    for discards in evaluator.stored_frames(lake.discards(evaluator.name)):
+        waiting = [_waiting_rows(quarantined, discards) for quarantined in waiting]
+    frames = [_violating_records(replay, evaluator, quarantined, RULES) for quarantined in waiting]
     if replay.dropped:
-        for aside in evaluator.there(lake.set_aside(evaluator.name)):
-            frames.append(_broke(replay, evaluator, aside.where("reason = 'dropped'"), "rules"))
+        for aside in evaluator.stored_frames(lake.set_aside(evaluator.name)):
+            frames.append(_violating_records(replay, evaluator, aside.where("reason = 'dropped'"), "rules"))
     no_records = evaluator.batch.records().select(*evaluator.record_id).limit(0)
     return reduce(lambda a, b: a.unionByName(b), frames, no_records)
 
 
-def _waiting(quarantined: DataFrame, discards: DataFrame) -> DataFrame:
+def _waiting_rows(quarantined: DataFrame, discards: DataFrame) -> DataFrame:
     """Return the rows of a quarantine without a valid discard; see ``lake.discards``."""
-    renamed = discards.select(*[F.col(name).alias(working(f"discarded{name}")) for name in (*KEYS, "rules")])
+    renamed = discards.select(*[F.col(name).alias(working_column(f"discarded{name}")) for name in (*KEYS, "rules")])
     identity = {name: F.lit(None) for name in KEYS}
-    identity |= {name: F.col(quoted(name)) for name in KEYS if name in quarantined.columns}
-    same = reduce(and_, [column.eqNullSafe(F.col(working(f"discarded{name}"))) for name, column in identity.items()])
-    no_others = F.size(F.array_except(F.col(RULES), F.col(working("discardedrules")))) == 0
+    identity |= {name: F.col(quote_name(name)) for name in KEYS if name in quarantined.columns}
+    same = reduce(
+        and_, [column.eqNullSafe(F.col(working_column(f"discarded{name}"))) for name, column in identity.items()]
+    )
+    no_others = F.size(F.array_except(F.col(RULES), F.col(working_column("discardedrules")))) == 0
     return quarantined.join(renamed, same & no_others, "left_anti")
 
 
-def _broke(replay: Replay, evaluator: RowEvaluator, frame: DataFrame, column: str) -> DataFrame:
+def _violating_records(replay: Replay, evaluator: RowEvaluator, frame: DataFrame, column: str) -> DataFrame:
     if replay.rules:
         frame = frame.where(F.arrays_overlap(column, F.array(*map(F.lit, replay.rules))))
     return frame.select(*evaluator.record_id)

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType, NullType
 
-from sluicegate.definition.fields import nearest
+from sluicegate.definition.fields import suggest_name
 from sluicegate.errors import SchemaMismatch, Where
 from sluicegate.flow.several import several_batch
 from sluicegate.schema.columns import RECORD_STRUCT, SEQUENCE
 from sluicegate.silver.columns.declared_columns import as_type
 from sluicegate.spark_sql import types
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -60,7 +60,7 @@ def place(column: Column, flows: Sequence[str]) -> Column:
     return F.concat(F.coalesce(numbers[flow_of(column)], F.lit("none")), inner)
 
 
-def united(
+def unite_flows(
     flows: Mapping[str, OfFlow],
     record_id: Sequence[str],
     table: str,
@@ -80,15 +80,15 @@ def united(
     Raises:
         SchemaMismatch: no type holds the values that the flows have for a column.
     """
-    parts = {name: _named(name, flow, record_id) for name, flow in flows.items()}
+    parts = {name: _rename_flow_columns(name, flow, record_id) for name, flow in flows.items()}
     casts = {f"{flag}_of_{name}": text for name, flow in flows.items() for flag, text in flow.casts.items()}
-    kinds = _kinds(parts, {*record_id, *casts, *map(several_batch.of, flows)}, table, stored)
+    kinds = _united_types(parts, {*record_id, *casts, *map(several_batch.records_column, flows)}, table, stored)
     spelled = {name.lower(): name for name in named}
     if stored is not None:
         spelled |= {name.lower(): name for name in stored.names}
     kinds = {spelled.get(name.lower(), name): kind for name, kind in kinds.items()}
     fitted = [
-        frame.select(*_values(frame, kinds), *record_id, several_batch.of(name), *_flags(frame, casts))
+        frame.select(*_values(frame, kinds), *record_id, several_batch.records_column(name), *_flags(frame, casts))
         for name, frame in parts.items()
     ]
     return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), fitted), casts
@@ -100,7 +100,7 @@ def _values(frame: DataFrame, kinds: Mapping[str, DataType]) -> list[Column]:
     for column, kind in kinds.items():
         field = fields.get(column.lower())
         if field is not None:
-            values.append(_as(F.col(quoted(field.name)), field.dataType, kind).alias(column))
+            values.append(_cast_value(F.col(quote_name(field.name)), field.dataType, kind).alias(column))
     return values
 
 
@@ -115,7 +115,7 @@ def _flags(frame: DataFrame, names: Iterable[str]) -> list[Column]:
     return flags
 
 
-def with_declared(frame: DataFrame, declared: Mapping[str, str], table: str, *, awaited: bool) -> DataFrame:
+def order_declared_columns(frame: DataFrame, declared: Mapping[str, str], table: str, *, awaited: bool) -> DataFrame:
     """Put the declared columns first in the rows of all flows, in order.
 
     Args:
@@ -135,23 +135,23 @@ def with_declared(frame: DataFrame, declared: Mapping[str, str], table: str, *, 
             raise SchemaMismatch(
                 f"{table} declares a column {name} that none of its flows returns",
                 where=Where(table=table),
-                hint=nearest(name, frame.columns) or "add it to the query of one of them",
+                hint=suggest_name(name, frame.columns) or "add it to the query of one of them",
             )
         value = F.lit(None).cast(kind)
         if column is not None:
-            value = F.col(quoted(column))
+            value = F.col(quote_name(column))
         values.append(value.alias(name))
-    return frame.select(*values, *[F.col(quoted(column)) for column in columns.values()])
+    return frame.select(*values, *[F.col(quote_name(column)) for column in columns.values()])
 
 
-def _named(name: str, flow: OfFlow, record_id: Sequence[str]) -> DataFrame:
+def _rename_flow_columns(name: str, flow: OfFlow, record_id: Sequence[str]) -> DataFrame:
     """Rename the record and the flags in a flow's rows so that no other flow has these names."""
     hidden = {*record_id, RECORD_STRUCT, SEQUENCE, *flow.casts}
-    values = [F.col(quoted(column)) for column in flow.rows.columns if column not in hidden]
+    values = [F.col(quote_name(column)) for column in flow.rows.columns if column not in hidden]
     if SEQUENCE in flow.rows.columns:
         values.append(F.col(SEQUENCE))
     flags = [F.col(flag).alias(f"{flag}_of_{name}") for flag in flow.casts]
-    return flow.rows.select(*values, *record_id, F.col(RECORD_STRUCT).alias(several_batch.of(name)), *flags)
+    return flow.rows.select(*values, *record_id, F.col(RECORD_STRUCT).alias(several_batch.records_column(name)), *flags)
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class _ColumnOfFlows:
     kind: DataType
 
 
-def _kinds(
+def _united_types(
     parts: Mapping[str, DataFrame], hidden: set[str], table: str, stored: StructType | None
 ) -> dict[str, DataType]:
     """Return the type of each united column, in order of first appearance."""
@@ -174,15 +174,15 @@ def _kinds(
                 continue
             lower = field.name.lower()
             first = columns.get(lower, _ColumnOfFlows(field.name, flow, field.dataType))
-            kind = types.common(first.kind, field.dataType)
+            kind = types.common_type(first.kind, field.dataType)
             if kind is None:
-                raise _without_common_type(first, _ColumnOfFlows(field.name, flow, field.dataType), table)
+                raise _no_common_type_error(first, _ColumnOfFlows(field.name, flow, field.dataType), table)
             columns[lower] = replace(first, kind=kind)
     stored_kinds = {field.name.lower(): field.dataType for field in stored or ()}
-    return {column.name: _widened(stored_kinds.get(lower), column.kind) for lower, column in columns.items()}
+    return {column.name: _widen_type(stored_kinds.get(lower), column.kind) for lower, column in columns.items()}
 
 
-def _without_common_type(first: _ColumnOfFlows, second: _ColumnOfFlows, table: str) -> SchemaMismatch:
+def _no_common_type_error(first: _ColumnOfFlows, second: _ColumnOfFlows, table: str) -> SchemaMismatch:
     name = first.name
     if name == SEQUENCE:
         name = "the sequence"
@@ -195,17 +195,17 @@ def _without_common_type(first: _ColumnOfFlows, second: _ColumnOfFlows, table: s
     )
 
 
-def _widened(stored: DataType | None, kind: DataType) -> DataType:
+def _widen_type(stored: DataType | None, kind: DataType) -> DataType:
     """Return the type of a stored column with its new fields, if it holds all values of the flows."""
     if stored is None:
         return kind
-    wide = types.common(stored, kind)
-    if wide is None or not types.agree(stored, wide):
+    wide = types.common_type(stored, kind)
+    if wide is None or not types.types_agree(stored, wide):
         return kind
     return wide
 
 
-def _as(value: Column, kind: DataType, target: DataType) -> Column:
+def _cast_value(value: Column, kind: DataType, target: DataType) -> Column:
     """Cast a value to a type that holds all its values."""
     if kind.simpleString() == target.simpleString():
         return value

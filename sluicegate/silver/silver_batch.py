@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sluicegate.errors import UserError, Where
 from sluicegate.lake import tables as lake_tables
 from sluicegate.schema.columns import FLOW, IDENTITY, ROW
-from sluicegate.silver.expectations import unique
+from sluicegate.silver.expectations import unique_rules
 from sluicegate.silver.uniqueness import Uniqueness
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ class SilverBatch:
         # The columns by which its rows are ordered come from its changes, where it has them.
         ordered_by = self.table.changes or self.table
         self.keys, self.sequence_by = tuple(ordered_by.keys), ordered_by.sequence_by
-        self.unique = unique(self.table)
+        self.unique = unique_rules(self.table)
         self.uniqueness = Uniqueness(self.keys, self.unique)
-        self.many = self.table.many
+        self.many = self.table.gives_many_rows
         self.record_id = self._record_id()
         self.row_id = self.record_id
         if self.many:
@@ -90,11 +90,11 @@ class SilverBatch:
         return self.uniqueness.key
 
     @property
-    def bonds(self) -> Column:
+    def uniqueness_hashes(self) -> Column:
         """Uniqueness hashes, one row for each: of the key, and of the columns of each expectation ``unique``."""
         return self.uniqueness.hashes
 
     @property
-    def bound(self) -> set[str]:
+    def bound_columns(self) -> set[str]:
         """Columns of the uniqueness hashes."""
         return self.uniqueness.columns

@@ -19,12 +19,12 @@ class TableChange:
     counts: Counter[str]
 
     @property
-    def comes(self) -> int:
+    def upsert_count(self) -> int:
         """Number of inserted or updated rows."""
         return self.counts["insert"] + self.counts["update"]
 
     @property
-    def leaves(self) -> int:
+    def delete_count(self) -> int:
         """Number of deleted rows."""
         return self.counts["delete"]
 
@@ -38,11 +38,13 @@ class SilverChanges:
     set_aside: TableChange
 
     @property
-    def of_side_tables(self) -> tuple[TableChange, TableChange]:
+    def side_table_changes(self) -> tuple[TableChange, TableChange]:
         """Changes of the side tables, in the order of deletions."""
         return self.quarantine, self.set_aside
 
     @property
-    def any(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether a table changes."""
-        return any(change.comes or change.leaves for change in (self.table, self.quarantine, self.set_aside))
+        return any(
+            change.upsert_count or change.delete_count for change in (self.table, self.quarantine, self.set_aside)
+        )

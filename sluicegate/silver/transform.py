@@ -20,7 +20,7 @@ from sluicegate.silver.keys import deletes
 from sluicegate.silver.side_tables import rescued
 from sluicegate.silver.side_tables.rescued import UNFIT, RecordSource, Watched
 from sluicegate.spark import connect
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -83,21 +83,25 @@ class Transform:
         uri = self.batch.flow.source
         if self.flow:
             uri = self.batch.flow.streams[self.flow]
-        source = RecordSource(records, uri, uri in self.batch.flow.any_case)
+        source = RecordSource(records, uri, uri in self.batch.flow.case_insensitive_sources)
         if not self.rescues:
-            return TransformedRows(self, self._made(records), Watched(source, (), parsed=False), ())
-        if self.table.many and self.maker.is_python:  # whose function runs once only
-            return self._of_many(rescued.of_all(self.table, source), records)
-        frame = self._made(records)
-        watched = rescued.watched(self.table, self.maker, source, self._made, frame, self.view(self.maker.stream))
+            return TransformedRows(self, self._transform(records), Watched(source, (), parsed=False), ())
+        if self.table.gives_many_rows and self.maker.is_python:  # whose function runs once only
+            return self._transform_many(rescued.watch_all_columns(self.table, source), records)
+        frame = self._transform(records)
+        watched = rescued.watch_flow(
+            self.table, self.maker, source, self._transform, frame, self.view(self.maker.stream)
+        )
         if not watched.rules:
             return TransformedRows(self, frame, watched, ())
-        if self.table.many:  # where the whole record does not stand beside its rows
-            return self._of_many(watched, records)
-        binding = self._binding(frame, watched)
-        return TransformedRows(self, frame.withColumn(UNFIT, watched.broken(f"{RECORD_STRUCT}.")), watched, binding)
+        if self.table.gives_many_rows:  # where the whole record does not stand beside its rows
+            return self._transform_many(watched, records)
+        binding = self._binding_rules(frame, watched)
+        return TransformedRows(
+            self, frame.withColumn(UNFIT, watched.broken_rules(f"{RECORD_STRUCT}.")), watched, binding
+        )
 
-    def _binding(self, frame: DataFrame, watched: Watched) -> Collection[str]:
+    def _binding_rules(self, frame: DataFrame, watched: Watched) -> Collection[str]:
         """Return the rules that apply to deletes, too: on key, sequence, or what makes a record a delete.
 
         These are all rules if the inputs of columns are unknown, as for a function.
@@ -107,49 +111,49 @@ class Transform:
             return watched.rules
         sequence = (self.sequence_by or "").lower()
         if sequence not in {column.lower() for column in frame.columns}:  # it is the record's own
-            columns |= _in_any_case(watched.columns, {sequence})
-        return {rescued.PARSED, *map(rescued.rule, columns)}
+            columns |= _matching_columns(watched.columns, {sequence})
+        return {rescued.PARSED, *map(rescued.rule_name, columns)}
 
     def _columns_of_deletes(self, frame: DataFrame, watched: Watched) -> set[str] | None:
         """Return the columns that decide about deletes; None if an input of a column is unknown."""
-        outputs, query = deletes.deciding(self.table), self.maker.query
+        outputs, query = deletes.deciding_columns(self.table), self.maker.query
         if not outputs or self.maker.is_python:
             return None
         if query is None:
-            return _in_any_case(watched.columns, outputs)
+            return _matching_columns(watched.columns, outputs)
         if not connect.is_remote(self.batch.session):
-            selected = [quoted(column) for column in frame.columns if column.lower() in outputs]
-            return columns_read.by_plan(frame.select(*selected), self.view(self.maker.stream), watched.columns)
+            selected = [quote_name(column) for column in frame.columns if column.lower() in outputs]
+            return columns_read.plan_columns(frame.select(*selected), self.view(self.maker.stream), watched.columns)
         if isinstance(self.maker, SilverFlow):
             return None
-        untouched = [query.streamed(output) for output in outputs]
+        untouched = [query.streamed_column(output) for output in outputs]
         if None in untouched:
             return None
-        return _in_any_case(watched.columns, {str(column).lower() for column in untouched})
+        return _matching_columns(watched.columns, {str(column).lower() for column in untouched})
 
-    def _of_many(self, watched: Watched, records: DataFrame) -> TransformedRows:
+    def _transform_many(self, watched: Watched, records: DataFrame) -> TransformedRows:
         """Return the rows of records that may give many."""
         if not watched.rules:
-            return TransformedRows(self, self._made(records), watched, ())
-        frame = self._made(records, watched.broken().alias(UNFIT))
+            return TransformedRows(self, self._transform(records), watched, ())
+        frame = self._transform(records, watched.broken_rules().alias(UNFIT))
         return TransformedRows(self, frame.withColumn(UNFIT, F.col(f"{RECORD_STRUCT}.{UNFIT}")), watched, watched.rules)
 
-    def _made(self, records: DataFrame, *more: Column) -> DataFrame:
+    def _transform(self, records: DataFrame, *more: Column) -> DataFrame:
         """Return the rows of records, each with its record, which has additional values."""
         if self.maker.transform is not None:
-            return self._called(records, self.maker.transform, *more)
-        return self._queried(self._with_record(records, *more))
+            return self._apply_function(records, self.maker.transform, *more)
+        return self._apply_query(self._add_record(records, *more))
 
-    def _called(self, records: DataFrame, transform: PythonTransform, *more: Column) -> DataFrame:
+    def _apply_function(self, records: DataFrame, transform: PythonTransform, *more: Column) -> DataFrame:
         """Return the result of the user's function over records."""
-        tables = {name: self.batch.pinned(name) for name in self.table.lookups}
-        function, private = python_function.loaded(transform), self.batch.flow.private
+        tables = {name: self.batch.pinned_input(name) for name in self.table.lookups}
+        function, private = python_function.load_function(transform), self.batch.flow.private
         added = self._added_identity()
         identity = [column for column in self.record_id if column not in added]
         rows = python_function.run(
             function, records.drop(*added), tables, self.name, identity=identity, private=private
         )
-        return rows.join(self._with_record(records, *more).select(*self.record_id, RECORD_STRUCT), identity)
+        return rows.join(self._add_record(records, *more).select(*self.record_id, RECORD_STRUCT), identity)
 
     def _added_identity(self) -> list[str]:
         """Return the identity columns that the source lacks: they only tell flows apart."""
@@ -161,47 +165,47 @@ class Transform:
         stored = {field.name for field in source.schema().fields}
         return [column for column in self.record_id if column not in stored]
 
-    def _with_record(self, records: DataFrame, *more: Column) -> DataFrame:
+    def _add_record(self, records: DataFrame, *more: Column) -> DataFrame:
         """Add each record as a struct with additional values.
 
         With many rows for a record, the whole record would be in each of them, and Spark holds all rows of a record in
         memory: so only the columns read are kept.
         """
         read: set[str] | None = None
-        if self.table.many:
+        if self.table.gives_many_rows:
             read = {*IDENTITY, *provenance.STAMPS, (self.sequence_by or "").lower()}
-        return provenance.with_record(records, read, *more)
+        return provenance.add_record(records, read, *more)
 
-    def _queried(self, records: DataFrame) -> DataFrame:
+    def _apply_query(self, records: DataFrame) -> DataFrame:
         query = self.maker.query
         if query is None:
             columns = [column for column in records.columns if column != RECORD_STRUCT]
-            return records.select(*[quoted(c) for c in data_columns(columns)], *self.record_id, RECORD_STRUCT)
+            return records.select(*[quote_name(c) for c in data_columns(columns)], *self.record_id, RECORD_STRUCT)
         views = {}
         for table in query.tables:
             views[table] = self.view(table)
             rows = records
             if table != query.stream:
-                rows = self.batch.pinned(table)
+                rows = self.batch.pinned_input(table)
             rows.createOrReplaceTempView(views[table])
         named_as = None
         if isinstance(self.maker, SilverFlow):
-            named_as = self.maker.named_as
-        text = query.with_identity(
-            views, (*self.record_id, RECORD_STRUCT), many=self.table.many, by_place=named_as is not None
+            named_as = self.maker.first_branch
+        text = query.text_with_identity(
+            views, (*self.record_id, RECORD_STRUCT), many=self.table.gives_many_rows, by_place=named_as is not None
         )
         frame = self.batch.session.sql(text)
         if named_as is not None and named_as.outputs is not None:  # as many as its own, none of which is a star
             frame = frame.toDF(*named_as.outputs, *frame.columns[len(named_as.outputs) :])
-        return connect.frozen(frame)
+        return connect.freeze(frame)
 
-    def handed_on(self, output: str) -> str | None:
+    def passed_column(self, output: str) -> str | None:
         """Return the record's column that an output passes through; None if computed, or possibly of a lookup."""
-        if self.maker.is_python or (isinstance(self.maker, SilverFlow) and self.maker.named_as is not None):
+        if self.maker.is_python or (isinstance(self.maker, SilverFlow) and self.maker.first_branch is not None):
             return None
         if self.maker.query is None:
             return output
-        return self.maker.query.streamed(output)
+        return self.maker.query.streamed_column(output)
 
     def view(self, table: str) -> str:
         """Return the name of the view by which the query reads a table."""
@@ -210,6 +214,6 @@ class Transform:
         return f"_sluicegate_{self.name}_{self.flow}_{table}"
 
 
-def _in_any_case(columns: Collection[str], lower: Collection[str]) -> set[str]:
+def _matching_columns(columns: Collection[str], lower: Collection[str]) -> set[str]:
     """Return the columns whose lower-case names are among others."""
     return {column for column in columns if column.lower() in lower}

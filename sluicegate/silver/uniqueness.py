@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -40,7 +40,7 @@ class Uniqueness:
             return of_rules
         return [self.keys, *of_rules]
 
-    def are_all_of(self, column: str) -> bool:
+    def is_in_each_hash(self, column: str) -> bool:
         """Return whether each hash includes this column, so that rows that share one share its value."""
         return bool(self._column_sets) and all(column in columns for columns in self._column_sets)
 
@@ -54,16 +54,16 @@ class Uniqueness:
     @property
     def hashes(self) -> Column:
         """Uniqueness hashes, one row for each; a NULL in a unique column gives none."""
-        of_rules = [self._of_rule(name, columns) for name, columns in self.unique.items()]
+        of_rules = [self._rule_hash(name, columns) for name, columns in self.unique.items()]
         if self.keys:
             of_rules.insert(0, self.key)
         return F.explode(F.array_compact(F.array(*of_rules)))
 
     @staticmethod
-    def _of_rule(name: str, columns: Sequence[str]) -> Column:
-        missing = reduce(or_, [F.col(quoted(column)).isNull() for column in columns])
+    def _rule_hash(name: str, columns: Sequence[str]) -> Column:
+        missing = reduce(or_, [F.col(quote_name(column)).isNull() for column in columns])
         return F.when(~missing, F.xxhash64(F.lit(name), _hash(columns)))
 
 
 def _hash(columns: Sequence[str]) -> Column:
-    return F.xxhash64(*[F.col(quoted(column)) for column in columns])
+    return F.xxhash64(*[F.col(quote_name(column)) for column in columns])

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from sluicegate.console import silent, time_left
+from sluicegate.console import ignore_line, time_left
 from sluicegate.errors import SluicegateError
 from sluicegate.flow import flows
 from sluicegate.flow.batch import Batch
@@ -36,9 +36,9 @@ from sluicegate.silver.reconcile import Reconciliation
 from sluicegate.silver.records_since import RecordsSince
 from sluicegate.silver.sampled_records import SampledPart
 from sluicegate.silver.side_tables import deidentified, quarantine
-from sluicegate.silver.side_tables.left_out import with_left_out
+from sluicegate.silver.side_tables.left_out import add_left_out_rows
 from sluicegate.spark import table_reader
-from sluicegate.spark.spark_errors import readable
+from sluicegate.spark.spark_errors import translate_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,7 +63,7 @@ def prove(
     spark: SparkSession,
     pipeline: Pipeline,
     at: layout.Lake,
-    tell: Callable[[str], None] = silent,
+    tell: Callable[[str], None] = ignore_line,
     sample: Sample = EVERYTHING,
     proofs: Proofs | None = None,
 ) -> Iterator[Finding]:
@@ -88,7 +88,7 @@ def prove(
             with ExitStack() as persisted:
                 yield from _Proof(spark.newSession(), pipeline, flow, at, persisted, sample, proofs).findings()
         except Exception as raised:
-            error = readable(raised, "silver", name, private=flow.private)
+            error = translate_error(raised, "silver", name, private=flow.private)
             if isinstance(error, SluicegateError):
                 reason, cause = error.message, error.cause.split("\n")[0]
             else:
@@ -118,25 +118,25 @@ class _Proof:
         history, waiting = offsets.restore_history(target), progress(self.flow, self.opened)
         info = log.info_of(history.ours)
         if not info or _is_unfinished(waiting):
-            yield self._found(
+            yield self._finding(
                 FindingKind.UNPROVED, f"it is not final: {waiting.why or 'a run was stopped while writing it'}"
             )
             return
         every = self._evaluator(self._batch(waiting, info))
         since = RecordsSince(self.proofs, every, self.at, self._side_tables)
         records = 0
-        if not since.nothing:
-            self.part, records = since.part(self._keep) or (self._sampled(every), 1)
+        if not since.is_unchanged:
+            self.part, records = since.part(self._keep) or (self._sampled_part(every), 1)
         if not records:
             since.keep(since.proof)
             sentence = f"its rows, {since.proof}: by their files and the change feeds of what it reads, nothing is new"
             yield Finding(FindingKind.UNSEEN, self.flow.table, sentence, reason=FindingReason.PROVED_BEFORE)
             return
-        yield from self._compared_and_proved(every, target.version(), since)
+        yield from self._compare_and_prove(every, target.version(), since)
 
-    def _compared_and_proved(self, every: RowEvaluator, version: int, since: RecordsSince) -> Iterator[Finding]:
+    def _compare_and_prove(self, every: RowEvaluator, version: int, since: RecordsSince) -> Iterator[Finding]:
         """Yield the findings on the records; record a proof if nothing is wrong or unproved."""
-        findings = list(self._compared(every, version))
+        findings = list(self._compare(every, version))
         if not {finding.kind for finding in findings} & {FindingKind.WRONG, FindingKind.UNPROVED}:
             former = since.proof
             if self.part is None:
@@ -144,27 +144,30 @@ class _Proof:
             since.keep(former)
         yield from findings
 
-    def _sampled(self, evaluator: RowEvaluator) -> SampledPart | None:
+    def _sampled_part(self, evaluator: RowEvaluator) -> SampledPart | None:
         """Return the records in the sample; None if all are to be compared."""
-        if self.sample.whole or not sampled_records.are_independent(evaluator):
+        if self.sample.is_whole or not sampled_records.are_independent(evaluator):
             return None
-        return sampled_records.in_sample(self.sample)
+        return sampled_records.records_in_sample(self.sample)
 
-    def _compared(self, every: RowEvaluator, version: int) -> Iterator[Finding]:
+    def _compare(self, every: RowEvaluator, version: int) -> Iterator[Finding]:
         """Yield the findings of a comparison of all or some records."""
         evaluator, of = every, ""
         if self.part is not None:
-            evaluator, of = self._evaluator(sampled_records.of_batch(every.batch, self.part)), f" of {self.part.which}"
+            evaluator, of = (
+                self._evaluator(sampled_records.narrow_batch(every.batch, self.part)),
+                f" of {self.part.which}",
+            )
             if left := every.batch.read - evaluator.batch.read:
                 what = f"the rows of {left:,} of {every.batch.read:,} records, {self.part.why}"
                 yield Finding(FindingKind.UNSEEN, self.flow.table, what, reason=self.part.reason)
-        due = self._due(evaluator)
+        due = self._expected_rows(evaluator)
         differing = {uri: self._difference(evaluator, uri, frame) for uri, frame in due.items()}
         if not any(differing.values()):
             sides = ""
             if len(due) > 1:
                 sides = ", and so are its quarantine, but for its times, and its set-aside records"
-            yield self._found(FindingKind.PROVED, f"each row{of} {BY}{sides}", version=version)
+            yield self._finding(FindingKind.PROVED, f"each row{of} {BY}{sides}", version=version)
             return
         excuse = self._excuse(evaluator, due)
         for uri, how in differing.items():
@@ -174,7 +177,7 @@ class _Proof:
                 else:
                     side = f" of {uri.rstrip('/').rpartition('/')[2]}"
                 said = f"rows{side}{of} differ from what the current definition returns: {how}"
-                yield self._found(*self._by_excuse(said, excuse))
+                yield self._finding(*self._classify(said, excuse))
 
     @property
     def _side_tables(self) -> tuple[str, ...]:
@@ -184,10 +187,10 @@ class _Proof:
             return (self.at.quarantine(table), self.at.set_aside(table))
         return ()
 
-    def _found(self, kind: FindingKind, what: str, mend: str = "", version: int | None = None) -> Finding:
+    def _finding(self, kind: FindingKind, what: str, mend: str = "", version: int | None = None) -> Finding:
         return Finding(kind, self.flow.table, what, mend, version=version)
 
-    def _by_excuse(self, said: str, excuse: str) -> tuple[FindingKind, str, str]:
+    def _classify(self, said: str, excuse: str) -> tuple[FindingKind, str, str]:
         refresh = f"sluicegate run {self.pipeline.name} --full-refresh {self.flow.table}"
         if excuse:
             return (FindingKind.UNPROVED, f"{excuse}; {said}", "")
@@ -231,18 +234,18 @@ class _Proof:
             return RowEvaluator(batch, name, self.pipeline.silver[name])
         return deidentified.evaluator(batch, name, self.pipeline.silver[of])
 
-    def _due(self, evaluator: RowEvaluator) -> dict[str, DataFrame]:
+    def _expected_rows(self, evaluator: RowEvaluator) -> dict[str, DataFrame]:
         """Return the expected rows of the table and its side tables, by address."""
         batch = evaluator.batch
         records = batch.rows
-        rows = self._keep(evaluator.settled(evaluator.rows(batch.by_flow or records), None))
-        counted = Reconciliation.of(evaluator, rows, batch.read, batch.read_by_flow)
-        rows, counted = with_left_out(evaluator, rows, records, counted, self._keep)
-        found = {self.flow.target: quarantine.good(evaluator, rows)}
+        rows = self._keep(evaluator.settle(evaluator.rows(batch.rows_by_flow or records), None))
+        counted = Reconciliation.from_rows(evaluator, rows, batch.read, batch.counts_by_flow)
+        rows, counted = add_left_out_rows(evaluator, rows, records, counted, self._keep)
+        found = {self.flow.target: quarantine.good_rows(evaluator, rows)}
         if not self._side_tables:
             return found
         left_out = None
-        if counted.filtered:
+        if counted.filtered_records:
             left_out = records.join(rows, [*evaluator.record_id], "left_anti")
         broken = quarantine.quarantine(evaluator, rows, records, counted.sums[Disposition.QUARANTINED])
         aside = quarantine.set_aside(evaluator, rows, left_out)
@@ -265,35 +268,35 @@ class _Proof:
                 return f"they have no {', '.join(sorted(missing))}"
         differing = self._keep(difference(due, stored_rows, keys))
         counts = {row[OP]: row["count"] for row in differing.groupBy(OP).count().collect()}
-        clauses = [self._counted(kind, counts[kind]) for kind in DIFFERENCES if kind in counts]
+        clauses = [self._count_phrase(kind, counts[kind]) for kind in DIFFERENCES if kind in counts]
         if stored_rows is not None:
             repeated = stored_rows.groupBy(*keys).count().where("count > 1").count()
             if repeated:
                 clauses.append(f"{repeated:,} exist more than once")
         if not clauses:
             return ""
-        return f"{', '.join(clauses)}{_such_as(differing, keys)}"
+        return f"{', '.join(clauses)}{_example_clause(differing, keys)}"
 
     def _stored_rows(self, evaluator: RowEvaluator, uri: str) -> DataFrame | None:
         """Return the compared rows of a table or side table; None if it does not exist."""
-        frames = evaluator.there(uri)
+        frames = evaluator.stored_frames(uri)
         if not frames:
             return None
         rows = frames[0]
         if self.part is not None:
             rows = self.part.choose(rows)
         if evaluator.many and uri == self.at.set_aside(self.flow.table):
-            rows = many_rows.without_begun(rows)
+            rows = many_rows.final_rows(rows)
         return rows
 
     @staticmethod
-    def _counted(kind: str, count: int) -> str:
+    def _count_phrase(kind: str, count: int) -> str:
         verb = {"insert": ("is", "are"), "update": ("has", "have")}.get(kind, ("", ""))[count != 1]
         return DIFFERENCES[kind].format(count, verb)
 
     def _excuse(self, evaluator: RowEvaluator, due: Mapping[str, DataFrame]) -> str:
         """Return why a difference need not be damage; empty if it is damage."""
-        if evaluator.of_others:
+        if evaluator.has_former_rows:
             return "its definition changed after rows were written, which keep their values"
         if self.flow.as_of_run:
             lookups = ", ".join(sorted(self.flow.as_of_run))
@@ -301,8 +304,8 @@ class _Proof:
         if not evaluator.table.is_python:
             return next(filter(None, map(excuse, self._queries(evaluator))), "")
         other_time = self._evaluator(evaluator.batch)
-        rows = quarantine.good(
-            other_time, other_time.settled(other_time.rows(evaluator.batch.by_flow or evaluator.batch.rows), None)
+        rows = quarantine.good_rows(
+            other_time, other_time.settle(other_time.rows(evaluator.batch.rows_by_flow or evaluator.batch.rows), None)
         )
         other = not difference(rows, due[self.flow.target], [*evaluator.row_id]).isEmpty()
         if other:
@@ -317,10 +320,12 @@ class _Proof:
 
 def _is_unfinished(waiting: Progress) -> bool:
     """Return whether the next run completes or replaces the table."""
-    return bool(waiting.kind in (ProgressKind.FULL_REFRESH, ProgressKind.BLOCKED) or waiting.replaced or waiting.repair)
+    return bool(
+        waiting.kind in (ProgressKind.FULL_REFRESH, ProgressKind.BLOCKED) or waiting.replaced_flows or waiting.repair
+    )
 
 
-def _such_as(differing: DataFrame, keys: Sequence[str]) -> str:
+def _example_clause(differing: DataFrame, keys: Sequence[str]) -> str:
     """Return a clause with the first differing identities; empty if there are none."""
     first = differing.select(*keys).sort(*keys).limit(SHOWN).collect()
     if not first:

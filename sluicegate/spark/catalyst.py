@@ -58,7 +58,7 @@ class Catalyst:
         made = self._jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan)
         return DataFrame(made, self.session)
 
-    def without_subqueries(self, plan: Any) -> Any:
+    def replace_subqueries(self, plan: Any) -> Any:
         """Return the plan with subqueries as joins, where Spark's rules allow, and shared queries inlined.
 
         If a rule refuses the plan, the plan stays as it was before the rule.
@@ -80,7 +80,7 @@ class Catalyst:
         return pruned
 
     def columns(self, plan: Any) -> list[Any]:
-        return list(each(plan.output()))
+        return list(elements(plan.output()))
 
     # --- expressions -------------------------------------------------------------------------------------------------
 
@@ -88,22 +88,22 @@ class Catalyst:
         """Alias a value with the name and number of a column."""
         return self._alias(value, attribute.name(), attribute.exprId())
 
-    def named(self, value: Any, name: str) -> Any:
+    def new_column(self, value: Any, name: str) -> Any:
         """Alias a value as a column of its own."""
         return self._alias(value, name, self._object(f"{_CATALYST}.expressions.NamedExpression").newExprId())
 
     def _alias(self, value: Any, name: str, number: Any) -> Any:
-        return self._expressions.Alias(value, name, number, self.seq([]), self._nothing, self.seq([]))
+        return self._expressions.Alias(value, name, number, self.seq([]), self._empty_option, self.seq([]))
 
     def null(self, attribute: Any) -> Any:
         """Return NULL of a column's type, under its name and number."""
         return self.alias(self._expressions.Literal(None, attribute.dataType()), attribute)
 
-    def tried(self, value: Any) -> Any:
+    def safe_value(self, value: Any) -> Any:
         """Return a value that is NULL where its computation fails."""
         return self._expressions.TryEval(value)
 
-    def same(self, one: Any, other: Any) -> Any:
+    def null_safe_equal(self, one: Any, other: Any) -> Any:
         """Return the condition that two values are equal; NULL equals NULL."""
         return self._expressions.EqualNullSafe(one, other)
 
@@ -117,13 +117,13 @@ class Catalyst:
         """Filter a plan by all conditions."""
         if not conditions:
             return plan
-        return self._logical.Filter(self._all(conditions), plan)
+        return self._logical.Filter(self._conjunction(conditions), plan)
 
     def join(self, left: Any, right: Any, how: How, conditions: Sequence[Any]) -> Any:
         """Join two plans by all conditions, or keep left rows that have a match."""
-        on = self._nothing
+        on = self._empty_option
         if conditions:
-            on = self._jvm.scala.Some(self._all(conditions))
+            on = self._jvm.scala.Some(self._conjunction(conditions))
         hint = self._object(f"{_CATALYST}.plans.logical.JoinHint").NONE()
         return self._logical.Join(left, right, self._object(f"{_CATALYST}.plans.{how}"), on, hint)
 
@@ -133,16 +133,16 @@ class Catalyst:
             return plans[0]
         return self._logical.Union(self.seq(plans), False, False)
 
-    def generated(self, plan: Any, child: Any) -> Any:
+    def generate(self, plan: Any, child: Any) -> Any:
         """Apply the plan's generator to another child; it gives no rows for a value whose computation fails."""
         generator = plan.generator()
-        tried = generator.withNewChildren(self.seq(map(self.tried, each(generator.children()))))
+        tried = generator.withNewChildren(self.seq(map(self.safe_value, elements(generator.children()))))
         rest = plan.unrequiredChildIndex(), plan.outer(), plan.qualifier(), plan.generatorOutput()
         return self._logical.Generate(tried, *rest, child)
 
     # --- the JVM -----------------------------------------------------------------------------------------------------
 
-    def _all(self, conditions: Sequence[Any]) -> Any:
+    def _conjunction(self, conditions: Sequence[Any]) -> Any:
         return reduce(self._expressions.And, conditions)
 
     def seq(self, values: Iterable[Any]) -> Any:
@@ -150,7 +150,7 @@ class Catalyst:
         return self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(list(values))
 
     @cached_property
-    def _nothing(self) -> Any:
+    def _empty_option(self) -> Any:
         return self._jvm.scala.Option.empty()
 
     def _object(self, name: str) -> Any:
@@ -158,7 +158,7 @@ class Catalyst:
         return getattr(getattr(self._jvm, f"{name}$"), "MODULE$")
 
 
-def each(seq: Any) -> Iterator[Any]:
+def elements(seq: Any) -> Iterator[Any]:
     """Yield the elements of a Scala sequence."""
     return (seq.apply(number) for number in range(seq.size()))
 

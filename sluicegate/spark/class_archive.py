@@ -52,7 +52,7 @@ def conf_folder() -> Path:
 
 def _archive_key() -> dict[str, str]:
     """Return the facts that an archive depends on: as the JVM does, files count by name, size and time."""
-    paths = [*jars.found(), *sorted((java.spark_home() / "jars").glob("*.jar"))]
+    paths = [*jars.find_jars(), *sorted((java.spark_home() / "jars").glob("*.jar"))]
     facts = "\n".join(f"{path} {(stat := path.stat()).st_size} {int(stat.st_mtime)}" for path in paths)
     program = java.java()
     return {

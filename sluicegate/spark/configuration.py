@@ -54,8 +54,8 @@ def spark_conf(settings: Settings, *, archive: bool = True, long_lived: bool = F
         long_lived: whether the job runs for hours.
     """
     local = settings.master.startswith("local")
-    on_s3 = aws.on_s3(settings.lake) or aws.on_s3(settings.landing)
-    jar_files = jars.found(s3=on_s3)
+    on_s3 = aws.is_on_s3(settings.lake) or aws.is_on_s3(settings.landing)
+    jar_files = jars.find_jars(s3=on_s3)
     conf = {
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jar_files)),
         "spark.driver.extraJavaOptions": " ".join(

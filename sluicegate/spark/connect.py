@@ -70,7 +70,7 @@ _STATIC = {"spark.sql.extensions", "spark.sql.catalog.spark_catalog"}
 # PySpark asks this variable which of its two sets of functions to use.
 _MODE = "SPARK_CONNECT_MODE_ENABLED"
 
-# Numbers of the views of ``frozen``: no two frames may share one.
+# Numbers of the views of ``freeze``: no two frames may share one.
 _numbers = itertools.count()
 
 # Sessions that this process has opened, and their policies of going back to a server.
@@ -158,11 +158,11 @@ def open_session(url: str, wanted: Mapping[str, str]) -> SparkSession:
     except ValueError:  # PySpark's own for an address is one, too
         # Their words quote the parameters, of which one may be the token.
         raise UserError(
-            f"{_shown(url)} is not an address of a Spark Connect server",
+            f"{_hide_parameters(url)} is not an address of a Spark Connect server",
             hint="use sc://host:port, followed by /;name=value for each parameter, with %3D for = in a value",
         ) from None
     except (RpcError, PySparkException, FutureTimeoutError) as error:
-        raise unreachable(url, error) from None
+        raise unreachable_error(url, error) from None
     _demand_usable(url, has, version)
     for name, value in wanted.items():
         if name not in _STATIC and has.get(name) != value:
@@ -189,34 +189,35 @@ def _demand_usable(url: str, has: Mapping[str, str], version: str) -> None:
 
     if "delta" not in has.get("spark.sql.extensions", ""):
         raise UserError(
-            f"the Spark Connect server at {_shown(url)} was started without Delta Lake",
+            f"the Spark Connect server at {_hide_parameters(url)} was started without Delta Lake",
             hint="start it with `sluicegate serve`, or add Delta's extension and catalog to its settings",
         )
     if version.split(".")[:2] != pyspark.__version__.split(".")[:2]:
         raise UserError(
-            f"the Spark Connect server at {_shown(url)} has Spark {version}, but this Python has {pyspark.__version__}",
+            f"the Spark Connect server at {_hide_parameters(url)} has Spark {version}, "
+            f"but this Python has {pyspark.__version__}",
             cause="both sides need the same minor version",
             hint="start a server of this version with `sluicegate serve`, or install the server's version here",
         )
 
 
-def _shown(url: str) -> str:
+def _hide_parameters(url: str) -> str:
     """Return an address without its parameters, which may include the token."""
     return url.partition("/;")[0].partition(";")[0]
 
 
-def lost(error: BaseException) -> SparkUnreachable | None:
+def lost_server_error(error: BaseException) -> SparkUnreachable | None:
     """Return the error for a server that was lost, or ended the session, during a job; None for other errors."""
     if not address() or not any(sign in str(error) for sign in LOST):
         return None
     if any(sign in str(error) for sign in ENDED):
         return SparkUnreachable(
-            f"the session on the Spark Connect server at {_shown(address())} has ended",
+            f"the session on the Spark Connect server at {_hide_parameters(address())} has ended",
             cause=_cause(error),
             hint="run again: a new run opens a new session and continues after the last commit",
         )
     return SparkUnreachable(
-        f"lost the connection to the Spark Connect server at {_shown(address())}",
+        f"lost the connection to the Spark Connect server at {_hide_parameters(address())}",
         cause=_cause(error),
         hint="run again when it is up: a new run continues after the last commit",
     )
@@ -265,7 +266,7 @@ def activate(session: SparkSession) -> None:
         type(session)._active_session.session = session  # type: ignore[attr-defined]
 
 
-def analyzed(frame: DataFrame) -> DataFrame:
+def analyze(frame: DataFrame) -> DataFrame:
     """Return the frame after Spark has analyzed it: a client's frame would report errors much later.
 
     Raises:
@@ -276,7 +277,7 @@ def analyzed(frame: DataFrame) -> DataFrame:
     return frame
 
 
-def frozen(frame: DataFrame) -> DataFrame:
+def freeze(frame: DataFrame) -> DataFrame:
     """Return the frame as its query is understood now, whatever views and settings change later.
 
     A client of a server sends the text of a query each time that it is executed, and only then it is analyzed. A view
@@ -290,7 +291,7 @@ def frozen(frame: DataFrame) -> DataFrame:
     return session.table(name)
 
 
-def demand_ours(session: SparkSession, url: str, *, private: bool, on_s3: bool) -> None:
+def demand_suitable_server(session: SparkSession, url: str, *, private: bool, on_s3: bool) -> None:
     """Refuse a server that may lack what only its JVM can ensure.
 
     Args:
@@ -308,24 +309,24 @@ def demand_ours(session: SparkSession, url: str, *, private: bool, on_s3: bool) 
     hint = f"use a server that `sluicegate serve` has started; or configure that server so, and set {OURS}=true on it"
     if private:
         raise UserError(
-            f"the log of the Spark Connect server at {_shown(url)} may quote personal data",
+            f"the log of the Spark Connect server at {_hide_parameters(url)} may quote personal data",
             cause="the pipeline has `pii`, and hiding values in Spark's log must be configured where Spark starts",
             hint=hint,
         )
     if on_s3:
         raise LakeUnsupported(
-            f"the Spark Connect server at {_shown(url)} may lose one of two concurrent commits on S3",
-            where=Where(file=_shown(url)),
+            f"the Spark Connect server at {_hide_parameters(url)} may lose one of two concurrent commits on S3",
+            where=Where(file=_hide_parameters(url)),
             cause="its JVM writes commits without checking whether they exist, unless it is configured to",
             hint=hint,
         )
 
 
-def unreachable(url: str, error: BaseException) -> SparkUnreachable:
+def unreachable_error(url: str, error: BaseException) -> SparkUnreachable:
     """Return the error for a server that does not answer, or rejects us."""
     refused = "UNAUTHENTICATED" in str(error)
     return SparkUnreachable(
-        f"the Spark Connect server at {_shown(url)} {'rejects the token' if refused else 'does not answer'}",
+        f"the Spark Connect server at {_hide_parameters(url)} {'rejects the token' if refused else 'does not answer'}",
         cause=_cause(error),
         hint=f"set {TOKEN_FILE} to the file with its token"
         if refused

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from sluicegate.lake.table_description import NOTE, Change
 from sluicegate.spark.commit_settings import NOTHING
-from sluicegate.spark.session import configured
-from sluicegate.spark_sql.identifiers import literal, quoted
+from sluicegate.spark.session import override_settings
+from sluicegate.spark_sql.identifiers import literal, quote_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,27 +28,29 @@ def describe(session: SparkSession, uri: str, change: Change, before: str | None
         change: changes to make.
         before: present note of the table.
     """
-    name = f"delta.{quoted(uri)}"
+    name = f"delta.{quote_name(uri)}"
     properties, last = dict(change.properties), None
     if change.comment is not None:
         properties["comment"] = change.comment
     if "" in change.columns.values() or change.removed or change.comment == "":
         last = properties.pop(NOTE, None)
     if last is not None:
-        properties[NOTE] = _both(before, last)
-    with configured(session, NOTHING):
+        properties[NOTE] = _merge_notes(before, last)
+    with override_settings(session, NOTHING):
         if properties:
-            session.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({_listed(properties)})")
+            session.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({_property_list(properties)})")
         if change.columns:
-            columns = ", ".join(f"{quoted(column)} COMMENT {_text(text)}" for column, text in change.columns.items())
+            columns = ", ".join(
+                f"{quote_name(column)} COMMENT {_text(text)}" for column, text in change.columns.items()
+            )
             session.sql(f"ALTER TABLE {name} ALTER COLUMN {columns}")
         if change.removed:
             session.sql(f"ALTER TABLE {name} UNSET TBLPROPERTIES ({', '.join(map(literal, change.removed))})")
         if last is not None:
-            session.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({_listed({NOTE: last})})")
+            session.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({_property_list({NOTE: last})})")
 
 
-def _listed(properties: Mapping[str, str]) -> str:
+def _property_list(properties: Mapping[str, str]) -> str:
     return ", ".join(f"{literal(name)} = {_text(text)}" for name, text in properties.items())
 
 
@@ -57,7 +59,7 @@ def _text(text: str) -> str:
     return literal(text).replace("${", "$\\{")
 
 
-def _both(before: str | None, after: str) -> str:
+def _merge_notes(before: str | None, after: str) -> str:
     """Merge two notes."""
     note, other = json.loads(before or "{}"), json.loads(after)
     both = {

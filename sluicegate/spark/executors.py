@@ -20,7 +20,7 @@ AT_ONCE = 16
 TASKS = 1000
 
 
-def each(
+def map_files(
     session: SparkSession, work: Callable[..., Any], paths: Sequence[str], *arguments: Any, few: int = FEW
 ) -> dict[str, Any]:
     """Map a function of this package over files; return the results by path.
@@ -36,7 +36,7 @@ def each(
     """
     results: dict[str, Any] = {}
     if len(paths) > few:
-        results = _there(session, work.__module__, work.__qualname__, paths, arguments)
+        results = _map_on_executors(session, work.__module__, work.__qualname__, paths, arguments)
     remaining = [path for path in paths if path not in results]
     if remaining:
         with ThreadPoolExecutor(min(AT_ONCE, len(remaining))) as pool:
@@ -44,12 +44,12 @@ def each(
     return results
 
 
-def _there(
+def _map_on_executors(
     session: SparkSession, module: str, name: str, paths: Sequence[str], arguments: Sequence[Any]
 ) -> dict[str, Any]:
     from pyspark.sql import functions as F
 
-    def done(path: str) -> str | None:
+    def run_work(path: str) -> str | None:
         import importlib
         import json
 
@@ -61,7 +61,7 @@ def _there(
         return json.dumps(work(path, *arguments))
 
     # A nested function is pickled by value, so executors need not import this module for it.
-    result_of = F.udf(done, "string", useArrow=False)
+    result_of = F.udf(run_work, "string", useArrow=False)
     frame = session.createDataFrame([(path,) for path in paths], "path string")
     rows = frame.repartition(min(len(paths), TASKS)).select("path", result_of("path").alias("result")).collect()
     return {row["path"]: json.loads(row["result"]) for row in rows if row["result"] is not None}

@@ -66,7 +66,7 @@ def read(lock: Path = LOCK) -> list[Jar]:
     return [Jar(*line.split()) for line in lines if line.strip() and not line.startswith("#")]
 
 
-def pinned() -> list[Jar]:
+def pinned_jars() -> list[Jar]:
     """Return all pinned jars, those for S3, for Kafka and for a catalog included."""
     return [jar for lock in (LOCK, S3_LOCK, KAFKA_LOCK, CATALOG_LOCK) for jar in read(lock)]
 
@@ -76,7 +76,7 @@ def folder() -> Path:
     return Path(os.environ.get("SLUICEGATE_JARS") or HOME / ".jars")
 
 
-def found(*, s3: bool = False) -> list[Path]:
+def find_jars(*, s3: bool = False) -> list[Path]:
     """Return all jars of the folder in a fixed order.
 
     Args:
@@ -90,7 +90,7 @@ def found(*, s3: bool = False) -> list[Path]:
     if s3 and (without := [jar.file for jar in read(S3_LOCK) if jar.file not in names]):
         raise JavaMissing(
             f"the landing or the lake is on S3, but the jars for S3 are missing in {folder()}",
-            cause=_no_such(without),
+            cause=_missing_sentence(without),
             hint=f"run `{SET_UP_S3}` (13 MB), or set SLUICEGATE_JARS to a folder that has them",
         )
     if lacking := sorted({jar.file for jar in read()} - names):
@@ -116,19 +116,19 @@ def demand_kafka(table: str) -> None:
         raise JavaMissing(
             f"{table} reads Kafka, but the jars for Kafka are missing in {folder()}",
             where=Where(table=table),
-            cause=_no_such(without),
+            cause=_missing_sentence(without),
             hint=f"run `{SET_UP_KAFKA}` (11 MB), or set SLUICEGATE_JARS to a folder that has them",
         )
 
 
-def _no_such(files: Sequence[str]) -> str:
+def _missing_sentence(files: Sequence[str]) -> str:
     """Return a sentence that names missing files by the first."""
     if len(files) == 1:
         return f"{files[0]} is missing"
     return f"{files[0]} and {len(files) - 1} more are missing"
 
 
-def missing(jars: Sequence[Jar], folder: Path) -> list[Jar]:
+def missing_jars(jars: Sequence[Jar], folder: Path) -> list[Jar]:
     """Return the jars that a folder lacks, or has with another checksum."""
     return [jar for jar in jars if not (folder / jar.file).is_file() or _sha256(folder / jar.file) != jar.sha256]
 
@@ -152,15 +152,15 @@ def fetch(jars: Sequence[Jar], folder: Path, java: str, spark: Path | None) -> l
     """
     folder.mkdir(parents=True, exist_ok=True)
     mirror = os.environ.get("SLUICEGATE_MAVEN", "").rstrip("/")
-    lacking = missing(jars, folder)
+    lacking = missing_jars(jars, folder)
     # Inside the folder, so that the move into place stays on one file system; Spark is given *.jar of the folder only.
     with tempfile.TemporaryDirectory(prefix=".fetching-", dir=folder) as scratch:
         if lacking and not mirror:
-            _by_ivy(lacking, java, spark, Path(scratch))
+            _fetch_by_ivy(lacking, java, spark, Path(scratch))
         for jar in lacking:
             fetched = Path(scratch) / jar.file
             if mirror:
-                _from_mirror(jar, mirror, fetched)
+                _fetch_from_mirror(jar, mirror, fetched)
             if (checksum := _sha256(fetched)) != jar.sha256:
                 fetched.unlink()
                 raise JavaMissing(
@@ -173,7 +173,7 @@ def fetch(jars: Sequence[Jar], folder: Path, java: str, spark: Path | None) -> l
     return lacking
 
 
-def _by_ivy(jars: Sequence[Jar], java: str, spark: Path | None, target: Path) -> None:
+def _fetch_by_ivy(jars: Sequence[Jar], java: str, spark: Path | None, target: Path) -> None:
     """Fetch jars from Maven Central with Ivy, which PySpark ships for ``spark-submit --packages``."""
     ivy = None
     if spark:
@@ -214,7 +214,7 @@ def _remedy(output: str) -> str:
     )
 
 
-def _from_mirror(jar: Jar, mirror: str, target: Path) -> None:
+def _fetch_from_mirror(jar: Jar, mirror: str, target: Path) -> None:
     import urllib.parse
     import urllib.request  # not above: each run asks this module for a folder, and few of them for a download
 

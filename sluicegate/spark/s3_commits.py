@@ -60,7 +60,7 @@ def is_proven(folder: str) -> bool:
     """Return whether ``demand_atomic`` has passed for a lake; checked before the first write, without Spark."""
     from sluicegate.storage import filesystems  # not above: parsing a DAG file needs no pyarrow
 
-    return filesystems.file(f"{folder}/{PROBE}") is not None
+    return filesystems.file_facts(f"{folder}/{PROBE}") is not None
 
 
 def demand_atomic(session: SparkSession, folder: str) -> None:
@@ -78,7 +78,7 @@ def demand_atomic(session: SparkSession, folder: str) -> None:
     probe = jvm.org.apache.hadoop.fs.Path(f"{folder}/{PROBE}")
     fs = probe.getFileSystem(session._jsc.hadoopConfiguration())
     # The first call creates the object, once in the life of a lake; the second must fail.
-    if _created(fs, probe) and _created(fs, probe):
+    if _try_create(fs, probe) and _try_create(fs, probe):
         fs.delete(probe, False)
         raise LakeUnsupported(
             f"the store of {folder} has no conditional writes: it overwrites objects that exist",
@@ -101,7 +101,7 @@ def make_atomic(session: SparkSession) -> None:
     how.add(s3a.write.WriteObjectFlags.ConditionalOverwrite)
 
 
-def _created(fs: Any, probe: Any) -> bool:
+def _try_create(fs: Any, probe: Any) -> bool:
     from py4j.protocol import Py4JJavaError
 
     try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from sluicegate.private_folders import PrivateFolder, remove_left
+from sluicegate.private_folders import PrivateFolder, remove_abandoned_folders
 
 # Variables that come before the setting: by Spark's own, and by those of YARN and of a standalone cluster's workers.
 NAMED = ("SPARK_LOCAL_DIRS", "LOCAL_DIRS", "SPARK_EXECUTOR_DIRS")
@@ -34,7 +34,7 @@ def new_folder() -> str:
     """
     if any(os.environ.get(name) for name in NAMED):
         return ""
-    remove_left()
+    remove_abandoned_folders()
     try:
         _folders.append(PrivateFolder())
     except OSError:

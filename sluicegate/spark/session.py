@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def configured(session: SparkSession, settings: Mapping[str, str | None]) -> Iterator[None]:
+def override_settings(session: SparkSession, settings: Mapping[str, str | None]) -> Iterator[None]:
     """Override settings of a session within the block; None unsets one."""
     former = {name: session.conf.get(name, None) for name in settings}
     _configure(session, settings)
@@ -33,7 +33,7 @@ def configured(session: SparkSession, settings: Mapping[str, str | None]) -> Ite
 
 
 @contextmanager
-def active(session: SparkSession) -> Iterator[None]:
+def use_session(session: SparkSession) -> Iterator[None]:
     """Make a session the active one of this thread within the block.
 
     Spark infers the fields of the texts of a frame by the settings of the active session where it merges those of
@@ -91,7 +91,7 @@ def open_session(name: str, at: Lake | None = None, *, private: bool = False) ->
             "this Spark was started without Delta Lake",
             hint="use `sluicegate run` or the DAG; in a checkout, the spark-submit of .venv after `make setup`",
         )
-    if at is not None and aws.on_s3(at.root):
+    if at is not None and aws.is_on_s3(at.root):
         s3_commits.demand_atomic(session, at.locks)
     return session
 
@@ -108,7 +108,7 @@ def _prepare_scratch() -> None:
 def _remote_session(url: str, at: Lake | None, *, private: bool) -> SparkSession:
     session = connect.open_session(url, configuration.session_conf())
     _silence_chatter()
-    connect.demand_ours(session, url, private=private, on_s3=at is not None and aws.on_s3(at.root))
+    connect.demand_suitable_server(session, url, private=private, on_s3=at is not None and aws.is_on_s3(at.root))
     return session
 
 

@@ -51,7 +51,7 @@ FILE_NAMED = re.compile(r"(?:file:/|[a-z0-9]+://)[^\s'\"]+?(?=[.,;:]?(?:[\s'\"]|
 CAUSED_BY = re.compile(r"^Caused by: (?:[\w.$]+\.)?([\w$]+(?:: .*)?)$", re.MULTILINE)
 
 
-def readable(error: BaseException, layer: str, table: str, *, private: bool = False) -> BaseException:
+def translate_error(error: BaseException, layer: str, table: str, *, private: bool = False) -> BaseException:
     """Translate Spark's errors about files, stores or queries; return others, ours and interrupts as they are.
 
     Args:
@@ -64,14 +64,14 @@ def readable(error: BaseException, layer: str, table: str, *, private: bool = Fa
 
     if isinstance(error, SluicegateError) or not isinstance(error, Exception):
         return error  # an interrupt is not a failure of the table
-    if (of_store := store_errors.readable(error, private=private)) is not None:
+    if (of_store := store_errors.translate_error(error, private=private)) is not None:
         return of_store
-    if (of_server := connect.lost(error)) is not None:
+    if (of_server := connect.lost_server_error(error)) is not None:
         return of_server
-    if layer == "bronze" and file_trouble(error):
-        return _unreadable(error, table, private)
-    if of_value(error):
-        return _stopped_by_value(error, layer, table, private)
+    if layer == "bronze" and is_file_error(error):
+        return _unreadable_files_error(error, table, private)
+    if is_value_error(error):
+        return _value_error(error, layer, table, private)
     if isinstance(error, (AnalysisException, ParseException)):
         subject = "the query"
         if layer == "bronze":
@@ -81,13 +81,13 @@ def readable(error: BaseException, layer: str, table: str, *, private: bool = Fa
         return SluicegateError(
             f"cannot fill {table}: {type(error).__name__}",
             where=Where(table=table),
-            cause=unquoted(error),
+            cause=message_without_values(error),
             hint="nothing of this batch was written to the table; a new run continues after the last commit",
         )
     return error
 
 
-def _unreadable(error: Exception, table: str, private: bool) -> SourceError:
+def _unreadable_files_error(error: Exception, table: str, private: bool) -> SourceError:
     if private:
         cause = root_cause(error, private=True)
     else:
@@ -100,16 +100,16 @@ def _unreadable(error: Exception, table: str, private: bool) -> SourceError:
     )
 
 
-def _stopped_by_value(error: Exception, layer: str, table: str, private: bool) -> QueryError:
+def _value_error(error: Exception, layer: str, table: str, private: bool) -> QueryError:
     cause, hint = _misfit(error), _IN_SILVER
     if private:
-        cause = unquoted(error)
+        cause = message_without_values(error)
     if layer == "gold":
         hint = _IN_GOLD
     return QueryError(f"a value makes the query of {table} fail", where=Where(table=table), cause=cause, hint=hint)
 
 
-def of_value(error: BaseException) -> bool:
+def is_value_error(error: BaseException) -> bool:
     """Return whether an expression failed because of a value, not because of machines, files or the query."""
     return bool(_misfit(error))
 
@@ -125,7 +125,7 @@ def _misfit(error: BaseException) -> str:
     return next(iter(signs), "")
 
 
-def unquoted(error: BaseException) -> str:
+def message_without_values(error: BaseException) -> str:
     """Return an error without values of rows: the names of its conditions, and fragments of the query."""
     from pyspark.errors import PySparkException
     from pyspark.errors.exceptions.base import QueryContextType
@@ -148,7 +148,7 @@ def message(error: BaseException) -> str:
     return str(error).split("\n\nJVM stacktrace")[0].split(";\n")[0].split("\n==")[0].strip()
 
 
-def file_trouble(error: BaseException) -> bool:
+def is_file_error(error: BaseException) -> bool:
     """Return whether Spark, or our reader of headers, failed to read a file."""
     return isinstance(error, SourceError) or any(sign in str(error) for sign in UNREADABLE)
 
@@ -160,5 +160,5 @@ def root_cause(error: BaseException, *, private: bool = False) -> str:
     causes = CAUSED_BY.findall(str(error)) or message(error).splitlines()[:1]
     cause: str = causes[-1]
     if private and not (cause.partition(":")[0] in OF_BYTES or "is not a Parquet file" in cause):
-        return unquoted(error)
+        return message_without_values(error)
     return cause

@@ -119,7 +119,7 @@ def submit_command(layer: str, pipeline: str, settings: Settings, extra: Sequenc
     """
     if is_of_server(layer, pipeline, settings):
         return [sys.executable, str(job_file(layer)), *job_arguments(pipeline, settings, extra)]
-    settings = of_spark_submit(settings)
+    settings = spark_submit_settings(settings)
     java.java_version(java.java())
     return [
         *_spark_submit(settings.master, job_conf(layer, settings)),
@@ -159,7 +159,7 @@ def is_of_server(layer: str, pipeline: str, settings: Settings) -> bool:
     return layer not in OF_GOLD or all(table.mode is None for table in definition.gold.values())
 
 
-def of_spark_submit(settings: Settings) -> Settings:
+def spark_submit_settings(settings: Settings) -> Settings:
     """Return the settings with a master for spark-submit: this machine in place of a Spark Connect server."""
     if not settings.remote:
         return settings
@@ -170,11 +170,11 @@ def job_env(layer: str, pipeline: str, settings: Settings) -> dict[str, str]:
     """Return the environment in which the command of a job runs."""
     if is_of_server(layer, pipeline, settings):
         variables = {connect.REMOTE: settings.remote, "PYTHONPATH": _python_path(), "PYTHONUNBUFFERED": "1"}
-        return {name: value for name, value in os.environ.items() if name not in withheld(layer)} | variables
+        return {name: value for name, value in os.environ.items() if name not in withheld_variables(layer)} | variables
     return submit_env(layer)
 
 
-def withheld(job: str = "") -> set[str]:
+def withheld_variables(job: str = "") -> set[str]:
     """Return the variables that a job must not get.
 
     They are Airflow's, and the metastore's password unless the job opens the metastore.
@@ -195,7 +195,7 @@ def submit_env(job: str = "") -> dict[str, str]:
     Args:
         job: name of the job; the one that opens the metastore gets its password.
     """
-    without = withheld(job) | {connect.REMOTE}
+    without = withheld_variables(job) | {connect.REMOTE}
     return {
         **{name: value for name, value in os.environ.items() if name not in without},
         "SPARK_HOME": str(java.spark_home()),

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from sluicegate.lake import tables
 from sluicegate.spark.commit_settings import NOTHING
-from sluicegate.spark.session import configured
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark.session import override_settings
+from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,9 +29,9 @@ def enable_local_times(rows: DataFrame, uri: str) -> None:
     table = tables.delta_table(uri)
     if table is None or LOCAL_TIMES in (table.protocol().writer_features or ()):
         return
-    with configured(rows.sparkSession, NOTHING):
+    with override_settings(rows.sparkSession, NOTHING):
         change = f"SET TBLPROPERTIES ('delta.feature.{LOCAL_TIMES}' = 'supported')"
-        rows.sparkSession.sql(f"ALTER TABLE delta.{quoted(uri)} {change}")
+        rows.sparkSession.sql(f"ALTER TABLE delta.{quote_name(uri)} {change}")
 
 
 def _has_local_times(kind: DataType) -> bool:

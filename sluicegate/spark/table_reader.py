@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 from sluicegate.lake import layout, log, tables
 from sluicegate.lake.table_description import LANDED
-from sluicegate.spark.session import configured
+from sluicegate.spark.session import override_settings
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -56,7 +56,7 @@ def read(session: SparkSession, uri: str, version: int | None = None, opened: De
     paths = _files(uri, opened)
     if not paths:
         return session.read.format("delta").option("versionAsOf", opened.version()).load(uri)
-    with configured(session, _LISTED_ON_DRIVER):
+    with override_settings(session, _LISTED_ON_DRIVER):
         return session.read.schema(schema(opened)).parquet(*paths)
 
 
@@ -111,17 +111,19 @@ def schema(table: DeltaTable) -> Any:
 def is_plain(table: DeltaTable) -> bool:
     """Return whether a table is only rows in files: no feature or column property that a reader must know."""
     has_known_features = {*(table.protocol().reader_features or ())} <= FEATURES
-    return has_known_features and tables.is_plain(table) and not _says_more(json.loads(table.schema().to_json()))
+    return (
+        has_known_features and tables.is_plain(table) and not _has_reader_metadata(json.loads(table.schema().to_json()))
+    )
 
 
-def _says_more(kind: Any) -> bool:
+def _has_reader_metadata(kind: Any) -> bool:
     """Return whether a field has metadata that changes how it is read: a collation, the length of a CHAR."""
     if isinstance(kind, list):
-        return any(map(_says_more, kind))
+        return any(map(_has_reader_metadata, kind))
     if not isinstance(kind, dict):
         return kind == "variant" or (isinstance(kind, str) and kind.startswith("string collate"))
     parts = (kind.get(name) for name in ("type", "fields", "elementType", "keyType", "valueType"))
-    return bool({*(kind.get("metadata") or ())} - {"comment", LANDED}) or any(map(_says_more, parts))
+    return bool({*(kind.get("metadata") or ())} - {"comment", LANDED}) or any(map(_has_reader_metadata, parts))
 
 
 def _files(uri: str, table: DeltaTable) -> list[str]:

@@ -9,7 +9,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from sluicegate.spark_sql import query_shape
 from sluicegate.spark_sql.conversion import casts
-from sluicegate.spark_sql.tokens import QuerySyntax, Tokens, parsed
+from sluicegate.spark_sql.tokens import QuerySyntax, Tokens, parse_sql
 
 
 @dataclass(frozen=True)
@@ -38,24 +38,24 @@ class Condition:
         tokens = Tokens(text)
         if not len(tokens):
             raise QuerySyntax("the condition is empty", 1)
-        if unique := _unique(tokens):
+        if unique := _unique_columns(tokens):
             text = tokens.compose([], compact=True)
             return cls(text=text, columns=list(unique), tried=text, unique=unique)
         tree = _tree(tokens)
         for node in tree.walk():
             if fault := _fault(node):
                 raise QuerySyntax(fault, 1)
-        for objection in casts.refused(tokens):
+        for objection in casts.spelling_objections(tokens):
             raise objection
         columns = dict.fromkeys(column.parts[0].name for column in tree.find_all(exp.Column, bfs=False))
         return cls(
             text=tokens.compose([], compact=True),
             columns=list(columns),
-            tried=tokens.compose(casts.tried(casts.find(tokens)), compact=True),
+            tried=tokens.compose(casts.try_cast_spans(casts.find(tokens)), compact=True),
         )
 
 
-def _unique(tokens: Tokens) -> tuple[str, ...]:
+def _unique_columns(tokens: Tokens) -> tuple[str, ...]:
     """Columns of ``unique(a, b)``; none for any other condition. It is ours, not Spark's, so its tokens are parsed.
 
     Raises:
@@ -65,7 +65,7 @@ def _unique(tokens: Tokens) -> tuple[str, ...]:
     if not calls:
         return ()
     names, commas = range(2, len(tokens) - 1, 2), range(3, len(tokens) - 1, 2)
-    whole = calls == [0] and len(tokens) % 2 == 0 and tokens.closing(1) == len(tokens) - 1
+    whole = calls == [0] and len(tokens) % 2 == 0 and tokens.closing_index(1) == len(tokens) - 1
     listed = len(names) > 0 and all(tokens.is_type(i, TokenType.COMMA) for i in commas)
     if not (whole and listed and all(_is_name(tokens, i) for i in names)):
         raise QuerySyntax(
@@ -81,7 +81,7 @@ def _is_name(tokens: Tokens, index: int) -> bool:
 def _tree(tokens: Tokens) -> exp.Expr:
     text = tokens.compose([], compact=True)
     try:
-        select = parsed(f"SELECT ({text})")
+        select = parse_sql(f"SELECT ({text})")
     except QuerySyntax as error:
         raise QuerySyntax(f"Spark cannot parse the condition {text}: {error.message}", 1) from None
     # A text that closes our parenthesis, such as `a) OR (b`, is more than one expression.

@@ -152,7 +152,7 @@ class _Reader:
         if word in _SIZED:
             self._size(word)
         elif word in _NESTED:
-            self._nested(word)
+            self._nested_type(word)
 
     def _size(self, word: str) -> None:
         least, most = _SIZED[word]
@@ -160,7 +160,7 @@ class _Reader:
             if least:
                 raise self._error(f"{word} needs a length, for example {word}(10)")
             return
-        close = self.tokens.closing(self.at)
+        close = self.tokens.closing_index(self.at)
         numbers = [self.tokens.raw(i) for i in range(self.at + 1, close) if self.tokens.raw(i) != ","]
         if not all(number.isdigit() for number in numbers) or not 1 <= len(numbers) <= most:
             raise self._error(f"{word} takes " + ("a length" if least else "a precision of up to 38 and a scale"))
@@ -168,7 +168,7 @@ class _Reader:
             raise self._error(f"{word} has a precision of at most 38, and a scale of at most its precision")
         self.at = close + 1
 
-    def _nested(self, word: str) -> None:
+    def _nested_type(self, word: str) -> None:
         self._take("<", f"{word} needs its element types, for example " + _EXAMPLES[word])
         fields: dict[str, str] = {}
         while True:

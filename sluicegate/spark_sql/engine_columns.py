@@ -36,6 +36,6 @@ def is_working(name: str) -> bool:
     return name.lower().startswith(PREFIX)
 
 
-def working(name: str) -> str:
+def working_column(name: str) -> str:
     """Name of a column that stands beside a user's columns while rows are evaluated, and is never stored."""
     return f"{PREFIX}{name}"

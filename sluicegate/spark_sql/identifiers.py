@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """Quote a column's name for Spark, whatever characters it has."""
     return "`" + name.replace("`", "``") + "`"
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 
 # Expressions allowed on a side of the equality: Spark reads these as sqlglot writes them.
 _PLAIN = (exp.Column, exp.Identifier, exp.Cast, exp.TryCast, exp.DataType, exp.Lower, exp.Upper, exp.Trim)
@@ -62,13 +62,13 @@ def _join_key(join: exp.Join, stream: str, lookup: str, using: set[str]) -> Join
     for column in join.args.get("using") or []:
         if column.name.lower() not in using:
             continue
-        name = quoted(column.name)
-        equalities.append(f"{quoted(stream)}.{name} = {quoted(lookup)}.{name}")
+        name = quote_name(column.name)
+        equalities.append(f"{quote_name(stream)}.{name} = {quote_name(lookup)}.{name}")
         columns.append(column.name)
     on = join.args.get("on")
     for left, right, sign in _equalities(on) if on else ():
         for near, theirs in ((left, right), (right, left)):
-            if _of(near, stream) and _of(theirs, lookup):
+            if _is_of_table(near, stream) and _is_of_table(theirs, lookup):
                 equalities.append(f"{near.sql('spark')} {sign} {theirs.sql('spark')}")
                 columns += [column.parts[1].name for column in theirs.find_all(exp.Column)]
                 break
@@ -87,12 +87,12 @@ def _equalities(on: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr, str]]:
         yield on.left, on.right, "=" if isinstance(on, exp.EQ) else "<=>"
 
 
-def _of(side: exp.Expr, name: str) -> bool:
+def _is_of_table(side: exp.Expr, name: str) -> bool:
     """Whether an expression has only columns of one table, each qualified by it."""
     columns = list(side.find_all(exp.Column))
     plain = all(isinstance(node, _PLAIN) for node in side.walk())
-    return plain and bool(columns) and all(len(c.parts) > 1 and _same(c.parts[0].name, name) for c in columns)
+    return plain and bool(columns) and all(len(c.parts) > 1 and _is_same_name(c.parts[0].name, name) for c in columns)
 
 
-def _same(first: str, second: str) -> bool:
+def _is_same_name(first: str, second: str) -> bool:
     return first.lower() == second.lower()

@@ -48,7 +48,7 @@ class Ordering:
     keys: tuple[Key, ...] = ()
     lost: str = ""
 
-    def among(self, columns: Sequence[str]) -> tuple[Key, ...]:
+    def leading_keys(self, columns: Sequence[str]) -> tuple[Key, ...]:
         """Leading keys that a table has, under its column names."""
         names = {column.lower(): column for column in columns}
         keys: list[Key] = []
@@ -69,7 +69,7 @@ def ordering(tree: exp.Query) -> Ordering:
     outputs = _Outputs(tree)
     keys: list[Key] = []
     for ordered in order.expressions:
-        columns = outputs.meant(ordered.this)
+        columns = outputs.resolve(ordered.this)
         if not columns:
             return Ordering(tuple(keys), ordered.this.sql("spark"))
         direction = bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first"))
@@ -91,7 +91,7 @@ class _Outputs:
         alone = from_ is not None and not (select.args.get("joins") or select.args.get("laterals"))
         self.table = from_.this.alias_or_name.lower() if from_ is not None and alone else None
 
-    def meant(self, term: exp.Expr) -> list[str]:
+    def resolve(self, term: exp.Expr) -> list[str]:
         """Outputs that a term of ORDER BY refers to; none if it is not an output."""
         node = term.unnest()
         if isinstance(node, exp.Var) and node.name.upper() == "ALL" and "all" not in self.names:
@@ -99,16 +99,16 @@ class _Outputs:
                 return []
             return [name for name, _ in self.all if name]
         if isinstance(node, exp.Literal):
-            return self._numbered(node)
+            return self._output_by_number(node)
         if isinstance(node, (exp.Column, exp.Var)) and not node.args.get("table"):
             if node.name.lower() in self.names:
                 return [self.names[node.name.lower()]]
-            return self._same(node) or ([node.name] if self.star else [])
-        if self._shadowed(node):
+            return self._output_by_expression(node) or ([node.name] if self.star else [])
+        if self._is_shadowed(node):
             return []
-        return self._same(node) or self._of_star(node)
+        return self._output_by_expression(node) or self._star_column(node)
 
-    def _numbered(self, node: exp.Literal) -> list[str]:
+    def _output_by_number(self, node: exp.Literal) -> list[str]:
         if node.is_string or not node.name.isdecimal() or not 1 <= int(node.name) <= len(self.all):
             return []
         upto = [name for name, _ in self.all[: int(node.name)]]
@@ -116,16 +116,16 @@ class _Outputs:
             return [upto[-1]]
         return []
 
-    def _same(self, node: exp.Expr) -> list[str]:
+    def _output_by_expression(self, node: exp.Expr) -> list[str]:
         """Output with the same expression."""
-        comparable = self._comparable(node)
+        comparable = self._comparable_form(node)
         outputs = []
         if self.select is not None:
             outputs = self.all
-        same = (name for name, output in outputs if name and self._comparable(output.unalias()) == comparable)
+        same = (name for name, output in outputs if name and self._comparable_form(output.unalias()) == comparable)
         return [name for name in [next(same, None)] if name]
 
-    def _of_star(self, node: exp.Expr) -> list[str]:
+    def _star_column(self, node: exp.Expr) -> list[str]:
         """Qualified column that comes from the star of the only table."""
         if not (self.star and self.select is not None and isinstance(node, exp.Column)):
             return []
@@ -134,18 +134,18 @@ class _Outputs:
             return [node.name]
         return []
 
-    def _shadowed(self, node: exp.Expr) -> bool:
+    def _is_shadowed(self, node: exp.Expr) -> bool:
         """Whether a bare name in an expression is an output that is another expression than that column."""
         bare = [column for column in node.find_all(exp.Column) if not column.table]
         outputs = {name.lower(): output.unalias() for name, output in self.all if name}
         return any(
-            name in outputs and self._comparable(column) != self._comparable(outputs[name])
+            name in outputs and self._comparable_form(column) != self._comparable_form(outputs[name])
             for column in bare
             if (name := column.name.lower())
         )
 
-    def _comparable(self, node: exp.Expr) -> exp.Expr:
-        return query_shape.comparable(node, self.table)
+    def _comparable_form(self, node: exp.Expr) -> exp.Expr:
+        return query_shape.comparable_form(node, self.table)
 
 
 def is_row_for_row(tree: exp.Query) -> bool:

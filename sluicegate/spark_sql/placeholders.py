@@ -35,7 +35,7 @@ class Literals:
     many: bool = False
 
 
-def filled(text: str, literals: Callable[[str, int], Literals]) -> str:
+def fill_placeholders(text: str, literals: Callable[[str, int], Literals]) -> str:
     """SQL with literals for its references; in comments these stay as they are.
 
     Args:
@@ -63,7 +63,7 @@ def filled(text: str, literals: Callable[[str, int], Literals]) -> str:
             message = f"{match[0]} must not be inside quotes, a name or a word, because it is a complete value"
             raise Misplaced(f"{message}: write it without quotes, and concatenate strings with ||", line)
         value = literals(match[1], line)
-        if value.many and not _in_parentheses(tokens, index):
+        if value.many and not _is_in_parentheses(tokens, index):
             message = f"{match[0]} is a list and must be the only item in parentheses"
             raise Misplaced(f"{message}: for example region IN ({match[0]}), or array({match[0]})", line)
         parts += [text[end : match.start()], value.text]
@@ -71,5 +71,5 @@ def filled(text: str, literals: Callable[[str, int], Literals]) -> str:
     return "".join([*parts, text[end:]])
 
 
-def _in_parentheses(tokens: Tokens, index: int) -> bool:
+def _is_in_parentheses(tokens: Tokens, index: int) -> bool:
     return tokens.is_type(index - 1, TokenType.L_PAREN) and tokens.is_type(index + 1, TokenType.R_PAREN)

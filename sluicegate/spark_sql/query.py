@@ -20,10 +20,10 @@ from sluicegate.spark_sql.conversion import casts as sql_casts
 from sluicegate.spark_sql.conversion import where_casts
 from sluicegate.spark_sql.engine_columns import PREFIX
 from sluicegate.spark_sql.first_checks import check_tokens
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.spark_sql.join_keys import JoinKey, join_keys
 from sluicegate.spark_sql.order_by import Ordering, ordering
-from sluicegate.spark_sql.tokens import QuerySyntax, Span, Tokens, line_at, parsed
+from sluicegate.spark_sql.tokens import QuerySyntax, Span, Tokens, line_at, parse_sql
 
 __all__ = ["IDENTITY", "Query", "QuerySyntax"]
 
@@ -60,7 +60,7 @@ class Query:
         stream_alias: alias of that table, else its own name.
         lookups: the other tables, each once, in order of appearance, without names of a WITH.
         outputs: names of its columns; None if a star is among them. A column without a name is ``""``.
-        casts: texts of the casts whose failure ``with_identity`` flags, ``casts[n]`` for ``_sluicegate_cast_<n>``.
+        casts: texts of the casts whose failure ``text_with_identity`` flags, ``casts[n]`` for ``_sluicegate_cast_<n>``.
         keeps_every_record: whether every record of the stream certainly gives at least one row.
     """
 
@@ -94,8 +94,8 @@ class Query:
         where: list[where_casts.Conjunct] = []
         select = query_shape.first_select(tree)
         if stream:
-            watched = sql_casts.watched(tokens, casts, *select_list(tokens))
-            where = where_casts.parts(tokens, casts, select.args.get("where"))
+            watched = sql_casts.reportable_casts(tokens, casts, *select_list(tokens))
+            where = where_casts.conjuncts_with_casts(tokens, casts, select.args.get("where"))
         flagged = [*watched, *where_casts.casts(where)]
         names = query_shape.output_names(select)
         return cls(
@@ -159,7 +159,7 @@ class Query:
         outputs = query_shape.outputs(query_shape.first_select(self._tree))
         return next((self._line_of_node(node) for column, node in outputs if column == name), 1)
 
-    def hands_on(self, name: str) -> bool:
+    def is_passed_through(self, name: str) -> bool:
         """Whether an output column is a table's column, passed through under its name."""
         node = self.output(name)
         return isinstance(node, exp.Column) and node.name.lower() == name.lower()
@@ -174,7 +174,7 @@ class Query:
         names = [outputs[place].alias_or_name or None if place < len(outputs) else None for place in places]
         return [*names, *[None] * (len(self.casts) - len(names))]
 
-    def streamed(self, name: str) -> str | None:
+    def streamed_column(self, name: str) -> str | None:
         """Column of the streamed table that an output is, untouched; None where it is made, or may be a lookup's.
 
         A name that is no output is the record's own column, which a sequence may be.
@@ -199,7 +199,7 @@ class Query:
         """Expression of an output column, without its alias; None if a star brings it; see ``query_shape.output``."""
         return query_shape.output(query_shape.first_select(self._tree), name, names)
 
-    def with_views(self, views: Mapping[str, str], replacements: Sequence[Span] = (), join: str = "") -> str:
+    def text_over_views(self, views: Mapping[str, str], replacements: Sequence[Span] = (), join: str = "") -> str:
         """The text with each table replaced by its view; nothing else is changed.
 
         Args:
@@ -225,7 +225,7 @@ class Query:
         _, from_ = select_list(self._tokens)
         return self._tokens.compose(self._views(views), from_ + 1, from_end(self._tokens), compact=True)
 
-    def with_identity(
+    def text_with_identity(
         self,
         views: Mapping[str, str],
         identity: Sequence[str] = IDENTITY,
@@ -251,7 +251,7 @@ class Query:
         """
         for objection in self.stream_objections(many=many, by_place=by_place):
             raise objection
-        return self._with_identity(views, identity)
+        return self._text_with_identity(views, identity)
 
     def stream_objections(self, *, many: bool = False, by_place: bool = False) -> list[QuerySyntax]:
         """Reasons why this query cannot define a silver table, record by record; empty if it can.
@@ -264,12 +264,12 @@ class Query:
             message = "STREAM(…) is missing: mark the table whose new records are processed, FROM STREAM(table)"
             return [QuerySyntax(message, self._tokens.line(0))]
         node = next(table.node for table in self._read if table.streamed)
-        shape = query_shape.by_record(query_shape.first_select(self._tree), node, many=many)
+        shape = query_shape.record_objections(query_shape.first_select(self._tree), node, many=many)
         faults = [QuerySyntax(message, self._line_of_node(where)) for message, where in shape]
         faults += unstable_functions.objections(self._tokens, self._tree)
-        faults += sql_casts.refused(self._tokens) + ([] if by_place else self._name_objections())
-        faults += sql_casts.untold(self._tokens, self._casts, *select_list(self._tokens))
-        faults += sql_casts.in_generators(self._tokens, query_shape.GENERATORS, *select_list(self._tokens))
+        faults += sql_casts.spelling_objections(self._tokens) + ([] if by_place else self._name_objections())
+        faults += sql_casts.hidden_cast_objections(self._tokens, self._casts, *select_list(self._tokens))
+        faults += sql_casts.generator_objections(self._tokens, query_shape.GENERATORS, *select_list(self._tokens))
         if self.stream in self.lookups:
             message = f"{self.stream} is read as a stream, so the same query cannot use it as a lookup"
             faults.append(QuerySyntax(message, next(self._tokens.line(t.first) for t in self._read if self._is_own(t))))
@@ -301,29 +301,32 @@ class Query:
             spans.append(Span(table.first, last, view))
         return spans
 
-    def _with_identity(self, views: Mapping[str, str], identity: Sequence[str]) -> str:
+    def _text_with_identity(self, views: Mapping[str, str], identity: Sequence[str]) -> str:
         first, end = select_list(self._tokens)
-        spans = sql_casts.replaced(self._tokens, [*self._casts, *where_casts.casts(self._where)], self._views(views))
+        spans = sql_casts.replacement_spans(
+            self._tokens, [*self._casts, *where_casts.casts(self._where)], self._views(views)
+        )
         added = [
-            f"{_name(self.stream_alias or '')}.{_name(column)} AS {_name(column)}" for column in self._missing(identity)
+            f"{_name(self.stream_alias or '')}.{_name(column)} AS {_name(column)}"
+            for column in self._missing_columns(identity)
         ]
         failures = [sql_casts.failure(self._tokens, cast, spans, first, end) for cast in self._casts]
         failures += [failed for part in self._where for failed in where_casts.failures(self._tokens, part, spans)]
         added += [f"{failed} AS {CAST_PREFIX}{number}" for number, failed in enumerate(failures)]
-        spans = where_casts.rewritten(self._tokens, self._where, spans)
+        spans = where_casts.rewritten_spans(self._tokens, self._where, spans)
         head, tail = self._tokens.compose(spans, 0, end), self._tokens.compose(spans, end)
         gap = self._tokens.text[self._tokens[end - 1].end + 1 : self._tokens[end].start]
         return "".join([head, *(f", {column}" for column in added), gap, tail])
 
-    def _missing(self, identity: Sequence[str]) -> list[str]:
-        brought = query_shape.brought_by_stars(query_shape.first_select(self._tree), self.stream_alias or "", identity)
+    def _missing_columns(self, identity: Sequence[str]) -> list[str]:
+        brought = query_shape.star_columns(query_shape.first_select(self._tree), self.stream_alias or "", identity)
         return [column for column in identity if column not in brought]
 
     def _rewriting_objections(self) -> list[QuerySyntax]:
         identity = IDENTITY
-        text = self._with_identity({name: f"_view_{number}" for number, name in enumerate(self.tables)}, identity)
+        text = self._text_with_identity({name: f"_view_{number}" for number, name in enumerate(self.tables)}, identity)
         before = query_shape.output_names(query_shape.first_select(self._tree))
-        hidden = [*self._missing(identity), *(f"{CAST_PREFIX}{number}" for number in range(len(self.casts)))]
+        hidden = [*self._missing_columns(identity), *(f"{CAST_PREFIX}{number}" for number in range(len(self.casts)))]
         try:
             reparsed = Query.parse(text)
         except QuerySyntax as error:
@@ -358,12 +361,12 @@ class Query:
 def _tree(tokens: Tokens) -> exp.Query:
     text = tokens.compose([])
     try:
-        tree = parsed(text)
+        tree = parse_sql(text)
     except QuerySyntax as error:
         raise QuerySyntax(f"invalid Spark SQL: {error.message}", error.line) from None
     if not isinstance(tree, exp.Query):
         raise QuerySyntax(f"a query must be one SELECT, not {type(tree).__name__.upper()}", 1)
-    for fault, node in query_shape.unreadable(tree):
+    for fault, node in query_shape.construct_objections(tree):
         offset = query_shape.offset(node)
         raise QuerySyntax(fault, 1 if offset is None else line_at(text, offset))
     return tree
@@ -381,13 +384,13 @@ def _tables(tree: exp.Query, tokens: Tokens) -> list[_Table]:
         offset = query_shape.offset(node)
         if offset is None:
             raise QuerySyntax(f"the table {node.sql('spark')} could not be located in the query; simplify it", 1)
-        first = tokens.at(offset)
+        first = tokens.index_at(offset)
         alias = None
         if tokens_alias := node.args.get("alias"):
             alias = tokens_alias.this
         if streamed:
             parts = query_shape.stream_parts(node)
-            last = tokens.closing(first + 1)
+            last = tokens.closing_index(first + 1)
         else:
             parts = node.parts
             last = first + 2 * (len(parts) - 1)
@@ -426,4 +429,4 @@ def _name(name: str) -> str:
     """Quote a name if it needs backticks."""
     if re.fullmatch(r"[A-Za-z_]\w*", name):
         return name
-    return quoted(name)
+    return quote_name(name)

@@ -70,7 +70,7 @@ def has_subqueries(tree: exp.Query) -> bool:
     return any(node is not tree for node in tree.find_all(exp.Query))
 
 
-def comparable(node: exp.Expr, table: str | None) -> exp.Expr:
+def comparable_form(node: exp.Expr, table: str | None) -> exp.Expr:
     """Normalise an expression for comparison: without case, quotes and one table's qualifier.
 
     Args:
@@ -92,7 +92,7 @@ def output_names(select: exp.Select) -> list[str | None]:
     return [name for name, _ in outputs(select)]
 
 
-def brought_by_stars(select: exp.Select, alias: str, columns: Sequence[str]) -> set[str]:
+def star_columns(select: exp.Select, alias: str, columns: Sequence[str]) -> set[str]:
     """Columns of the stream, among ``columns``, that stars of the SELECT list select."""
     brought: set[str] = set()
     for expression in select.expressions:
@@ -113,7 +113,7 @@ def brought_by_stars(select: exp.Select, alias: str, columns: Sequence[str]) -> 
     return brought
 
 
-def unreadable(tree: exp.Query) -> Iterator[Objection]:
+def construct_objections(tree: exp.Query) -> Iterator[Objection]:
     """Objections to constructs that no layer's query may have."""
     for node in tree.walk():
         if isinstance(node, (exp.Placeholder, exp.Parameter)):
@@ -157,14 +157,14 @@ def cte_of(table: exp.Table) -> exp.CTE | None:
     name, node = table.name.lower(), table.parent
     child: exp.Expr = table
     while node is not None:
-        ctes = _in_sight(node, child)
+        ctes = _visible_ctes(node, child)
         if name in ctes:
             return ctes[name]
         child, node = node, node.parent
     return None
 
 
-def _in_sight(node: exp.Expr, child: exp.Expr) -> dict[str, exp.CTE]:
+def _visible_ctes(node: exp.Expr, child: exp.Expr) -> dict[str, exp.CTE]:
     """CTEs that ``node`` brings into the scope of ``child``, by name."""
     if isinstance(node, exp.With):
         # A CTE sees those before it, and itself if it is recursive.
@@ -219,7 +219,7 @@ _CLAUSES_OF_SEVERAL_RECORDS = {
 }
 
 
-def by_record(tree: exp.Select, stream: exp.Table, *, many: bool) -> Iterator[Objection]:
+def record_objections(tree: exp.Select, stream: exp.Table, *, many: bool) -> Iterator[Objection]:
     """Objections to constructs by which rows of a query over a stream do not belong to single records.
 
     Args:

@@ -91,7 +91,7 @@ class Tokens(Sequence[Token]):
             start = len(self.text)
         return line_at(self.text, start)
 
-    def at(self, offset: int) -> int:
+    def index_at(self, offset: int) -> int:
         """Index of the token that begins at ``offset`` of the text.
 
         Raises:
@@ -102,7 +102,7 @@ class Tokens(Sequence[Token]):
                 return index
         raise KeyError(offset)
 
-    def closing(self, opening: int) -> int:
+    def closing_index(self, opening: int) -> int:
         """Index of the parenthesis that closes the one at ``opening``.
 
         Raises:
@@ -168,14 +168,14 @@ def line_at(text: str, offset: int) -> int:
     return text.count("\n", 0, offset) + 1
 
 
-def parsed(text: str) -> exp.Expr:
+def parse_sql(text: str) -> exp.Expr:
     """Parse a text with sqlglot.
 
     Raises:
         QuerySyntax: sqlglot cannot parse it; the message is sqlglot's, without class names.
     """
     try:
-        return _parsed(text)
+        return _parse_sql(text)
     except ParseError as error:
         if error.errors:
             first = error.errors[0]
@@ -191,7 +191,7 @@ def parsed(text: str) -> exp.Expr:
         raise QuerySyntax("it cannot be parsed", 1) from None
 
 
-def _parsed(text: str) -> exp.Expr:
+def _parse_sql(text: str) -> exp.Expr:
     tokens = Spark().tokenize(text)
     for word, behind in pairwise(tokens):
         # Spark's function window(…); a WINDOW clause has a name there, and no parenthesis.

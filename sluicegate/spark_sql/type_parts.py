@@ -18,38 +18,38 @@ def is_void(kind: DataType) -> bool:
     return kind.typeName() == "void"
 
 
-def _inner(kind: DataType) -> list[StructField]:
+def _inner_fields(kind: DataType) -> list[StructField]:
     """Fields inside of a type, at any depth; an element or a value has no name."""
     from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
     match kind:
         case StructType():
-            return [inner for field in kind for inner in (field, *_inner(field.dataType))]
+            return [inner for field in kind for inner in (field, *_inner_fields(field.dataType))]
         case ArrayType():
-            return [StructField("", kind.elementType), *_inner(kind.elementType)]
+            return [StructField("", kind.elementType), *_inner_fields(kind.elementType)]
         case MapType():
-            return [StructField("", kind.valueType), *_inner(kind.valueType)]
+            return [StructField("", kind.valueType), *_inner_fields(kind.valueType)]
     return []
 
 
 def inner_names(kind: DataType) -> list[str]:
     """Names of the fields inside of a type that are not text, at any depth."""
-    return [field.name for field in _inner(kind) if field.name and not is_text(field.dataType)]
+    return [field.name for field in _inner_fields(kind) if field.name and not is_text(field.dataType)]
 
 
 def has_double(kind: DataType) -> bool:
     """Whether a type is DOUBLE, or has such a part."""
-    return "double" in {kind.typeName(), *(field.dataType.typeName() for field in _inner(kind))}
+    return "double" in {kind.typeName(), *(field.dataType.typeName() for field in _inner_fields(kind))}
 
 
 def has_variant(kind: DataType) -> bool:
     """Whether a type is VARIANT, or has such a part."""
-    return "variant" in {kind.typeName(), *(field.dataType.typeName() for field in _inner(kind))}
+    return "variant" in {kind.typeName(), *(field.dataType.typeName() for field in _inner_fields(kind))}
 
 
 def has_typed_map(kind: DataType) -> bool:
     """Whether a type is a map of values that are not text, or has such a part."""
     from pyspark.sql.types import MapType
 
-    parts = [kind, *(field.dataType for field in _inner(kind))]
+    parts = [kind, *(field.dataType for field in _inner_fields(kind))]
     return any(isinstance(part, MapType) and not is_text(part.valueType) for part in parts)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.spark_sql.type_parts import is_text
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def merge(existing: DataType, added: DataType) -> DataType:
     inner = {field.name: field.dataType for field in added}
     fields = [StructField(f.name, merge(f.dataType, inner.get(f.name, f.dataType))) for f in existing]
     have = {field.name.lower() for field in existing}
-    fields += [field for field in added if field.name.lower() not in have and nameable(StructType([field]))]
+    fields += [field for field in added if field.name.lower() not in have and has_valid_names(StructType([field]))]
     return StructType(fields)
 
 
@@ -48,42 +48,44 @@ def columns_of(schema: StructType) -> list[tuple[str, str]]:
     return [(field.name, field.dataType.simpleString()) for field in schema]
 
 
-def holds(target: DataType, source: DataType) -> bool:
+def can_hold(target: DataType, source: DataType) -> bool:
     """Whether every field of type ``source`` has a place when it is read as ``target``."""
     from pyspark.sql.types import AtomicType
 
-    return _within(target, source, lambda target, source: isinstance(target, AtomicType))
+    return _is_contained(target, source, lambda target, source: isinstance(target, AtomicType))
 
 
-def fits(target: DataType, source: DataType) -> bool:
+def can_read(target: DataType, source: DataType) -> bool:
     """Whether Spark's JSON reader reads all values of type ``source`` as ``target``, with the result of a cast.
 
     A single value that it cannot read would make the whole record corrupt.
     """
     from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, VariantType
 
-    def leaf(target: DataType, source: DataType) -> bool:
+    def can_read_leaf(target: DataType, source: DataType) -> bool:
         if isinstance(target, (StringType, VariantType)):
             return True
         if isinstance(target, DoubleType):  # a decimal is an integer that does not fit 64 bits
             return isinstance(source, (LongType, DoubleType))
         return isinstance(target, (LongType, BooleanType)) and target == source
 
-    return _within(target, source, leaf)
+    return _is_contained(target, source, can_read_leaf)
 
 
-def _within(target: DataType, source: DataType, leaf: Callable[[DataType, DataType], bool]) -> bool:
+def _is_contained(target: DataType, source: DataType, leaf: Callable[[DataType, DataType], bool]) -> bool:
     """Whether ``target`` has a place for all of ``source``; ``leaf`` decides for types that are not nested alike."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(target, StructType) and isinstance(source, StructType):
         inner = {field.name: field.dataType for field in target}
-        return all(field.name in inner and _within(inner[field.name], field.dataType, leaf) for field in source)
+        return all(field.name in inner and _is_contained(inner[field.name], field.dataType, leaf) for field in source)
     if isinstance(target, ArrayType) and isinstance(source, ArrayType):
-        return _within(target.elementType, source.elementType, leaf)
+        return _is_contained(target.elementType, source.elementType, leaf)
     if isinstance(target, MapType) and isinstance(source, StructType):
         # Spark's readers make texts of the keys, whatever type they are to have.
-        return is_text(target.keyType) and all(_within(target.valueType, field.dataType, leaf) for field in source)
+        return is_text(target.keyType) and all(
+            _is_contained(target.valueType, field.dataType, leaf) for field in source
+        )
     return leaf(target, source)
 
 
@@ -92,7 +94,7 @@ def is_small_whole(kind: DataType) -> bool:
     return kind.simpleString() in ("tinyint", "smallint", "int")
 
 
-def _mapped(
+def _map_types(
     kind: DataType, leaf: Callable[[DataType], DataType], name: Callable[[str], str] = lambda name: name
 ) -> DataType:
     """Map the leaf types and field names of a type."""
@@ -100,11 +102,11 @@ def _mapped(
 
     match kind:
         case StructType():
-            return StructType([StructField(name(field.name), _mapped(field.dataType, leaf, name)) for field in kind])
+            return StructType([StructField(name(field.name), _map_types(field.dataType, leaf, name)) for field in kind])
         case ArrayType():
-            return ArrayType(_mapped(kind.elementType, leaf, name))
+            return ArrayType(_map_types(kind.elementType, leaf, name))
         case MapType():
-            return MapType(_mapped(kind.keyType, leaf, name), _mapped(kind.valueType, leaf, name))
+            return MapType(_map_types(kind.keyType, leaf, name), _map_types(kind.valueType, leaf, name))
     return leaf(kind)
 
 
@@ -112,14 +114,14 @@ def as_text(kind: DataType) -> DataType:
     """Replace all leaf types by STRING; VARIANT stays."""
     from pyspark.sql.types import StringType, VariantType
 
-    return _mapped(kind, lambda kind: kind if isinstance(kind, VariantType) else StringType())
+    return _map_types(kind, lambda kind: kind if isinstance(kind, VariantType) else StringType())
 
 
-def without_lengths(kind: DataType) -> DataType:
+def drop_lengths(kind: DataType) -> DataType:
     """Replace CHAR and VARCHAR by STRING: a length is a rule, and rules are silver's."""
     from pyspark.sql.types import CharType, StringType, VarcharType
 
-    return _mapped(kind, lambda kind: StringType() if isinstance(kind, (CharType, VarcharType)) else kind)
+    return _map_types(kind, lambda kind: StringType() if isinstance(kind, (CharType, VarcharType)) else kind)
 
 
 def as_ddl(kind: DataType) -> str:
@@ -128,7 +130,7 @@ def as_ddl(kind: DataType) -> str:
 
     match kind:
         case StructType():
-            return f"struct<{', '.join(f'{quoted(field.name)}: {as_ddl(field.dataType)}' for field in kind)}>"
+            return f"struct<{', '.join(f'{quote_name(field.name)}: {as_ddl(field.dataType)}' for field in kind)}>"
         case ArrayType():
             return f"array<{as_ddl(kind.elementType)}>"
         case MapType():
@@ -150,26 +152,26 @@ def has_void(kind: DataType) -> bool:
     return isinstance(kind, NullType)
 
 
-def unnamed(kind: DataType) -> DataType:
+def restore_empty_names(kind: DataType) -> DataType:
     """Restore the empty name of nameless fields, as in the files."""
-    return _mapped(kind, lambda kind: kind, lambda name: "" if name == UNNAMED else name)
+    return _map_types(kind, lambda kind: kind, lambda name: "" if name == UNNAMED else name)
 
 
-def once(kind: DataType) -> DataType:
+def merge_duplicate_fields(kind: DataType) -> DataType:
     """Merge duplicate fields of an inferred JSON type into one, of a type for all their values."""
     from pyspark.sql.types import ArrayType, StructField, StructType
 
     if isinstance(kind, ArrayType):
-        return ArrayType(once(kind.elementType))
+        return ArrayType(merge_duplicate_fields(kind.elementType))
     if not isinstance(kind, StructType):
         return kind
     kinds: dict[str, DataType] = {}
     for field in kind:
-        kinds[field.name] = _either(kinds.get(field.name, field.dataType), field.dataType)
-    return StructType([StructField(name, once(merged_type)) for name, merged_type in kinds.items()])
+        kinds[field.name] = _inferred_type(kinds.get(field.name, field.dataType), field.dataType)
+    return StructType([StructField(name, merge_duplicate_fields(merged_type)) for name, merged_type in kinds.items()])
 
 
-def _either(first: DataType, second: DataType) -> DataType:
+def _inferred_type(first: DataType, second: DataType) -> DataType:
     """Common type of two types, as Spark's JSON inference has it."""
     from pyspark.sql.types import ArrayType, NullType, NumericType, StringType, StructType
 
@@ -178,9 +180,9 @@ def _either(first: DataType, second: DataType) -> DataType:
     if isinstance(first, NullType):
         return second
     if isinstance(first, ArrayType) and isinstance(second, ArrayType):
-        return ArrayType(_either(first.elementType, second.elementType))
+        return ArrayType(_inferred_type(first.elementType, second.elementType))
     if isinstance(first, StructType) and isinstance(second, StructType):
-        return once(StructType([*first, *second]))
+        return merge_duplicate_fields(StructType([*first, *second]))
     if isinstance(first, NumericType) and isinstance(second, NumericType):
         from pyspark.sql.types import DoubleType
 
@@ -188,22 +190,22 @@ def _either(first: DataType, second: DataType) -> DataType:
     return StringType()
 
 
-def nameable(kind: DataType) -> bool:
+def has_valid_names(kind: DataType) -> bool:
     """Whether Delta accepts all field names of a type."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(kind, ArrayType):
-        return nameable(kind.elementType)
+        return has_valid_names(kind.elementType)
     if isinstance(kind, MapType):
-        return nameable(kind.keyType) and nameable(kind.valueType)
+        return has_valid_names(kind.keyType) and has_valid_names(kind.valueType)
     if not isinstance(kind, StructType):
         return True
     names = [name.lower() for name in kind.names]
     taken = len(set(names)) == len(names) and not any(not name or REFUSED & set(name) for name in names)
-    return taken and all(nameable(field.dataType) for field in kind)
+    return taken and all(has_valid_names(field.dataType) for field in kind)
 
 
-def hinted(kind: DataType | None, path: tuple[str, ...], hint: DataType) -> DataType:
+def apply_hint(kind: DataType | None, path: tuple[str, ...], hint: DataType) -> DataType:
     """Apply a hint to a nested field of a type; a type without fields is replaced."""
     from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
@@ -214,21 +216,22 @@ def hinted(kind: DataType | None, path: tuple[str, ...], hint: DataType) -> Data
     if isinstance(kind, MapType) and name in ("key", "value"):
         key, value = kind.keyType, kind.valueType
         return MapType(
-            hinted(key, inner, hint) if name == "key" else key, value if name == "key" else hinted(value, inner, hint)
+            apply_hint(key, inner, hint) if name == "key" else key,
+            value if name == "key" else apply_hint(value, inner, hint),
         )
     if name == "element" and not isinstance(kind, StructType):
-        return ArrayType(hinted(kind.elementType if isinstance(kind, ArrayType) else None, inner, hint))
+        return ArrayType(apply_hint(kind.elementType if isinstance(kind, ArrayType) else None, inner, hint))
     fields = []
     if isinstance(kind, StructType):
         fields = list(kind)
     place = next((n for n, field in enumerate(fields) if field.name.lower() == name.lower()), None)
     if place is None:
-        return StructType([*fields, StructField(name, hinted(None, inner, hint))])
-    fields[place] = StructField(fields[place].name, hinted(fields[place].dataType, inner, hint))
+        return StructType([*fields, StructField(name, apply_hint(None, inner, hint))])
+    fields[place] = StructField(fields[place].name, apply_hint(fields[place].dataType, inner, hint))
     return StructType(fields)
 
 
-def wider(existing: DataType, added: DataType) -> DataType:
+def wider_type(existing: DataType, added: DataType) -> DataType:
     """The wider of two types if Delta widens a column to it by schema evolution, else ``existing``.
 
     https://docs.delta.io/latest/delta-type-widening.html
@@ -251,7 +254,7 @@ _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _EXACT = {"float": ("tinyint", "smallint"), "double": ("tinyint", "smallint", "int", "float")}
 
 
-def common(first: DataType, second: DataType) -> DataType | None:
+def common_type(first: DataType, second: DataType) -> DataType | None:
     """The type that is certain to hold all values of both without a loss; None if there is none."""
     from pyspark.sql.types import ArrayType, MapType, NullType, StructType
 
@@ -262,19 +265,19 @@ def common(first: DataType, second: DataType) -> DataType | None:
     if isinstance(first, StructType) and isinstance(second, StructType):
         return _common_fields(first, second)
     if isinstance(first, ArrayType) and isinstance(second, ArrayType):
-        element = common(first.elementType, second.elementType)
+        element = common_type(first.elementType, second.elementType)
         if element is None:
             return None
         return ArrayType(element)
     if isinstance(first, MapType) and isinstance(second, MapType):
-        value = common(first.valueType, second.valueType)
+        value = common_type(first.valueType, second.valueType)
         same = first.keyType.simpleString() == second.keyType.simpleString()
         if same and value is not None:
             return MapType(first.keyType, value)
         return None
-    if wider(first, second) != wider(second, first):
+    if wider_type(first, second) != wider_type(second, first):
         return _common_number(first, second)
-    return wider(first, second)
+    return wider_type(first, second)
 
 
 def _common_fields(first: StructType, second: StructType) -> DataType | None:
@@ -283,7 +286,7 @@ def _common_fields(first: StructType, second: StructType) -> DataType | None:
     theirs = {field.name.lower(): field for field in second}
     common_fields: list[StructField] = []
     for field in first:
-        kind = common(field.dataType, theirs.pop(field.name.lower(), field).dataType)
+        kind = common_type(field.dataType, theirs.pop(field.name.lower(), field).dataType)
         if kind is None:
             return None
         common_fields.append(StructField(field.name, kind))
@@ -312,17 +315,17 @@ def _common_number(first: DataType, second: DataType) -> DataType | None:
     return None
 
 
-def agree(actual: DataType, declared: DataType) -> bool:
+def types_agree(actual: DataType, declared: DataType) -> bool:
     """Whether a column's type agrees with the definition's; nested types may have additional fields."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(actual, StructType) and isinstance(declared, StructType):
         have = {field.name.lower(): field.dataType for field in actual}
-        return all(agree(have[f.name.lower()], f.dataType) for f in declared if f.name.lower() in have)
+        return all(types_agree(have[f.name.lower()], f.dataType) for f in declared if f.name.lower() in have)
     if isinstance(actual, ArrayType) and isinstance(declared, ArrayType):
-        return agree(actual.elementType, declared.elementType)
+        return types_agree(actual.elementType, declared.elementType)
     if isinstance(actual, MapType) and isinstance(declared, MapType):
-        return agree(actual.keyType, declared.keyType) and agree(actual.valueType, declared.valueType)
+        return types_agree(actual.keyType, declared.keyType) and types_agree(actual.valueType, declared.valueType)
     return actual == declared
 
 
@@ -360,11 +363,11 @@ def differences(stored_type: DataType, value_type: DataType) -> Iterator[TypeDif
     """
     from pyspark.sql.types import NullType
 
-    parts = _parts(stored_type, value_type)
+    parts = _common_parts(stored_type, value_type)
     if parts is None:
         if isinstance(stored_type, NullType) or isinstance(value_type, NullType):
             return
-        if _both_texts(stored_type, value_type) or stored_type == value_type:
+        if _are_texts(stored_type, value_type) or stored_type == value_type:
             return
         yield TypeDifference((), stored_type, value_type)
         return
@@ -373,7 +376,7 @@ def differences(stored_type: DataType, value_type: DataType) -> Iterator[TypeDif
             yield TypeDifference((name, *difference.path), difference.held, difference.made)
 
 
-def _parts(stored_type: DataType, value_type: DataType) -> list[tuple[str, DataType, DataType]] | None:
+def _common_parts(stored_type: DataType, value_type: DataType) -> list[tuple[str, DataType, DataType]] | None:
     """Parts that two nested types have in common, each with its name and both of its types; None unless both nest."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
@@ -390,7 +393,7 @@ def _parts(stored_type: DataType, value_type: DataType) -> list[tuple[str, DataT
     return None
 
 
-def _both_texts(first: DataType, second: DataType) -> bool:
+def _are_texts(first: DataType, second: DataType) -> bool:
     """Whether both types are of texts: a collation or a length changes none that is stored."""
     from pyspark.sql.types import CharType, StringType, VarcharType
 

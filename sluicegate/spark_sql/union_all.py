@@ -11,7 +11,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from sluicegate.spark_sql import query_shape
-from sluicegate.spark_sql.tokens import QuerySyntax, Tokens, parsed
+from sluicegate.spark_sql.tokens import QuerySyntax, Tokens, parse_sql
 
 _SET_OPERATIONS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
 
@@ -28,21 +28,22 @@ def branches(text: str) -> list[str]:
     tokens = Tokens(text)
     tree = None
     if any(tokens.word(index) in _SET_OPERATIONS for index in range(len(tokens))):
-        tree = parsed(text)
+        tree = parse_sql(text)
     if not isinstance(tree, exp.SetOperation) or not any(map(query_shape.is_stream, tree.find_all(exp.Table))):
         return []
-    first = _behind_with(tokens)
+    first = _end_of_with(tokens)
     for part, name in _OF_ALL.items():
         if tree.args.get(part) is not None:
             raise QuerySyntax(
-                f"{name} applies to all rows of a UNION ALL, which is only possible in gold: remove it", _last(tokens)
+                f"{name} applies to all rows of a UNION ALL, which is only possible in gold: remove it",
+                _last_line(tokens),
             )
-    return [_alone(tokens, first, *span) for span in _spans(tokens, first, len(tokens))]
+    return [_branch_text(tokens, first, *span) for span in _spans(tokens, first, len(tokens))]
 
 
 def _spans(tokens: Tokens, first: int, end: int) -> Iterator[tuple[int, int]]:
     """Ranges of the tokens of each branch, without parentheses around it."""
-    while tokens.is_type(first, TokenType.L_PAREN) and tokens.closing(first) == end - 1:
+    while tokens.is_type(first, TokenType.L_PAREN) and tokens.closing_index(first) == end - 1:
         first, end = first + 1, end - 1
     begins = first
     for index in tokens.top_level(first, end):
@@ -59,20 +60,20 @@ def _spans(tokens: Tokens, first: int, end: int) -> Iterator[tuple[int, int]]:
         yield from _spans(tokens, begins, end)
 
 
-def _behind_with(tokens: Tokens) -> int:
+def _end_of_with(tokens: Tokens) -> int:
     """Index of the first token behind WITH and its queries."""
     if tokens.word(0) != "WITH":
         return 0
     index = 1
     while True:
         opening = next(i for i in range(index, len(tokens)) if tokens.word(i) == "AS") + 1
-        behind = tokens.closing(opening) + 1
+        behind = tokens.closing_index(opening) + 1
         if not tokens.is_type(behind, TokenType.COMMA):
             return behind
         index = behind + 1
 
 
-def _alone(tokens: Tokens, with_end: int, first: int, end: int) -> str:
+def _branch_text(tokens: Tokens, with_end: int, first: int, end: int) -> str:
     """The text with blanks for all but WITH and the tokens ``[first, end)``."""
     with_ = []
     if with_end:
@@ -89,5 +90,5 @@ def _blank(text: str) -> str:
     return "".join(character if character == "\n" else " " for character in text)
 
 
-def _last(tokens: Tokens) -> int:
+def _last_line(tokens: Tokens) -> int:
     return tokens.line(len(tokens) - 1)

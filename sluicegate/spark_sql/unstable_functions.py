@@ -70,19 +70,19 @@ def objections(tokens: Tokens, tree: exp.Query) -> Iterator[QuerySyntax]:
     """
     for index in range(len(tokens)):
         name = tokens.word(index).lower()
-        if instead := _instead(tokens, index, name):
+        if instead := _replacement(tokens, index, name):
             message = f"{name} returns another value each time that a record is evaluated: {instead}"
             yield QuerySyntax(message, tokens.line(index))
         if moment := _moment_in_call(tokens, index, name):
-            yield QuerySyntax(_of_run(moment), tokens.line(index))
+            yield QuerySyntax(_run_time_message(moment), tokens.line(index))
     for cast in tree.find_all(exp.Cast):
         text = cast.this
         constant = isinstance(text, exp.Literal) and text.is_string and _MOMENT.fullmatch(text.this)
         if constant and cast.to.this in _MOMENTS:
-            yield QuerySyntax(_of_run(text.this), _line(tokens, text.this))
+            yield QuerySyntax(_run_time_message(text.this), _line(tokens, text.this))
 
 
-def _of_run(moment: str) -> str:
+def _run_time_message(moment: str) -> str:
     return f"'{moment}' is the time of the run, so it changes each time that a record is evaluated: {_DAY}"
 
 
@@ -91,28 +91,28 @@ def _moment_in_call(tokens: Tokens, index: int, name: str) -> str:
     if name not in _CASTING or not tokens.is_type(index + 2, TokenType.STRING):
         return ""
     text = tokens.raw(index + 2)[1:-1]
-    alone = tokens.is_type(index + 1, TokenType.L_PAREN) and tokens.closing(index + 1) == index + 3
+    alone = tokens.is_type(index + 1, TokenType.L_PAREN) and tokens.closing_index(index + 1) == index + 3
     if alone and _MOMENT.fullmatch(text):
         return text
     return ""
 
 
-def by_arrival(text: str) -> str:
+def use_receipt_time(text: str) -> str:
     """A query with the time at which bronze received a record for the time of the run; else as it is."""
     tokens, spans = Tokens(text), []
     for index in range(len(tokens)):
         name = tokens.word(index).lower()
-        value = {_ARRIVAL: "receipt_time", _DAY: "CAST(receipt_time AS DATE)"}.get(_instead(tokens, index, name))
+        value = {_ARRIVAL: "receipt_time", _DAY: "CAST(receipt_time AS DATE)"}.get(_replacement(tokens, index, name))
         if value is not None:
             called = tokens.is_type(index + 1, TokenType.L_PAREN)
-            spans.append(Span(index, tokens.closing(index + 1) if called else index, value))
+            spans.append(Span(index, tokens.closing_index(index + 1) if called else index, value))
     return tokens.compose(spans)
 
 
-def _instead(tokens: Tokens, index: int, name: str) -> str:
+def _replacement(tokens: Tokens, index: int, name: str) -> str:
     """What to write for a function that a token calls; empty if it calls none of these."""
     called = tokens.is_type(index + 1, TokenType.L_PAREN)
-    if called and name in _WITHOUT_ARGUMENTS and tokens.closing(index + 1) == index + 2:
+    if called and name in _WITHOUT_ARGUMENTS and tokens.closing_index(index + 1) == index + 2:
         return _WITHOUT_ARGUMENTS[name]
     if called:
         return UNSTABLE.get(name, "")

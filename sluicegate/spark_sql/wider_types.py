@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluicegate.spark_sql.types import common, wider
+from sluicegate.spark_sql.types import common_type, wider_type
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 
-def widened(existing: DataType, added: DataType) -> DataType:
+def widen_type(existing: DataType, added: DataType) -> DataType:
     """The type that holds both where Delta can widen a column to it, else ``existing``, whose fields go one by one."""
     from pyspark.sql.types import (
         ArrayType,
@@ -31,19 +31,19 @@ def widened(existing: DataType, added: DataType) -> DataType:
     match existing, added:
         case StructType(), StructType():
             inner = {field.name: field.dataType for field in added}
-            fields = [StructField(f.name, widened(f.dataType, inner.get(f.name, f.dataType))) for f in existing]
+            fields = [StructField(f.name, widen_type(f.dataType, inner.get(f.name, f.dataType))) for f in existing]
             return StructType(fields)
         case ArrayType(), ArrayType():
-            return ArrayType(widened(existing.elementType, added.elementType))
+            return ArrayType(widen_type(existing.elementType, added.elementType))
         case MapType(), MapType():
-            return MapType(widened(existing.keyType, added.keyType), widened(existing.valueType, added.valueType))
+            return MapType(widen_type(existing.keyType, added.keyType), widen_type(existing.valueType, added.valueType))
         case (LongType(), FloatType()) | (FloatType(), LongType()):
             return existing
         case (IntegralType(), FloatType()) | (FloatType(), IntegralType()):
             return DoubleType()
         case ((IntegralType() | DecimalType()), _):
-            both = common(existing, added)
+            both = common_type(existing, added)
             if both is None or not isinstance(both, (DecimalType, DoubleType)):
-                return wider(existing, added)
+                return wider_type(existing, added)
             return both
-    return wider(existing, added)
+    return wider_type(existing, added)

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from sluicegate.spark_sql.tokens import QuerySyntax, Tokens, parsed
+from sluicegate.spark_sql.tokens import QuerySyntax, Tokens, parse_sql
 
 
-def in_one_line(text: str) -> str:
+def to_one_line(text: str) -> str:
     """A query without comments and line breaks, so that a text that it is put into keeps its lines."""
     return Tokens(text).compose([], compact=True)
 
 
-def with_views(text: str, views: Mapping[str, str]) -> str:
+def add_views(text: str, views: Mapping[str, str]) -> str:
     """The text of a query with a WITH for each view; its own lines stay where they are.
 
     Args:
@@ -41,7 +41,7 @@ def with_views(text: str, views: Mapping[str, str]) -> str:
 
 def _names(text: str) -> set[str]:
     """Lower-case names of the outermost WITH of a query."""
-    names = parsed(text).args.get("with_")
+    names = parse_sql(text).args.get("with_")
     if isinstance(names, exp.With):
         return {expression.alias.lower() for expression in names.expressions}
     return set()

@@ -57,7 +57,7 @@ _BRIEF: ContextVar[bool] = ContextVar("brief", default=False)
 
 
 @contextmanager
-def briefly() -> Iterator[None]:
+def brief_requests() -> Iterator[None]:
     """Limit the time of this thread's requests within the block; also a decorator.
 
     For pages and commands that only read. A file system or table opened within the block keeps these limits.
@@ -77,7 +77,7 @@ def bounds() -> Bounds:
 
 
 @contextmanager
-def given(variables: dict[str, str]) -> Iterator[None]:
+def override_variables(variables: dict[str, str]) -> Iterator[None]:
     """Override environment variables within the block, in this thread.
 
     For processes that use the stores of several users at once; all others set their environment.
@@ -89,12 +89,12 @@ def given(variables: dict[str, str]) -> Iterator[None]:
         _GIVEN.reset(before)
 
 
-def current() -> dict[str, str]:
+def overrides() -> dict[str, str]:
     """Return the overrides of this thread."""
     return _GIVEN.get()
 
 
-def said(name: str) -> str:
+def read_variable(name: str) -> str:
     """Return the value of a variable, overridden or from the environment; empty if it is not set."""
     given_here = _GIVEN.get()
     if name in given_here:
@@ -104,14 +104,14 @@ def said(name: str) -> str:
 
 def endpoint() -> str:
     """Return the endpoint of the S3 server if it is not Amazon's; else empty."""
-    return said("AWS_ENDPOINT_URL_S3") or said("AWS_ENDPOINT_URL")
+    return read_variable("AWS_ENDPOINT_URL_S3") or read_variable("AWS_ENDPOINT_URL")
 
 
 def region() -> str:
     """Return the region; empty if it is not set, and must be looked up from the bucket at Amazon."""
-    return said("AWS_REGION") or said("AWS_DEFAULT_REGION") or ("us-east-1" if endpoint() else "")
+    return read_variable("AWS_REGION") or read_variable("AWS_DEFAULT_REGION") or ("us-east-1" if endpoint() else "")
 
 
-def on_s3(address: str) -> bool:
+def is_on_s3(address: str) -> bool:
     """Return whether an address is on S3."""
     return address.partition("://")[0] in ("s3", "s3a")

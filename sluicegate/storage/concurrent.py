@@ -13,7 +13,7 @@ B = TypeVar("B")
 CONCURRENT_CALLS = 32
 
 
-def each(function: Callable[[A], B], items: Iterable[A]) -> list[B]:
+def map_concurrently(function: Callable[[A], B], items: Iterable[A]) -> list[B]:
     """Map a function over items in order, with concurrent calls, for remote stores.
 
     Raises:

@@ -71,7 +71,7 @@ def write(address: str, text: str) -> None:
     """
     from sluicegate.storage import filesystems  # which needs fsspec
 
-    fs, path = filesystems.opened(address)
+    fs, path = filesystems.open_store(address)
     if "file" not in fs.protocol:  # a PUT is atomic on an object store
         fs.pipe_file(path, text.encode())
         return

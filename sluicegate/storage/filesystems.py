@@ -30,9 +30,9 @@ def options(address: str) -> dict[str, str] | None:
 
     By default, delta-rs commits on S3 by PUT with ``If-None-Match``.
     """
-    if not aws.on_s3(address):
+    if not aws.is_on_s3(address):
         return None
-    config = {name: value for name in aws.KEYS.values() if (value := aws.current().get(name))}
+    config = {name: value for name in aws.KEYS.values() if (value := aws.overrides().get(name))}
     config |= {"AWS_REGION": aws.region() or _region_of(address)}
     bounds = aws.bounds()
     config |= {"max_retries": str(bounds.attempts), "retry_timeout": f"{bounds.retry_seconds}s"}
@@ -48,14 +48,14 @@ def _region_of(address: str) -> str:
     return s3.region_of(s3.S3._get_kwargs_from_urls(address)["bucket"])
 
 
-def local(address: str) -> str | None:
-    """Return the path of a local absolute path, as ``opened`` does; None for URIs and relative paths."""
+def to_local_path(address: str) -> str | None:
+    """Return the path of a local absolute path, as ``open_store`` does; None for URIs and relative paths."""
     if address.startswith("/") and "://" not in address:
         return os.path.normpath(address)
     return None
 
 
-def opened(address: str) -> tuple[Any, str]:
+def open_store(address: str) -> tuple[Any, str]:
     """Return the file system of a path or URI, and the path on it.
 
     Raises:
@@ -70,7 +70,7 @@ def opened(address: str) -> tuple[Any, str]:
     store = s3.OURS.get(address.partition("://")[0])
     if store is None:
         if _has_colons(address):
-            fs, root = _named(address)
+            fs, root = _open_unchained(address)
         else:
             fs, root = fsspec.core.url_to_fs(address)
         # Normalised as Spark will name the files, so that ledger and `source_file` agree.
@@ -84,7 +84,7 @@ def _has_colons(address: str) -> bool:
     return "::" in path and "::" not in scheme
 
 
-def _named(address: str) -> tuple[Any, str]:
+def _open_unchained(address: str) -> tuple[Any, str]:
     """Return the file system and path of an unchained address whose names have ``::``."""
     import fsspec
 
@@ -104,7 +104,7 @@ def reader(address: str, mode: str = "rb", compression: str | None = None, **tex
     """
     import fsspec
 
-    fs, path = opened(address)
+    fs, path = open_store(address)
     return fsspec.core.OpenFile(fs, path, mode, fsspec.core.get_compression(path, compression), **text)
 
 
@@ -118,7 +118,7 @@ def uri(fs: Any, path: str) -> str:
 def is_same(first: str, second: str) -> bool:
     """Return whether two addresses are one folder: on S3 under either scheme, on disk also through links and mounts."""
     (_, separator, one_of_s3), (_, _, other_of_s3) = first.partition("://"), second.partition("://")
-    if first == second or (aws.on_s3(first) and aws.on_s3(second) and one_of_s3 == other_of_s3):
+    if first == second or (aws.is_on_s3(first) and aws.is_on_s3(second) and one_of_s3 == other_of_s3):
         return True
     try:
         return not separator and "://" not in second and os.path.samefile(first, second)
@@ -128,22 +128,22 @@ def is_same(first: str, second: str) -> bool:
 
 def has_folders(address: str) -> bool:
     """Return whether the store has empty folders; on S3 a folder vanishes with its last object."""
-    return not aws.on_s3(address)
+    return not aws.is_on_s3(address)
 
 
-def file(address: str) -> tuple[int, datetime] | None:
+def file_facts(address: str) -> tuple[int, datetime] | None:
     """Return the size and modification time of a file, as a listing has them; None if it is missing.
 
     Raises:
         OSError: the file cannot be read.
     """
-    if (local_path := local(address)) is not None:
-        return _on_disk(local_path)
-    fs, path = opened(address)
+    if (local_path := to_local_path(address)) is not None:
+        return _stat_disk(local_path)
+    fs, path = open_store(address)
     if "file" in fs.protocol:
-        return _on_disk(path)
-    if aws.on_s3(address):
-        return _on_s3(fs, path)
+        return _stat_disk(path)
+    if aws.is_on_s3(address):
+        return _stat_s3(fs, path)
     fs.invalidate_cache(fs._parent(path))
     try:
         info = fs.info(path)
@@ -151,7 +151,7 @@ def file(address: str) -> tuple[int, datetime] | None:
         return None
     if info.get("type") == "directory":
         return None
-    return (int(info["size"]), _moment(changed(fs, path, info)))
+    return (int(info["size"]), _to_datetime(modification_time(fs, path, info)))
 
 
 def digest(address: str) -> bytes:
@@ -160,7 +160,7 @@ def digest(address: str) -> bytes:
     Raises:
         OSError: the file cannot be read.
     """
-    fs, path = opened(address)
+    fs, path = open_store(address)
     sha256 = hashlib.sha256()
     with fs.open(path, "rb") as file:
         for block in iter(lambda: file.read(1 << 20), b""):
@@ -168,35 +168,35 @@ def digest(address: str) -> bytes:
     return sha256.digest()
 
 
-def _on_disk(path: str) -> tuple[int, datetime] | None:
+def _stat_disk(path: str) -> tuple[int, datetime] | None:
     try:
         about = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     if stat.S_ISREG(about.st_mode):
-        return (about.st_size, _moment(about.st_mtime_ns // 1000))
+        return (about.st_size, _to_datetime(about.st_mtime_ns // 1000))
     return None
 
 
-def _on_s3(fs: Any, path: str) -> tuple[int, datetime] | None:
+def _stat_s3(fs: Any, path: str) -> tuple[int, datetime] | None:
     from pyarrow.fs import FileType
 
     info = fs.fs.get_file_info(path)
     if info.type is FileType.File:
-        return (info.size, _moment(info.mtime_ns // 1000))
+        return (info.size, _to_datetime(info.mtime_ns // 1000))
     return None
 
 
-def sayable(microseconds: int) -> int:
+def clamp_time(microseconds: int) -> int:
     """Limit a file time, in microseconds since 1970 UTC, to Python's range."""
     return min(max(microseconds, FIRST), LAST)
 
 
-def _moment(microseconds: int) -> datetime:
-    return EPOCH + timedelta(microseconds=sayable(microseconds))
+def _to_datetime(microseconds: int) -> datetime:
+    return EPOCH + timedelta(microseconds=clamp_time(microseconds))
 
 
-def changed(fs: Any, path: str, info: dict[str, Any]) -> int:
+def modification_time(fs: Any, path: str, info: dict[str, Any]) -> int:
     """Return a file's modification time from fsspec's description, in microseconds since 1970 UTC."""
     named = [info[key] for key in CHANGED if info.get(key) is not None]
     if named:

@@ -18,7 +18,7 @@ from fsspec import AbstractFileSystem
 from fsspec.asyn import AsyncFileSystem
 from pyarrow import fs as arrow
 
-from sluicegate.storage.filesystems import changed, opened, sayable, uri
+from sluicegate.storage.filesystems import clamp_time, modification_time, open_store, uri
 from sluicegate.storage.local_files import Admits, Entry, Walk
 from sluicegate.storage.s3 import S3
 
@@ -55,32 +55,32 @@ def files(address: str, admits: Admits = lambda _: True, skipped_paths: dict[str
         FileNotFoundError: the folder does not exist.
         OSError: the folder cannot be listed.
     """
-    fs, root = opened(address)
+    fs, root = open_store(address)
     passed: dict[str, str] = {}
     if "file" in fs.protocol:
         listed = _table(Walk(root, admits, passed).files())
     elif isinstance(fs, S3):
-        listed = _table(_on_s3(fs, root))
+        listed = _table(_list_s3(fs, root))
     else:
         fs.invalidate_cache(root)  # a long-lived process, such as a sensor, must not use a cached listing
         if not fs.isdir(root):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), address)
-        listed = _table(_on(fs, root, passed))
+        listed = _table(_list_fsspec(fs, root, passed))
     if skipped_paths is not None:
-        skipped_paths |= {_shown(path): reason for path, reason in passed.items()}
+        skipped_paths |= {_printable_path(path): reason for path, reason in passed.items()}
     return listed
 
 
-def _on(fs: Any, root: str, refused: dict[str, str]) -> Iterator[Entry]:
+def _list_fsspec(fs: Any, root: str, refused: dict[str, str]) -> Iterator[Entry]:
     """Yield the files of a store that fsspec opens."""
     if type(fs).find is not AbstractFileSystem.find and getattr(type(fs), "_find", None) is not AsyncFileSystem._find:
         entries = fs.find(root, detail=True).items()  # the store has a recursive listing
     else:
-        entries = _walked(fs, root, refused)
-    return ((uri(fs, path), int(info["size"]), changed(fs, path, info)) for path, info in entries)
+        entries = _walk(fs, root, refused)
+    return ((uri(fs, path), int(info["size"]), modification_time(fs, path, info)) for path, info in entries)
 
 
-def _walked(fs: Any, root: str, refused: dict[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _walk(fs: Any, root: str, refused: dict[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield files folder by folder: fsspec's own walk silently skips unreadable folders."""
     folders = [root]
     while folders:
@@ -109,17 +109,17 @@ def _table(entries: Iterable[Entry]) -> pa.Table:
     batches = []
     while chunk := list(islice(waiting, AT_ONCE)):
         paths, sizes, times = zip(*chunk, strict=True)
-        stamps = pa.array(map(sayable, times), pa.int64()).cast(FILES.field("modification_time").type)
+        stamps = pa.array(map(clamp_time, times), pa.int64()).cast(FILES.field("modification_time").type)
         columns = [pa.array(paths, pa.string()), pa.array(sizes, pa.int64()), stamps]
         batches.append(pa.record_batch(columns, schema=FILES))
     return pa.Table.from_batches(batches, schema=FILES)
 
 
-def _shown(path: str) -> str:
+def _printable_path(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "replace")
 
 
-def _on_s3(fs: S3, root: str) -> Iterator[Entry]:
+def _list_s3(fs: S3, root: str) -> Iterator[Entry]:
     for info in fs.fs.get_file_info(arrow.FileSelector(root, recursive=True)):
         marker = not info.size and info.path.endswith(FOLDER_MARKER)
         if info.type is arrow.FileType.File and not marker:

@@ -66,16 +66,16 @@ class Walk:
             OSError: the folder itself cannot be listed.
         """
         self._links: deque[str] = deque()
-        for path, about in self._below(self.root, self.root):
+        for path, about in self._files_below(self.root, self.root):
             yield path, about.st_size, about.st_mtime_ns // 1000
-        yield from self._linked()
+        yield from self._linked_files()
 
-    def _below(self, top: str, named: str) -> Iterator[tuple[str, os.stat_result]]:
+    def _files_below(self, top: str, named: str) -> Iterator[tuple[str, os.stat_result]]:
         """Yield the files in and below a folder, without links; ``named`` is the path by which they are reported."""
         folders = [top]
         while folders:
             folder = folders.pop()
-            for entry in self._inside(folder):
+            for entry in self._entries_inside(folder):
                 if not _is_text(entry.name):
                     # Its replacement in UTF-8 could be the name of another file.
                     of_folder = ""
@@ -100,7 +100,7 @@ class Walk:
                 else:
                     self.skipped_paths[named + entry.path[len(top) :]] = NO_FILE
 
-    def _inside(self, folder: str) -> Iterator[os.DirEntry[str]]:
+    def _entries_inside(self, folder: str) -> Iterator[os.DirEntry[str]]:
         try:
             with os.scandir(folder) as entries:
                 yield from entries
@@ -115,11 +115,11 @@ class Walk:
                 raise
             self.skipped_paths[f"{folder}/"] = error.strerror or str(error)
 
-    def _linked(self) -> Iterator[Entry]:
+    def _linked_files(self) -> Iterator[Entry]:
         """Yield the files reached by links that are not admitted under their own names."""
         home = os.path.realpath(self.root)
         taken: set[str] = set()
-        self._links = deque(sorted(self._links, key=self._by_age))
+        self._links = deque(sorted(self._links, key=self._link_order))
         while self._links:
             link = self._links.popleft()
             target = os.path.realpath(link)
@@ -137,21 +137,21 @@ class Walk:
                 continue
             if stat.S_ISDIR(about.st_mode) and target not in taken:
                 taken.add(target)
-                entries = list(self._below(target, link))
+                entries = list(self._files_below(target, link))
             elif stat.S_ISREG(about.st_mode):
                 entries = [(target, about)]
             else:
                 entries = []
             for path, entry in entries:
                 name = link + path[len(target) :]
-                if self._wanted(name, path[len(home) :]) and path not in taken:
+                if self._is_wanted(name, path[len(home) :]) and path not in taken:
                     taken.add(path)
                     yield name, entry.st_size, entry.st_mtime_ns // 1000
 
-    def _wanted(self, name: str, relative: str) -> bool:
+    def _is_wanted(self, name: str, relative: str) -> bool:
         return not self.admits(relative.lstrip("/")) and self.admits(name[len(self.root) :].lstrip("/"))
 
-    def _by_age(self, link: str) -> tuple[bool, int, str]:
+    def _link_order(self, link: str) -> tuple[bool, int, str]:
         """Sort key: hidden links last, then the oldest first, so that a younger link does not rename a file."""
         hidden = any(part.startswith((".", "_")) for part in link[len(self.root) :].split("/"))
         try:

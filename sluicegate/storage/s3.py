@@ -30,9 +30,9 @@ class S3(ArrowFSWrapper):  # type: ignore[misc]
     cachable = False  # fsspec would reuse the first instance, with its old credentials and endpoint
 
     def __init__(self, bucket: str = "") -> None:
-        options: dict[str, Any] = {"tls_ca_file_path": aws.said("AWS_CA_BUNDLE") or None}
+        options: dict[str, Any] = {"tls_ca_file_path": aws.read_variable("AWS_CA_BUNDLE") or None}
         options["region"] = aws.region() or region_of(bucket)
-        options |= {option: aws.current().get(name) or None for option, name in aws.KEYS.items()}
+        options |= {option: aws.overrides().get(name) or None for option, name in aws.KEYS.items()}
         bounds = aws.bounds()
         options["retry_strategy"] = arrow.AwsStandardS3RetryStrategy(max_attempts=bounds.arrow_attempts)
         options |= {"connect_timeout": bounds.connect_seconds, "request_timeout": bounds.request_seconds}

@@ -68,7 +68,7 @@ COLOURS = re.compile(r"\x1b\[\d*m")
 ADDRESS = re.compile(r"s3a?://[^\s'\"`:;,]+")
 
 
-def readable(error: BaseException, *, private: bool = False) -> SluicegateError | None:
+def translate_error(error: BaseException, *, private: bool = False) -> SluicegateError | None:
     """Translate a store's error; None if it is not one.
 
     Args:
@@ -94,7 +94,7 @@ def readable(error: BaseException, *, private: bool = False) -> SluicegateError 
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Translate a store's errors within the block; also a decorator.
 
     Raises:
@@ -103,7 +103,7 @@ def translated() -> Iterator[None]:
     try:
         yield
     except Exception as raised:
-        of_store = readable(raised)
+        of_store = translate_error(raised)
         if of_store is None:
             raise
         raise of_store from raised

@@ -37,7 +37,7 @@ class TypedFile:
     is_gregorian: bool
 
 
-def opened(source: Any, form: str) -> TypedFile:
+def open_typed_file(source: Any, form: str) -> TypedFile:
     """A file of the format ``parquet`` or ``orc``."""
     if form == "parquet":
         from pyarrow import parquet
@@ -52,7 +52,7 @@ def opened(source: Any, form: str) -> TypedFile:
     return TypedFile((of_orc.read_stripe(stripe) for stripe in range(of_orc.nstripes)), is_gregorian=False)
 
 
-def landed(column: pa.Array, *, is_gregorian: bool = True) -> Sequence[Any]:
+def landed_values(column: pa.Array, *, is_gregorian: bool = True) -> Sequence[Any]:
     """Values of a column of a typed file; times as microseconds, of which Python has more years.
 
     A time of day is its text, with as many digits as its unit has. A note in a file that its whole numbers are lengths
@@ -62,13 +62,13 @@ def landed(column: pa.Array, *, is_gregorian: bool = True) -> Sequence[Any]:
         ValueError: Python has no word for a value, as for a time of the year 10000 within a struct.
         OverflowError: likewise.
     """
-    values = _landed(column)
+    values = _convert_values(column)
     if is_gregorian or not any(word in str(column.type) for word in ("date", "timestamp")):
         return values
-    return [_with_parts(value, _if_sure) for value in values]
+    return [_map_parts(value, _mark_unsure) for value in values]
 
 
-def _landed(column: pa.Array) -> Sequence[Any]:
+def _convert_values(column: pa.Array) -> Sequence[Any]:
     if isinstance(column.type, pa.BaseExtensionType) and not isinstance(column.type, pa.UuidType):
         column = column.storage
     if pa.types.is_timestamp(column.type):
@@ -80,39 +80,39 @@ def _landed(column: pa.Array) -> Sequence[Any]:
     if pa.types.is_date(column.type):
         days = column.cast(pa.date32()).cast(pa.int32()).to_pylist()
         return [None if day is None else Moment(day * 86_400_000_000) for day in days]
-    kind = _stored(column.type)
+    kind = _cast_type(column.type)
     if kind != column.type:
         column = column.cast(kind)
     values = column.to_pylist()
     if "arrow.uuid" not in str(kind):
         return list(values)
-    return [_with_parts(value, _as_text) for value in values]
+    return [_map_parts(value, _as_text) for value in values]
 
 
-def _stored(kind: pa.DataType) -> pa.DataType:
+def _cast_type(kind: pa.DataType) -> pa.DataType:
     """A type with texts in the place of times of day, and whole numbers in that of lengths of time."""
     if pa.types.is_time(kind):
         return pa.string()
     if pa.types.is_duration(kind):
         return pa.int64()
     if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_stored(field.type)) for field in kind])
+        return pa.struct([field.with_type(_cast_type(field.type)) for field in kind])
     if pa.types.is_map(kind):
-        return pa.map_(kind.key_field.with_type(_stored(kind.key_type)), _stored(kind.item_type))
+        return pa.map_(kind.key_field.with_type(_cast_type(kind.key_type)), _cast_type(kind.item_type))
     if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_stored(kind.value_type)))
+        return pa.list_(kind.value_field.with_type(_cast_type(kind.value_type)))
     return kind
 
 
-def _with_parts(value: Any, change: Callable[[Any], Any]) -> Any:
+def _map_parts(value: Any, change: Callable[[Any], Any]) -> Any:
     """A value with each of its innermost parts changed."""
     match value:
         case dict():
-            return {name: _with_parts(part, change) for name, part in value.items()}
+            return {name: _map_parts(part, change) for name, part in value.items()}
         case list():
-            return [_with_parts(part, change) for part in value]
+            return [_map_parts(part, change) for part in value]
         case tuple():
-            return tuple(_with_parts(part, change) for part in value)
+            return tuple(_map_parts(part, change) for part in value)
     return change(value)
 
 
@@ -123,7 +123,7 @@ def _as_text(part: Any) -> Any:
     return part
 
 
-def _if_sure(part: Any) -> Any:
+def _mark_unsure(part: Any) -> Any:
     """``UNSURE`` in the place of a time of which that is to be said; anything else as it is."""
     if isinstance(part, Moment) and part < (microseconds(SURE) or 0):
         return UNSURE

@@ -12,10 +12,10 @@ from typing import Any
 
 from sluicegate.lake import layout
 from sluicegate.witness.difference import Difference
-from sluicegate.witness.json_text import pairs, parsed
+from sluicegate.witness.json_text import pairs, parse_json
 from sluicegate.witness.records import Record, has_bytes_that_are_no_text, has_twins
-from sluicegate.witness.table_columns import CORRUPT, QUICK, RESCUED, BronzeColumns, Row, from_path
-from sluicegate.witness.values import Comparer, alike, cell, is_nothing, same_text
+from sluicegate.witness.table_columns import CORRUPT, QUICK, RESCUED, BronzeColumns, Row, path_value
+from sluicegate.witness.values import Comparer, compare_cell, compare_shown, compare_text, is_nothing
 
 # Rows that a record is looked for in, where one is missing or too many before it.
 AHEAD = 32
@@ -47,7 +47,7 @@ class Comparison:
         self._without_record: list[Row] = []
         self._broken_beyond: list[int] = []
         self._corrupt_beyond = 0
-        self._in_path = {name: from_path(path, name) for name in columns.in_path if name in columns.types}
+        self._in_path = {name: path_value(path, name) for name in columns.in_path if name in columns.types}
 
     def run(self, records: Iterator[Record], blocks: Iterable[Sequence[Row]]) -> Difference:
         """Compare records with rows, which come in blocks in the order of the file."""
@@ -62,11 +62,11 @@ class Comparison:
             if len(landed) == len(stored) and self._are_alike(landed, stored):
                 landed, stored = [], []
             else:
-                landed, stored = self._aligned(landed, stored, to_the_end=False)
+                landed, stored = self._align(landed, stored, to_the_end=False)
         while True:
             further = list(islice(records, HELD))
             self.found.landed += len(further)
-            landed, stored = self._aligned([*landed, *further], stored, to_the_end=True)
+            landed, stored = self._align([*landed, *further], stored, to_the_end=True)
             self._note_missing(self.found.landed - len(landed) + 1, landed)
             landed = []
             if not further:
@@ -99,7 +99,9 @@ class Comparison:
         """
         missing = []
         for number, record in self._without_row:
-            row = next((row for row in self._without_record if record.broken and not self._differs(record, row)), None)
+            row = next(
+                (row for row in self._without_record if record.broken and not self._difference(record, row)), None
+            )
             if row is None:
                 missing.append(number)
                 continue
@@ -136,7 +138,7 @@ class Comparison:
         """The column of each field; None if one has no column, or two have the same."""
         columns: dict[str, str] = {}
         for name in names:
-            column = self.columns.of(name)
+            column = self.columns.find_column(name)
             if column is None:
                 return None
             columns[name] = column
@@ -148,25 +150,25 @@ class Comparison:
         quick = QUICK.get(str(self.columns.types[column]))
         if quick is not None and quick(landed) == list(stored):
             return True
-        compared = self.columns.compared[column]
+        compared = self.columns.comparers[column]
         return all(self._cell(*values, compared, False) is True for values in zip(landed, stored, strict=True))
 
     def _cell(self, landed: Any, stored: Any, compared: Comparer, part: bool) -> bool | None:
         if self.csv and landed is None and stored == "":
             return True
         try:
-            return cell(landed, stored, compared, part)
+            return compare_cell(landed, stored, compared, part)
         except RecursionError:
             return None
 
     # --- rows --------------------------------------------------------------------------------------------------------
 
-    def _aligned(self, landed: list[Record], stored: list[Row], *, to_the_end: bool) -> tuple[list[Record], list[Row]]:
+    def _align(self, landed: list[Record], stored: list[Row], *, to_the_end: bool) -> tuple[list[Record], list[Row]]:
         """Compare one by one, passing over records and rows that have no counterpart; returns what is left."""
         first = self.found.landed - len(landed) + 1
         a = b = 0
         while a < len(landed) and b < len(stored):
-            difference = self._differs(landed[a], stored[b])
+            difference = self._difference(landed[a], stored[b])
             if not difference:
                 a, b = a + 1, b + 1
                 continue
@@ -176,7 +178,7 @@ class Comparison:
                 continue
             if not to_the_end and min(len(landed) - a, len(stored) - b) <= AHEAD:
                 break
-            missing, added = self._skipped(landed, stored, a, b)
+            missing, added = self._count_skipped(landed, stored, a, b)
             if missing or added:
                 self._note_missing(first + a, landed[a : a + missing])
                 self._note_added(stored[b : b + added])
@@ -186,63 +188,63 @@ class Comparison:
             a, b = a + 1, b + 1
         return landed[a:], stored[b:]
 
-    def _skipped(self, landed: Sequence[Record], stored: Sequence[Row], a: int, b: int) -> tuple[int, int]:
+    def _count_skipped(self, landed: Sequence[Record], stored: Sequence[Row], a: int, b: int) -> tuple[int, int]:
         """How many records are missing, or rows too many, before both go on alike; none if a value was changed."""
-        if a + 1 < len(landed) and b + 1 < len(stored) and not self._differs(landed[a + 1], stored[b + 1]):
+        if a + 1 < len(landed) and b + 1 < len(stored) and not self._difference(landed[a + 1], stored[b + 1]):
             return 0, 0
         for ahead in range(1, AHEAD):
-            if a + ahead < len(landed) and self._go_on(landed, stored, a + ahead, b):
+            if a + ahead < len(landed) and self._is_aligned(landed, stored, a + ahead, b):
                 return ahead, 0
-            if b + ahead < len(stored) and self._go_on(landed, stored, a, b + ahead):
+            if b + ahead < len(stored) and self._is_aligned(landed, stored, a, b + ahead):
                 return 0, ahead
         return 0, 0
 
-    def _go_on(self, landed: Sequence[Record], stored: Sequence[Row], a: int, b: int) -> bool:
+    def _is_aligned(self, landed: Sequence[Record], stored: Sequence[Row], a: int, b: int) -> bool:
         """Whether two records from here on are alike, or one if there is no other."""
         pairs = list(islice(zip(landed[a : a + 2], stored[b : b + 2], strict=False), 2))
-        return bool(pairs) and not any(self._differs(*pair) for pair in pairs)
+        return bool(pairs) and not any(self._difference(*pair) for pair in pairs)
 
-    def _differs(self, record: Record, row: Row) -> str:
+    def _difference(self, record: Record, row: Row) -> str:
         """How a row differs from a record; empty if it does not."""
         try:
-            return self._differs_by_value(record, row)
+            return self._value_difference(record, row)
         except RecursionError:
             self.found.unsaid["records nested too deeply"] += 1
             return ""
 
-    def _differs_by_value(self, record: Record, row: Row) -> str:
+    def _value_difference(self, record: Record, row: Row) -> str:
         values = dict(zip(self.columns.names, row, strict=True))
         corrupt, rescued = values.pop(CORRUPT), values.pop(RESCUED)
-        rescued_values = self._rescued(rescued)
+        rescued_values = self._rescued_values(rescued)
         if isinstance(rescued_values, str):
             return rescued_values
         if corrupt is not None:
-            return self._differs_corrupt(record, corrupt, values, rescued_values)
+            return self._corrupt_difference(record, corrupt, values, rescued_values)
         if record.fields is None:
             if record.text is not None and has_bytes_that_are_no_text(record.text):
-                return f"the file has {self._shown(record.text)}, but the row is not corrupt"
+                return f"the file has {self._format_value(record.text)}, but the row is not corrupt"
             if rescued is None and all(value is None for name, value in values.items() if name not in self._in_path):
-                return f"the file has {self._shown(record.text)}, but the row is empty"
+                return f"the file has {self._format_value(record.text)}, but the row is empty"
             self.found.unsaid["records that are not read as JSON"] += 1
             return ""
-        difference = self._differs_parsed(record.fields, rescued_values, values)
+        difference = self._parsed_difference(record.fields, rescued_values, values)
         if difference and record.text is not None and has_twins(record.text):
             self.found.unsaid["records with a duplicate field"] += 1
             return ""
         return difference
 
-    def _rescued(self, rescued: str | None) -> dict[str, Any] | str:
+    def _rescued_values(self, rescued: str | None) -> dict[str, Any] | str:
         """Values in the rescued data, or what is wrong with these."""
         if rescued is None:
             return {}
         try:
-            rescued_values = parsed(rescued)
+            rescued_values = parse_json(rescued)
         except ValueError:
             return "its _rescued_data is not valid JSON"
         if not isinstance(rescued_values, dict):
             return "its _rescued_data names another file"
         file = rescued_values.pop(FILE_PATH, None)
-        if file is None or layout.canonical(file) != self.path:
+        if file is None or layout.to_ledger_path(file) != self.path:
             return "its _rescued_data names another file"
         if rescued.count(FILE_PATH) > 1:
             landed, *of_file = [value for name, value in pairs(rescued) if name == FILE_PATH]
@@ -250,59 +252,61 @@ class Comparison:
                 rescued_values[FILE_PATH] = landed
         return dict(rescued_values)
 
-    def _differs_corrupt(
+    def _corrupt_difference(
         self, record: Record, corrupt: str, values: Mapping[str, Any], rescued_values: Mapping[str, Any]
     ) -> str:
         """How a row that is corrupt differs; its text says all, and what it has besides must have landed."""
-        if difference := self._differs_text(record, corrupt):
+        if difference := self._text_difference(record, corrupt):
             return difference
         if not self.columns.rescues:  # there Spark keeps the values that it could read
             return ""
         fields = record.fields or {}
-        landed = {column: value for name, value in fields.items() if (column := self.columns.of(name))}
+        landed = {column: value for name, value in fields.items() if (column := self.columns.find_column(name))}
         for column, stored in values.items():
             if column in self._in_path or self._is_no_value(stored):
                 continue
-            if self._cell(landed.get(column), stored, self.columns.compared[column], True) is False:
-                return self._other(column, stored, landed.get(column))
+            if self._cell(landed.get(column), stored, self.columns.comparers[column], True) is False:
+                return self._mismatch(column, stored, landed.get(column))
         for name, value in rescued_values.items():
-            if alike(fields.get(name), value) is False:
-                return f"_rescued_data has {self._shown(value)} for {name}, but the file does not"
+            if compare_shown(fields.get(name), value) is False:
+                return f"_rescued_data has {self._format_value(value)} for {name}, but the file does not"
         return ""
 
     def _is_no_value(self, stored: Any) -> bool:
         """Whether a stored value is none that must have landed: of CSV also an empty text."""
         return stored is None or (self.csv and stored == "")
 
-    def _differs_text(self, record: Record, corrupt: str) -> str:
+    def _text_difference(self, record: Record, corrupt: str) -> str:
         if record.text is None:
-            if record.fields is not None and _same_json(record.fields, corrupt):
+            if record.fields is not None and _is_same_json(record.fields, corrupt):
                 return ""
-            return f"the file has a valid record, but _corrupt_record has {self._shown(corrupt)}"
-        verdict = same_text(record.text.strip(), corrupt.strip())
+            return f"the file has a valid record, but _corrupt_record has {self._format_value(corrupt)}"
+        verdict = compare_text(record.text.strip(), corrupt.strip())
         self.found.unsaid[OF_BYTES] += verdict is None
-        if verdict is not False or _same_json(record.text, corrupt):
+        if verdict is not False or _is_same_json(record.text, corrupt):
             return ""
-        return f"the file has {self._shown(record.text)}, but _corrupt_record has {self._shown(corrupt)}"
+        return f"the file has {self._format_value(record.text)}, but _corrupt_record has {self._format_value(corrupt)}"
 
-    def _differs_parsed(self, fields: Mapping[str, Any], rescued_values: dict[str, Any], values: dict[str, Any]) -> str:
-        if difference := self._differs_in_path(fields, rescued_values, values):
+    def _parsed_difference(
+        self, fields: Mapping[str, Any], rescued_values: dict[str, Any], values: dict[str, Any]
+    ) -> str:
+        if difference := self._path_difference(fields, rescued_values, values):
             return difference
         for name, value in fields.items():
             if name in rescued_values:
-                difference = self._differs_rescued(name, value, rescued_values.pop(name), values)
+                difference = self._rescued_difference(name, value, rescued_values.pop(name), values)
             else:
-                difference = self._differs_field(name, value, values)
+                difference = self._field_difference(name, value, values)
             if difference:
                 return difference
         for name, stored in values.items():
             if not self._is_no_value(stored):
-                return self._other(name, stored, None)
+                return self._mismatch(name, stored, None)
         for name in rescued_values:
             return f"_rescued_data has {name!r}, but the file does not"
         return ""
 
-    def _differs_in_path(
+    def _path_difference(
         self, fields: Mapping[str, Any], rescued_values: dict[str, Any], values: dict[str, Any]
     ) -> str:
         """How the columns of the file's path differ from it; they are taken out of ``values``."""
@@ -312,55 +316,56 @@ class Comparison:
                 rescued = rescued_values.pop(name, None) is not None
             if rescued and stored is None:
                 continue
-            if self._cell(expected, stored, self.columns.compared[name], False) is False:
-                return self._other(name, stored, expected)
+            if self._cell(expected, stored, self.columns.comparers[name], False) is False:
+                return self._mismatch(name, stored, expected)
         return ""
 
-    def _differs_rescued(self, name: str, value: Any, rescued: Any, values: dict[str, Any]) -> str:
+    def _rescued_difference(self, name: str, value: Any, rescued: Any, values: dict[str, Any]) -> str:
         """How the rescued data differ from a field.
 
         A part of the value may be in its column, which is taken out of ``values`` then.
         """
-        verdict = self._same_rescued(value, rescued)
+        verdict = self._is_same_rescued(value, rescued)
         if verdict is False:
-            return f"_rescued_data has {self._shown(rescued)} for {name}, but the file has {self._shown(value)}"
+            stored, landed = self._format_value(rescued), self._format_value(value)
+            return f"_rescued_data has {stored} for {name}, but the file has {landed}"
         self.found.unsaid["_rescued_data"] += verdict is None
-        column = self.columns.of(name)
+        column = self.columns.find_column(name)
         if column is None or values.get(column) is None:
             return ""
         # Else it is of another field whose name differs in case, and looked at with that.
-        if self._cell(value, values[column], self.columns.compared[column], True) is not False:
+        if self._cell(value, values[column], self.columns.comparers[column], True) is not False:
             values.pop(column)
         return ""
 
-    def _differs_field(self, name: str, value: Any, values: dict[str, Any]) -> str:
+    def _field_difference(self, name: str, value: Any, values: dict[str, Any]) -> str:
         """How the column of a field differs from it; it is taken out of ``values``."""
-        column, has_landed = self.columns.of(name), not is_nothing(value) and value != ""
+        column, has_landed = self.columns.find_column(name), not is_nothing(value) and value != ""
         if column is None or column not in values:
             if has_landed and self.columns.rescues:
-                return f"{name} is {self._shown(value)} in the file, but is missing from the row"
+                return f"{name} is {self._format_value(value)} in the file, but is missing from the row"
             return ""
         stored = values.pop(column)
-        verdict = self._cell(value, stored, self.columns.compared[column], not self.columns.rescues)
+        verdict = self._cell(value, stored, self.columns.comparers[column], not self.columns.rescues)
         if stored is None and has_landed and not self.columns.rescues:
             verdict = None  # one that does not fit its column, or one that was lost
         self.found.unsaid[column] += verdict is None
         if verdict is False:
-            return self._other(column, stored, value)
+            return self._mismatch(column, stored, value)
         return ""
 
     @staticmethod
-    def _same_rescued(landed: Any, rescued: Any) -> bool | None:
+    def _is_same_rescued(landed: Any, rescued: Any) -> bool | None:
         if str(rescued).startswith(NOT_READ):
             return None
-        return (is_nothing(landed) and rescued == "") or alike(landed, rescued)
+        return (is_nothing(landed) and rescued == "") or compare_shown(landed, rescued)
 
-    def _other(self, column: str, stored: Any, landed: Any) -> str:
+    def _mismatch(self, column: str, stored: Any, landed: Any) -> str:
         if self.columns.private:
             return f"{column} differs from the file"
-        return f"{column} is {self._shown(stored)}, but the file has {self._shown(landed)}"
+        return f"{column} is {self._format_value(stored)}, but the file has {self._format_value(landed)}"
 
-    def _shown(self, value: Any) -> str:
+    def _format_value(self, value: Any) -> str:
         if value is None:
             return "NULL"
         if self.columns.private:
@@ -387,10 +392,10 @@ def _fields_of_all(records: Sequence[Record]) -> list[Mapping[str, Any]] | None:
     return fields
 
 
-def _same_json(landed: Any, stored: str) -> bool:
+def _is_same_json(landed: Any, stored: str) -> bool:
     try:
         if isinstance(landed, str):
-            landed = parsed(landed)
-        return alike(landed, parsed(stored)) is not False
+            landed = parse_json(landed)
+        return compare_shown(landed, parse_json(stored)) is not False
     except ValueError:
         return False

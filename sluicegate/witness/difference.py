@@ -35,7 +35,7 @@ class Difference:
     unsaid: Counter[str] = field(default_factory=Counter)
 
     @property
-    def any(self) -> bool:
+    def has_differences(self) -> bool:
         """Whether the rows are not those of the file."""
         return bool(self.changed or self.missing or self.added)
 

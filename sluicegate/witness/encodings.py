@@ -30,10 +30,10 @@ def codec_of_json(head: bytes) -> str:
         if head.startswith(beginnings):
             return name
     wide = head[:3] == b"\0\0\0" or head[1:4] == b"\0\0\0"
-    return with_byte_order("utf-32" if wide else "utf-16", head)
+    return add_byte_order("utf-32" if wide else "utf-16", head)
 
 
-def with_byte_order(name: str, head: bytes) -> str:
+def add_byte_order(name: str, head: bytes) -> str:
     """The codec of UTF-16 or UTF-32 with the byte order of a file: by its mark, else by where its zeros are.
 
     Python takes text without a mark for that of this machine.

@@ -12,7 +12,7 @@ class Number(str):
     __slots__ = ()
 
 
-def parsed(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """A JSON text, with numbers as they are written.
 
     Raises:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from sluicegate.console import files, silent
+from sluicegate.console import files, ignore_line
 from sluicegate.errors import SluicegateError
 from sluicegate.flow.verification.finding import Finding, FindingKind, FindingReason
 from sluicegate.flow.verification.proofs import Proof, Proofs
@@ -29,7 +29,7 @@ from sluicegate.flow.verification.sample import EVERYTHING, Sample
 from sluicegate.lake import layout, offsets, tables
 from sluicegate.lake.table_description import LANDED
 from sluicegate.landing import file_status, status_log
-from sluicegate.landing.chosen.copy_options import CopyOptions, of_chunks
+from sluicegate.landing.chosen.copy_options import CopyOptions, options_by_batch
 from sluicegate.landing.file_states import FileStatus, LedgerAction
 from sluicegate.landing.moves import moved_files
 from sluicegate.private_folders import PrivateFolder
@@ -38,7 +38,7 @@ from sluicegate.witness.comparison import Comparison
 from sluicegate.witness.difference import Difference
 from sluicegate.witness.proved_files import Entry, Key, ProvedFiles
 from sluicegate.witness.records import READERS, FileReader, Unreadable, obstacle
-from sluicegate.witness.rows_of_files import by_file, rows_of_files
+from sluicegate.witness.rows_of_files import rows_of_files, split_by_file
 from sluicegate.witness.table_columns import CORRUPT, RESCUED, BronzeColumns
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ CHANGED = "it has changed since it was read"
 def findings(
     pipeline: Pipeline,
     settings: Settings,
-    tell: Callable[[str], None] = silent,
+    tell: Callable[[str], None] = ignore_line,
     only: Collection[str] = (),
     sample: Sample = EVERYTHING,
     proofs: Proofs | None = None,
@@ -89,11 +89,11 @@ def findings(
         if only and name not in only:
             continue
         bronze, ledger = tables.delta_table(at.table("bronze", name)), tables.delta_table(at.ledger(name))
-        if bronze is None or (ledger is None and table.of_files):
+        if bronze is None or (ledger is None and table.reads_files):
             continue
         if table.kafka is not None:
             yield Finding(FindingKind.UNSEEN, name, "the values of its records, as Kafka's topics are not read again")
-        elif ledger is None or not table.of_files:
+        elif ledger is None or not table.reads_files:
             yield Finding(
                 FindingKind.UNSEEN, name, f"its values, as only the number of its rows is compared with {table.path}"
             )
@@ -132,7 +132,7 @@ class _Result:
     wrong: list[Finding] = field(default_factory=list)
     readers: set[str] = field(default_factory=set)
 
-    def leave(self, path: str, why: str) -> None:
+    def note_unseen(self, path: str, why: str) -> None:
         """Note a file that was not looked at."""
         self.unseen.setdefault(why, []).append(path)
 
@@ -153,14 +153,14 @@ class _Table:
     def findings(self) -> Iterator[Finding]:
         statuses = file_status.statuses(self.at, self.name)
         every = self._entries(statuses)
-        self._places = self._moved(statuses)
+        self._places = self._moved_paths(statuses)
         definition = [self.table.fingerprint, tables.table_id(self.ledger)]
         proved = ProvedFiles(self.proofs, self.name, definition, self.bronze, every, self._places)
         entries = {key: one for key, one in every.items() if key not in proved.keys and self._is_chosen(one)}
-        copies = of_chunks(self.ledger, sorted({entry["chunk"] for entry in entries.values()}))
+        copies = options_by_batch(self.ledger, sorted({entry["chunk"] for entry in entries.values()}))
         self._definitions = self._former_definitions()
         result = _Result(total=len(every), compared=len(entries))
-        for key, blocks in self._stored({*entries}, whole=len(entries) == len(every)):
+        for key, blocks in self._stored_rows({*entries}, whole=len(entries) == len(every)):
             entry = entries.pop(key, None)
             if entry is None:
                 continue  # rows of no file: that is a finding of its own
@@ -171,10 +171,10 @@ class _Table:
             self.proofs.forget("bronze", self.name)
         else:
             proved.keep(result.proved)
-        yield from self._reported(result, proved.proof)
+        yield from self._result_findings(result, proved.proof)
 
     def _is_chosen(self, entry: Entry) -> bool:
-        return self.sample.whole or self.sample.has(self.name, entry["path"])
+        return self.sample.is_whole or self.sample.has(self.name, entry["path"])
 
     def _entries(self, statuses: pa.Table) -> dict[Key, Entry]:
         """Files that rows of the table are of, by ledger batch and path."""
@@ -196,14 +196,14 @@ class _Table:
         other = read.filter(pc.fill_null(pc.not_equal(read["definition"], self.table.fingerprint), False))
         return {(row["chunk"], row["path"]) for row in other.to_pylist()}
 
-    def _moved(self, statuses: pa.Table) -> dict[str, str]:
+    def _moved_paths(self, statuses: pa.Table) -> dict[str, str]:
         """Present paths of files that were read from a former landing folder, by the former path."""
         moved = set(statuses.filter(pc.equal(statuses["state"], FileStatus.MOVED))["path"].to_pylist())
         return {former: path for path, former in moved_files.aliases(self.ledger, moved).items()}
 
     # --- rows of the table -------------------------------------------------------------------------------------------
 
-    def _stored(self, entries: Collection[Key], *, whole: bool) -> Iterator[tuple[Key, Iterator[pa.RecordBatch]]]:
+    def _stored_rows(self, entries: Collection[Key], *, whole: bool) -> Iterator[tuple[Key, Iterator[pa.RecordBatch]]]:
         """Rows of the table by ledger batch and file, in the order of their records.
 
         Args:
@@ -219,9 +219,9 @@ class _Table:
             rows = pa.RecordBatchReader.from_batches(schema, (part.cast(schema) for part in parts))
         elif few:
             rows = rows.to_table(columns)
-        batches = chain.from_iterable(map(by_file, _sorted(rows, columns, in_memory=few)))
+        batches = chain.from_iterable(map(split_by_file, _sort_rows(rows, columns, in_memory=few)))
         for (chunk, path), group in groupby(batches, key=itemgetter(0)):
-            yield (chunk, layout.canonical(path or "")), (batch for _, batch in group)
+            yield (chunk, layout.to_ledger_path(path or "")), (batch for _, batch in group)
 
     @cached_property
     def _columns(self) -> BronzeColumns:
@@ -250,22 +250,24 @@ class _Table:
             obstructed = obstructed or "it is damaged and was read only in part"
         place, gone = self._place(entry)
         if why := obstructed or gone:
-            self._leave(entry, why, batches, result)
+            self._note_unseen(entry, why, batches, result)
             return
         path, reader = entry["path"], FileReader(table)
         times: list[str] = []
         comparison = Comparison(self._columns, path, csv=table.format == "csv")
         try:
-            found = comparison.run(reader.records(place), map(self._columns.plain, _timed(batches, entry, times)))
+            found = comparison.run(
+                reader.records(place), map(self._columns.plain_rows, _check_times(batches, entry, times))
+            )
         except (Unreadable, OSError) as error:
-            result.leave(path, str(error).splitlines()[0])
+            result.note_unseen(path, str(error).splitlines()[0])
             return
         for column, count in found.unsaid.items():
             result.unsaid[column] = result.unsaid.get(column, 0) + count
-        self._settle(entry, found, reader, result)
-        if not (times or found.any or any(found.unsaid.values())):
+        self._record_result(entry, found, reader, result)
+        if not (times or found.has_differences or any(found.unsaid.values())):
             result.proved.add((entry["chunk"], path))
-        if not found.any:
+        if not found.has_differences:
             self._note_times(path, times, result)
 
     def _table_of(self, copy: CopyOptions) -> tuple[BronzeTable, str]:
@@ -282,16 +284,16 @@ class _Table:
             table = self.table
         return table, obstacle(table)
 
-    def _leave(self, entry: Entry, why: str, batches: Iterator[pa.RecordBatch], result: _Result) -> None:
+    def _note_unseen(self, entry: Entry, why: str, batches: Iterator[pa.RecordBatch], result: _Result) -> None:
         """Note why a file is not compared; the time of its rows still is."""
         times: list[str] = []
-        for _ in _timed(batches, entry, times):
+        for _ in _check_times(batches, entry, times):
             pass
         self._note_times(entry["path"], times, result)
         if damage := self._damage(entry) if why == CHANGED else "":
             result.wrong.append(Finding(FindingKind.WRONG, self.name, f"{entry['path']}: {damage}"))
         else:
-            result.leave(entry["path"], why)
+            result.note_unseen(entry["path"], why)
 
     def _note_times(self, path: str, times: Sequence[str], result: _Result) -> None:
         if times:
@@ -299,16 +301,16 @@ class _Table:
                 Finding(FindingKind.WRONG, self.name, f"{path}: {times[0]} of its rows differs from the ledger")
             )
 
-    def _settle(self, entry: Entry, found: Difference, reader: FileReader, result: _Result) -> None:
+    def _record_result(self, entry: Entry, found: Difference, reader: FileReader, result: _Result) -> None:
         path = entry["path"]
-        if not found.any:
+        if not found.has_differences:
             result.files += 1
             result.readers.add(READERS[reader.table.format])
             result.records += found.landed
         elif reader.wrapped and found.landed != found.stored:
-            result.leave(path, "its quotes are ambiguous")
+            result.note_unseen(path, "its quotes are ambiguous")
         elif (entry["chunk"], path) in self._definitions:
-            result.leave(path, f"it was read by a former definition; by the present one, {found}")
+            result.note_unseen(path, f"it was read by a former definition; by the present one, {found}")
         else:
             reload = (
                 f"sluicegate reload {self.at.pipeline} {self.name} --files {quote(str(self._places.get(path, path)))}"
@@ -323,7 +325,7 @@ class _Table:
         changed = False
         for place in filter(None, (entry["place"], landed)):
             try:
-                facts = filesystems.file(place)
+                facts = filesystems.file_facts(place)
             except (OSError, SluicegateError) as error:
                 return "", f"it cannot be reached: {str(error).splitlines()[0]}"
             if facts is None:
@@ -339,7 +341,7 @@ class _Table:
     def _damage(self, entry: Entry) -> str:
         """What is wrong with a file that is not as it was read, if nobody who lands files has changed it."""
         place = str(entry["place"] or self._places.get(entry["path"], entry["path"]))
-        facts = filesystems.file(place)
+        facts = filesystems.file_facts(place)
         if facts is None or facts[0] == entry["size"]:
             return ""
         sizes = f"has {facts[0]:,} bytes, but had {entry['size']:,} when it was read"
@@ -351,7 +353,7 @@ class _Table:
 
     # --- what is told ------------------------------------------------------------------------------------------------
 
-    def _reported(self, result: _Result, before: Proof | None) -> Iterator[Finding]:
+    def _result_findings(self, result: _Result, before: Proof | None) -> Iterator[Finding]:
         yield from result.wrong[:SHOWN]
         if len(result.wrong) > SHOWN:
             more = f"the rows of {files(len(result.wrong) - SHOWN)} more differ, too"
@@ -382,10 +384,10 @@ class _Table:
                 reason=FindingReason.IN_WORDS if before is None else FindingReason.PROVED_BEFORE,
             )
         if result.files and not result.wrong:
-            yield Finding(FindingKind.PROVED, self.name, _proved(result), version=self.bronze.version())
+            yield Finding(FindingKind.PROVED, self.name, _proved_sentence(result), version=self.bronze.version())
 
 
-def _proved(result: _Result) -> str:
+def _proved_sentence(result: _Result) -> str:
     """What has been proved of a table, in words."""
     compared = files(result.files)
     if result.compared < result.total:
@@ -399,7 +401,7 @@ def _proved(result: _Result) -> str:
     return what
 
 
-def _timed(batches: Iterator[pa.RecordBatch], entry: Entry, wrong: list[str]) -> Iterator[pa.RecordBatch]:
+def _check_times(batches: Iterator[pa.RecordBatch], entry: Entry, wrong: list[str]) -> Iterator[pa.RecordBatch]:
     """Batches of a file's rows, of which it is noted if they have another time than the file, by the millisecond.
 
     A file that is read again from the archive may have another one there.
@@ -412,7 +414,7 @@ def _timed(batches: Iterator[pa.RecordBatch], entry: Entry, wrong: list[str]) ->
         yield batch
 
 
-def _sorted(rows: Any, columns: list[str], *, in_memory: bool) -> Iterator[pa.RecordBatch]:
+def _sort_rows(rows: Any, columns: list[str], *, in_memory: bool) -> Iterator[pa.RecordBatch]:
     """Rows by ledger batch and file, in the order of their records."""
     order = ["source_file", "_chunk", "_pos"]
     if in_memory:

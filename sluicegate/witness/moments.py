@@ -35,7 +35,7 @@ def microseconds(value: Any) -> int | None:
             return None
         return int(value)
     if type(value) is str:  # not a number of JSON, which is none
-        return _of_text(value)
+        return _parse_moment(value)
     if isinstance(value, datetime):
         return ((value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)
     if isinstance(value, date):
@@ -44,7 +44,7 @@ def microseconds(value: Any) -> int | None:
 
 
 @lru_cache(maxsize=65536)
-def _of_text(text: str) -> int | None:
+def _parse_moment(text: str) -> int | None:
     parts = _TIME.fullmatch(text)
     local = None
     if parts is not None:
@@ -55,8 +55,8 @@ def _of_text(text: str) -> int | None:
     if zone in ("Z", "UTC", "GMT"):
         return local
     if offset := _OFFSET.fullmatch(zone):
-        return local - _ahead(*offset.groups())
-    return _in_zone(local, zone)
+        return local - _zone_offset(*offset.groups())
+    return _to_utc(local, zone)
 
 
 def _local(parts: re.Match[str]) -> int | None:
@@ -74,7 +74,7 @@ def _local(parts: re.Match[str]) -> int | None:
     return seconds * 1_000_000 + int(fraction[:6])
 
 
-def _ahead(sign: str, hours: str, minutes: str | None, seconds: str | None) -> int:
+def _zone_offset(sign: str, hours: str, minutes: str | None, seconds: str | None) -> int:
     """Microseconds by which a zone is ahead of UTC."""
     span = (int(hours) * 3600 + int(minutes or 0) * 60 + int(seconds or 0)) * 1_000_000
     if sign == "+":
@@ -82,7 +82,7 @@ def _ahead(sign: str, hours: str, minutes: str | None, seconds: str | None) -> i
     return -span
 
 
-def _in_zone(local: int, zone: str) -> int | None:
+def _to_utc(local: int, zone: str) -> int | None:
     try:
         there = datetime(1970, 1, 1, tzinfo=ZoneInfo(zone)) + timedelta(microseconds=local)
         return (there.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)

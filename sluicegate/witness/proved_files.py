@@ -16,7 +16,7 @@ from sluicegate.errors import SluicegateError
 from sluicegate.flow.verification.proofs import TARGET, Proof, Proofs, states_of
 from sluicegate.lake import layout, tables
 from sluicegate.storage import filesystems
-from sluicegate.storage.concurrent import each
+from sluicegate.storage.concurrent import map_concurrently
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -64,19 +64,19 @@ class ProvedFiles:
         moved: Mapping[str, str],
     ) -> None:
         self._proofs, self._name, self._definition, self._bronze = proofs, name, definition, bronze
-        if proofs.used:
+        if proofs.are_used:
             self._states = states_of({TARGET: bronze})
             self._facts = dict(_facts(entries, moved))
         else:
             self._states, self._facts = None, {}
-        former = proofs.last("bronze", name, definition)
+        former = proofs.last_proof("bronze", name, definition)
         new_files = self._new_files(former)
         if new_files is not None:
             self.proof = former
         else:
             self.proof = None
         if former and new_files is not None:
-            self.keys = frozenset(self._unchanged(former, new_files))
+            self.keys = frozenset(self._unchanged_files(former, new_files))
         else:
             self.keys = frozenset()
 
@@ -89,7 +89,7 @@ class ProvedFiles:
         every = {*proved, *self.keys}
         batches = {
             str(chunk): [_digest(facts for path, facts in files.items() if (chunk, path) in every), others]
-            for chunk, files in self._by_batch().items()
+            for chunk, files in self._facts_by_batch().items()
             if len(others := [path for path in files if (chunk, path) not in every]) < len(files)
         }
         if self._states is not None:
@@ -106,11 +106,11 @@ class ProvedFiles:
             return None
         return was.new_files(self._states[TARGET])
 
-    def _unchanged(self, former: Proof, new_files: list[str]) -> Iterator[Key]:
+    def _unchanged_files(self, former: Proof, new_files: list[str]) -> Iterator[Key]:
         """Files that were proved, are as they were, and have no rows in data files that came since."""
         batches = {int(chunk): _Batch(one[0], frozenset(one[1])) for chunk, one in former.more["batches"].items()}
         touched = self._files_in(new_files)
-        for chunk, files in self._by_batch().items():
+        for chunk, files in self._facts_by_batch().items():
             before = batches.get(chunk)
             if before is None:
                 continue
@@ -129,9 +129,9 @@ class ProvedFiles:
         for batch in data.to_batches(columns=["_chunk", "source_file"]):
             columns = (batch.column(name).to_pylist() for name in ("_chunk", "source_file"))
             found.update(zip(*columns, strict=True))
-        return {(chunk, layout.canonical(path or "")) for chunk, path in found}
+        return {(chunk, layout.to_ledger_path(path or "")) for chunk, path in found}
 
-    def _by_batch(self) -> dict[int, dict[str, str]]:
+    def _facts_by_batch(self) -> dict[int, dict[str, str]]:
         found: dict[int, dict[str, str]] = {}
         for (chunk, path), facts in self._facts.items():
             found.setdefault(chunk, {})[path] = facts
@@ -141,15 +141,15 @@ class ProvedFiles:
 def _facts(entries: Mapping[Key, Entry], moved: Mapping[str, str]) -> Iterator[tuple[Key, str]]:
     """Where each file lies, and its size and time there, as text."""
     places = [str(one["place"] or moved.get(one["path"], one["path"])) for one in entries.values()]
-    far = any(filesystems.local(place) is None for place in places)
-    stats = each(_stat, places) if far else map(_stat, places)
+    far = any(filesystems.to_local_path(place) is None for place in places)
+    stats = map_concurrently(_stat, places) if far else map(_stat, places)
     for (key, entry), place, stat in zip(entries.items(), places, stats, strict=True):
         yield key, json.dumps([entry["path"], place, entry["rows"], *stat], default=str)
 
 
 def _stat(place: str) -> tuple[Any, ...]:
     try:
-        return filesystems.file(place) or ("gone",)
+        return filesystems.file_facts(place) or ("gone",)
     except (OSError, SluicegateError):
         return ("unreachable",)
 

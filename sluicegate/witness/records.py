@@ -114,14 +114,14 @@ class FileReader:
         try:
             match self.table.format:
                 case "parquet" | "orc":
-                    yield from self._typed(place)
+                    yield from self._typed_records(place)
                 case "csv":
                     with self._lines(place, newline="") as lines:
                         yield from self._csv(lines)
                 case "text":
                     with self._lines(place) as lines:
-                        yield from (_of_line(line) for line in lines)
-                case _ if self._is("multiline"):
+                        yield from (_line_record(line) for line in lines)
+                case _ if self._has_option("multiline"):
                     with self._lines(place, newline="") as lines:
                         yield from _elements(lines.read())
                 case _:
@@ -133,7 +133,7 @@ class FileReader:
                 cause = str(error).splitlines()[0]
             raise Unreadable(f"the second reader failed: {cause}") from error
 
-    def _is(self, option: str) -> bool:
+    def _has_option(self, option: str) -> bool:
         return self._options.get(option, "false").lower() == "true"
 
     @contextmanager
@@ -141,7 +141,7 @@ class FileReader:
         codec, errors = self._codec(place), "strict"
         if codec == "utf-8":
             codec, errors = "utf-8-sig", "surrogateescape"
-        with _unpacked(place) as raw:
+        with _open_unpacked(place) as raw:
             text = io.TextIOWrapper(raw, codec, errors, newline)
             yield text
             text.detach()
@@ -156,11 +156,11 @@ class FileReader:
         is_json = name == "utf-8" and self.table.format == "json"
         if not is_json and name not in ("utf-16", "utf-32"):
             return name
-        with _unpacked(place) as raw:
+        with _open_unpacked(place) as raw:
             head = raw.read(encodings.HEAD)
         if is_json:
             return encodings.codec_of_json(head)
-        return encodings.with_byte_order(name, head)
+        return encodings.add_byte_order(name, head)
 
     # --- CSV ---------------------------------------------------------------------------------------------------------
 
@@ -173,12 +173,12 @@ class FileReader:
             raise Unreadable("Python's csv supports separators and quotes of one character only")
         rows = self._rows(lines, separator, quote)
         names: list[str] | None = None
-        if self._is("header"):
+        if self._has_option("header"):
             names = self._names(rows)
         nulls = ("", self._null)
         for row, text in rows:
             if names is None:
-                names = self._by_place(len(row))
+                names = self._default_names(len(row))
             whole = len(row) == len(names)
             values = [None if value in nulls else value for value in row]
             fields = dict(zip(names, values, strict=False))
@@ -196,19 +196,19 @@ class FileReader:
         comment = self._options.get("comment", "")
         text: list[str] = []
 
-        def noted() -> Iterator[str]:
+        def noted_lines() -> Iterator[str]:
             for line in lines:
                 if not text and comment and line.startswith(comment):
                     continue
                 text.append(line)
                 yield line
 
-        for row in csv.reader(noted(), delimiter=separator, quotechar=quote, strict=True):
+        for row in csv.reader(noted_lines(), delimiter=separator, quotechar=quote, strict=True):
             whole = "".join(text)
-            self.wrapped = self.wrapped or (len(text) > 1 and not self._is("multiline"))
+            self.wrapped = self.wrapped or (len(text) > 1 and not self._has_option("multiline"))
             text.clear()
             if not whole.strip(_TRIMMED):
-                if self._is("multiline") and whole.strip("\r\n"):
+                if self._has_option("multiline") and whole.strip("\r\n"):
                     raise Unreadable("it has blank lines")
                 continue
             if escape != quote and (quote in whole or escape in whole):
@@ -228,15 +228,15 @@ class FileReader:
             names.append(free)
         return names
 
-    def _by_place(self, count: int) -> list[str]:
-        declared = [name for name in self.table.declared or {} if name not in self.table.partitionColumns]
+    def _default_names(self, count: int) -> list[str]:
+        declared = [name for name in self.table.declared_columns or {} if name not in self.table.partitionColumns]
         return declared or [f"_c{place}" for place in range(count)]
 
     # --- typed -------------------------------------------------------------------------------------------------------
 
-    def _typed(self, place: str) -> Iterator[Record]:
+    def _typed_records(self, place: str) -> Iterator[Record]:
         with filesystems.reader(place) as opened:
-            file = arrow_values.opened(pa.PythonFile(opened, mode="r"), self.table.format)
+            file = arrow_values.open_typed_file(pa.PythonFile(opened, mode="r"), self.table.format)
             for batch in file.batches:
                 columns = [_values(column, file.is_gregorian) for column in batch.columns]
                 for row in zip(*columns, strict=True):  # none where there is no column
@@ -244,7 +244,7 @@ class FileReader:
 
 
 @contextmanager
-def _unpacked(place: str) -> Iterator[Any]:
+def _open_unpacked(place: str) -> Iterator[Any]:
     """Bytes of a file, unpacked by the end of its name."""
     lower = place.lower()
     if lower.endswith(_PACKED):
@@ -265,7 +265,7 @@ def has_bytes_that_are_no_text(text: str) -> bool:
     return not text.isascii() and any("\udc80" <= character <= "\udcff" for character in text)
 
 
-def _of_line(line: str) -> Record:
+def _line_record(line: str) -> Record:
     text = line.removesuffix("\n")
     return Record({"value": text}, text, has_bytes_that_are_no_text(text))
 
@@ -286,7 +286,7 @@ def _json_lines(lines: Iterator[str]) -> Iterator[Record]:
         if text[end:].strip(_BLANK) not in ("", ","):
             yield Record(None, text, True)
         elif isinstance(value, list):
-            yield from map(_of_array, value)
+            yield from map(_array_record, value)
         else:
             yield Record(_fields(value), text, broken or _has_halves(text, value))
 
@@ -311,7 +311,7 @@ def _has_halves(text: str, value: Any) -> bool:
     return False
 
 
-def _of_array(element: Any) -> Record:
+def _array_record(element: Any) -> Record:
     """Record that is an element of an array.
 
     Raises:
@@ -322,13 +322,13 @@ def _of_array(element: Any) -> Record:
     return Record(element)
 
 
-def _of_element(value: Any) -> Record:
+def _element_record(value: Any) -> Record:
     if isinstance(value, dict):
         return Record(value)
-    return Record(_fields(value), _dumped(value))
+    return Record(_fields(value), _dump(value))
 
 
-def _dumped(value: Any) -> str:
+def _dump(value: Any) -> str:
     if isinstance(value, str):
         return str(value)
     return json.dumps(value)
@@ -337,7 +337,7 @@ def _dumped(value: Any) -> str:
 def _elements(text: str) -> Iterator[Record]:
     """Records of a file that is one JSON value: an array of them, or one; each is decoded by itself."""
     decode = decoder().raw_decode
-    place = _after_blanks(text, 0)
+    place = _skip_blanks(text, 0)
     if place == len(text):
         return
     if text[place] != "[":
@@ -347,25 +347,25 @@ def _elements(text: str) -> Iterator[Record]:
             raise Unreadable(f"it is not valid JSON: {error}") from error
         if text[end:].strip(_BLANK):
             raise Unreadable("it has more than one JSON value")
-        yield _of_element(value)
+        yield _element_record(value)
         return
-    place = _after_blanks(text, place + 1)
+    place = _skip_blanks(text, place + 1)
     while place < len(text) and text[place] != "]":
         try:
             value, place = decode(text, place)
         except (ValueError, RecursionError) as error:
             raise Unreadable(f"it is not valid JSON: {error}") from error
-        yield _of_array(value)
-        place = _after_blanks(text, place)
+        yield _array_record(value)
+        place = _skip_blanks(text, place)
         if text[place : place + 1] == ",":
-            place = _after_blanks(text, place + 1)
+            place = _skip_blanks(text, place + 1)
         elif text[place : place + 1] != "]":
             raise Unreadable("its array is not closed")
     if text[place + 1 :].strip(_BLANK) or place >= len(text):
         raise Unreadable("its array is not closed, or is followed by more")
 
 
-def _after_blanks(text: str, place: int) -> int:
+def _skip_blanks(text: str, place: int) -> int:
     while place < len(text) and text[place] in _BLANK:
         place += 1
     return place
@@ -373,7 +373,7 @@ def _after_blanks(text: str, place: int) -> int:
 
 def _values(column: pa.Array, is_gregorian: bool) -> Sequence[Any]:
     try:
-        return arrow_values.landed(column, is_gregorian=is_gregorian)
+        return arrow_values.landed_values(column, is_gregorian=is_gregorian)
     except (ValueError, OverflowError) as error:
         raise Unreadable(f"Python cannot represent a value: {error}") from error
 

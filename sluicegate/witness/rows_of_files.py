@@ -19,12 +19,12 @@ def rows_of_files(rows: Any, columns: list[str], entries: Collection[Key]) -> It
     chunks, paths = sorted({chunk for chunk, _ in entries}), {path for _, path in entries}
     for batch in rows.to_batches(columns=columns, filter=pc.field("_chunk").isin(chunks)) if chunks else ():
         its = batch.column("source_file").dictionary_encode()
-        wanted = [layout.canonical(path or "") in paths for path in its.dictionary.to_pylist()]
+        wanted = [layout.to_ledger_path(path or "") in paths for path in its.dictionary.to_pylist()]
         mask = pc.take(pa.array(wanted, pa.bool_()), its.indices)
         yield batch.filter(pc.fill_null(mask, False))
 
 
-def by_file(batch: pa.RecordBatch) -> Iterator[tuple[tuple[int, str | None], pa.RecordBatch]]:
+def split_by_file(batch: pa.RecordBatch) -> Iterator[tuple[tuple[int, str | None], pa.RecordBatch]]:
     """Parts of a sorted batch that are of one ledger batch and file."""
     chunks, paths = batch.column("_chunk"), batch.column("source_file")
     first = 0

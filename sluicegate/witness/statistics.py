@@ -58,7 +58,7 @@ def findings(pipeline: Pipeline, at: layout.Lake) -> Iterator[Finding]:
             )
             continue
         try:
-            wrong = [f"{path}: by the table's log {what}" for path, what in _of_table(uri, table)]
+            wrong = [f"{path}: by the table's log {what}" for path, what in _wrong_files(uri, table)]
         except (ValueError, OverflowError) as error:  # of times after the year 9999
             yield Finding(FindingKind.UNSEEN, name, f"{side}the statistics of its files: {error}")
             continue
@@ -73,14 +73,14 @@ def findings(pipeline: Pipeline, at: layout.Lake) -> Iterator[Finding]:
 def _tables(pipeline: Pipeline, at: layout.Lake) -> Iterator[tuple[str, str]]:
     """Address of each table, side table and ledger, with the name of the table by which it is told."""
     for name in pipeline.bronze:
-        yield from ((name, uri) for uri in (at.table("bronze", name), at.ledger(name), at.outcome(name)))
+        yield from ((name, uri) for uri in (at.table("bronze", name), at.ledger(name), at.file_status(name)))
     for name in pipeline.silver:
         yield from ((name, uri) for uri in (at.table("silver", name), at.quarantine(name), at.set_aside(name)))
     yield from ((name, at.table("silver", name)) for name in pipeline.deidentified_tables)
     yield from ((name, at.table("gold", name)) for name in pipeline.gold)
 
 
-def _of_table(uri: str, table: DeltaTable) -> Iterator[tuple[str, str]]:
+def _wrong_files(uri: str, table: DeltaTable) -> Iterator[tuple[str, str]]:
     """Data files of which the log is wrong, and in what."""
     said = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     try:
@@ -109,7 +109,7 @@ def _differences(said: Mapping[str, Any], footer: FileMetaData) -> Iterator[str]
         if all(said.get(f"{kind}.{name}") is None for kind in ("min", "max", "null_count")):
             continue
         bounds = _bounds(footer, column)
-        if bounds is not None and not bounds.within(*(said.get(f"{kind}.{name}") for kind in ("min", "max"))):
+        if bounds is not None and not bounds.are_within(*(said.get(f"{kind}.{name}") for kind in ("min", "max"))):
             yield f"{name} is within bounds that some of its values exceed"
         nulls = said.get(f"null_count.{name}")
         if nulls is not None and bounds is not None and bounds.nulls is not None and nulls != bounds.nulls:
@@ -130,10 +130,10 @@ class _Bounds:
     greatest: Any
     nulls: int | None
 
-    def within(self, least: Any, greatest: Any) -> bool:
+    def are_within(self, least: Any, greatest: Any) -> bool:
         """Whether all values are within the bounds of a log, or that cannot be said."""
-        return (least is None or self.least is None or _at_most(least, self.least)) and (
-            greatest is None or self.greatest is None or _at_most(self.greatest, greatest)
+        return (least is None or self.least is None or _is_not_greater(least, self.least)) and (
+            greatest is None or self.greatest is None or _is_not_greater(self.greatest, greatest)
         )
 
 
@@ -155,7 +155,7 @@ def _nulls(groups: Sequence[Any]) -> int | None:
     return sum(int(one.null_count) for one in groups)
 
 
-def _at_most(one: Any, other: Any) -> bool:
+def _is_not_greater(one: Any, other: Any) -> bool:
     """Whether a value is at most another, as far as a log has them; True if they cannot be compared."""
     match one, other:
         case (str(), str()):

@@ -45,7 +45,7 @@ class BronzeColumns:
         return [*self.types, RESCUED, CORRUPT]
 
     @cached_property
-    def compared(self) -> dict[str, Comparer]:
+    def comparers(self) -> dict[str, Comparer]:
         """Comparer of each column."""
         return {name: comparer(kind) for name, kind in self.types.items()}
 
@@ -58,13 +58,13 @@ class BronzeColumns:
     def _fields(self) -> dict[str, str | None]:
         return {}
 
-    def of(self, name: str) -> str | None:
+    def find_column(self, name: str) -> str | None:
         """Column that a field's values may be in; None if they are rescued."""
         if name not in self._fields:
-            self._fields[name] = self._of(name)
+            self._fields[name] = self._find_column(name)
         return self._fields[name]
 
-    def _of(self, name: str) -> str | None:
+    def _find_column(self, name: str) -> str | None:
         if name in self.in_path:
             return None
         own = {landed: column for column, landed in self.landed.items()}
@@ -78,14 +78,14 @@ class BronzeColumns:
         lower |= {column.lower(): column for column in self.types if column not in self.landed}
         return lower.get(name.lower())
 
-    def plain(self, batch: pa.RecordBatch) -> list[Row]:
+    def plain_rows(self, batch: pa.RecordBatch) -> list[Row]:
         """Rows of a batch, with times as whole numbers."""
         columns = [batch.column(name) for name in self.names]
-        values = [_plain(column).to_pylist() for column in columns]
+        values = [_plain_values(column).to_pylist() for column in columns]
         return list(zip(*values, strict=True))
 
 
-def _plain(column: pa.Array) -> pa.Array:
+def _plain_values(column: pa.Array) -> pa.Array:
     kind = plain_type(column.type)
     if kind == column.type:
         return column
@@ -96,7 +96,7 @@ def _plain(column: pa.Array) -> pa.Array:
     return column.cast(pa.date32()).cast(kind)
 
 
-def from_path(path: str, name: str) -> str | None:
+def path_value(path: str, name: str) -> str | None:
     """Value of a folder ``name=value`` in a path, which Hive percent-encodes."""
     for part in path.split("/")[:-1]:
         if part.startswith(f"{name}="):

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sluicegate.witness.json_text import Number, parsed
+from sluicegate.witness.json_text import Number, parse_json
 from sluicegate.witness.moments import DAY, Moment, microseconds
 
 Verdict = bool | None
@@ -51,19 +51,19 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 def comparer(kind: pa.DataType) -> Comparer:
     """Comparer of the values of a column; times are stored as microseconds or days since 1970, as in ``plain_type``."""
     if pa.types.is_struct(kind):
-        return _of_struct({field.name: comparer(field.type) for field in kind})
+        return _struct_comparer({field.name: comparer(field.type) for field in kind})
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _of_list(comparer(kind.value_type))
+        return _list_comparer(comparer(kind.value_type))
     if pa.types.is_map(kind):
-        return _of_map(comparer(kind.key_type), comparer(kind.item_type))
+        return _map_comparer(comparer(kind.key_type), comparer(kind.item_type))
     if kind == pa.float32():
         return _single
     if pa.types.is_floating(kind):
         return _double
-    return next((compared for is_of, compared in _ATOMIC if is_of(kind)), _unsaid)
+    return next((compared for is_of, compared in _ATOMIC if is_of(kind)), _unknown)
 
 
-def _unsaid(*_: Any) -> Verdict:
+def _unknown(*_: Any) -> Verdict:
     return None
 
 
@@ -83,7 +83,7 @@ def _decimal(value: Any) -> Decimal | None:
         return None
 
 
-def _same_decimal(landed: Any, stored: Any) -> bool:
+def _is_same_decimal(landed: Any, stored: Any) -> bool:
     number, stored_number = _decimal(landed), _decimal(stored)
     return number is not None and stored_number is not None and number == stored_number
 
@@ -92,7 +92,7 @@ def _same_decimal(landed: Any, stored: Any) -> bool:
 _NO_TEXT = r"(?:\\x[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|[?\ufffd\ud800-\udfff])*"
 
 
-def same_text(landed: str, stored: str) -> Verdict:
+def compare_text(landed: str, stored: str) -> Verdict:
     """Compare texts; which character ends a line within a value is not compared."""
     if landed == stored:
         return True
@@ -111,7 +111,7 @@ def _lines(text: str) -> str:
 
 def _text(landed: Any, stored: Any, part: bool) -> Verdict:
     if type(landed) is str:
-        return same_text(landed, stored)
+        return compare_text(landed, stored)
     if isinstance(landed, bytes):
         if landed == stored.encode():
             return True
@@ -121,10 +121,10 @@ def _text(landed: Any, stored: Any, part: bool) -> Verdict:
         return False
     if isinstance(landed, (Mapping, list)):
         try:
-            return alike(landed, parsed(stored))
+            return compare_shown(landed, parse_json(stored))
         except ValueError:
             return False
-    return alike(landed, stored)
+    return compare_shown(landed, stored)
 
 
 def _boolean(landed: Any, stored: Any, part: bool) -> Verdict:
@@ -138,12 +138,12 @@ def _boolean(landed: Any, stored: Any, part: bool) -> Verdict:
     return word in FALSE and not stored
 
 
-def _exact(landed: Any, stored: Any, part: bool) -> Verdict:
+def _exact_number(landed: Any, stored: Any, part: bool) -> Verdict:
     if isinstance(landed, (bool, Mapping, list)):
         return False
     if isinstance(landed, (date, bytes, Moment)):
         return None
-    return _same_decimal(landed, stored)
+    return _is_same_decimal(landed, stored)
 
 
 def _double(landed: Any, stored: Any, part: bool) -> Verdict:
@@ -209,31 +209,33 @@ def _bytes(landed: Any, stored: Any, part: bool) -> Verdict:
     return None
 
 
-def _of_struct(parts: Mapping[str, Comparer]) -> Comparer:
+def _struct_comparer(parts: Mapping[str, Comparer]) -> Comparer:
     def compare(landed: Any, stored: Any, part: bool) -> Verdict:
-        landed = _opened(landed)
+        landed = _decode_json(landed)
         if not isinstance(landed, Mapping):
             return False
         if not part and any(not is_nothing(value) for name, value in landed.items() if name not in parts):
             return False
-        return _all(cell(landed.get(name), stored[name], compared, part) for name, compared in parts.items())
+        return _combine_verdicts(
+            compare_cell(landed.get(name), stored[name], compared, part) for name, compared in parts.items()
+        )
 
     return compare
 
 
-def _of_list(element: Comparer) -> Comparer:
+def _list_comparer(element: Comparer) -> Comparer:
     def compare(landed: Any, stored: Any, part: bool) -> Verdict:
-        landed = _opened(landed)
+        landed = _decode_json(landed)
         if not isinstance(landed, list) or len(landed) != len(stored):
             return False
-        return _all(cell(*items, element, part) for items in zip(landed, stored, strict=True))
+        return _combine_verdicts(compare_cell(*items, element, part) for items in zip(landed, stored, strict=True))
 
     return compare
 
 
-def _of_map(key: Comparer, item: Comparer) -> Comparer:
+def _map_comparer(key: Comparer, item: Comparer) -> Comparer:
     def compare(landed: Any, stored: Any, part: bool) -> Verdict:
-        landed = _opened(landed)
+        landed = _decode_json(landed)
         if isinstance(landed, Mapping):
             landed = list(landed.items())
         if not isinstance(landed, list) or len(landed) != len(stored):
@@ -244,28 +246,28 @@ def _of_map(key: Comparer, item: Comparer) -> Comparer:
         verdicts: list[Verdict] = []
         for name, value in stored:
             if name in by_name:
-                verdicts.append(cell(by_name[name], value, item, part))
+                verdicts.append(compare_cell(by_name[name], value, item, part))
                 continue
             alike_items = [
-                landed_item for landed_key, landed_item in landed if cell(landed_key, name, key, part) is True
+                landed_item for landed_key, landed_item in landed if compare_cell(landed_key, name, key, part) is True
             ]
-            verdicts.append(bool(alike_items) and cell(alike_items[0], value, item, part))
-        return _all(verdicts)
+            verdicts.append(bool(alike_items) and compare_cell(alike_items[0], value, item, part))
+        return _combine_verdicts(verdicts)
 
     return compare
 
 
-def _opened(landed: Any) -> Any:
+def _decode_json(landed: Any) -> Any:
     """A landed text that is JSON, as what it says."""
     if type(landed) is not str:
         return landed
     try:
-        return parsed(landed)
+        return parse_json(landed)
     except ValueError:
         return landed
 
 
-def _all(verdicts: Iterable[Verdict]) -> Verdict:
+def _combine_verdicts(verdicts: Iterable[Verdict]) -> Verdict:
     """False if one is, else None if one is."""
     all_of_them: Verdict = True
     for verdict in verdicts:
@@ -276,11 +278,11 @@ def _all(verdicts: Iterable[Verdict]) -> Verdict:
     return all_of_them
 
 
-def cell(landed: Any, stored: Any, compared: Comparer, part: bool) -> Verdict:
+def compare_cell(landed: Any, stored: Any, compared: Comparer, part: bool) -> Verdict:
     """Compare two values of which either may be NULL."""
     if stored is None:
         return part or is_nothing(landed)
-    if landed is None and compared is _unsaid:  # a VARIANT has a NULL of its own
+    if landed is None and compared is _unknown:  # a VARIANT has a NULL of its own
         return None
     if landed is None:
         return False
@@ -289,7 +291,7 @@ def cell(landed: Any, stored: Any, compared: Comparer, part: bool) -> Verdict:
     return compared(landed, stored, part)
 
 
-def alike(landed: Any, shown: Any) -> Verdict:
+def compare_shown(landed: Any, shown: Any) -> Verdict:
     """Compare a landed value with the text or JSON that was made of it, as in ``_rescued_data``."""
     return next((compared(landed, shown) for kinds, compared in _SHOWN if isinstance(landed, kinds)), None)
 
@@ -302,7 +304,7 @@ def _shown_float(landed: float, shown: Any) -> Verdict:
 
 
 def _shown_bytes(landed: bytes, shown: Any) -> Verdict:
-    return isinstance(shown, str) and (_same_bytes(landed, shown) or shown.encode() == landed)
+    return isinstance(shown, str) and (_is_same_bytes(landed, shown) or shown.encode() == landed)
 
 
 def _shown_moment(landed: Any, shown: Any) -> Verdict:
@@ -317,17 +319,17 @@ def _shown_boolean(landed: bool, shown: Any) -> Verdict:
 
 
 def _shown_number(landed: Any, shown: Any) -> Verdict:
-    same = isinstance(shown, str) and (str(shown) == str(landed) or _same_decimal(landed, shown))
-    return same or _as_doubles(landed, shown)
+    same = isinstance(shown, str) and (str(shown) == str(landed) or _is_same_decimal(landed, shown))
+    return same or _are_same_doubles(landed, shown)
 
 
 def _shown_text(landed: str, shown: Any) -> Verdict:
     if isinstance(shown, str):
-        return same_text(landed, str(shown))
+        return compare_text(landed, str(shown))
     return str(shown).lower() == landed.lower()
 
 
-def _as_doubles(landed: Any, shown: Any) -> Verdict:
+def _are_same_doubles(landed: Any, shown: Any) -> Verdict:
     """Whether numbers are the same doubles, which is as near as some JSON has them."""
     try:
         same = isinstance(shown, str) and float(landed) == float(shown)
@@ -339,28 +341,28 @@ def _as_doubles(landed: Any, shown: Any) -> Verdict:
 
 
 def _shown_mapping(landed: Mapping[str, Any], shown: Any) -> Verdict:
-    parts = _opened(shown)
+    parts = _decode_json(shown)
     if not isinstance(parts, Mapping):
         return False
-    return _all(_alike_or_nothing(landed.get(name), parts.get(name)) for name in {*landed, *parts})
+    return _combine_verdicts(_compare_part(landed.get(name), parts.get(name)) for name in {*landed, *parts})
 
 
 def _shown_list(landed: list[Any], shown: Any) -> Verdict:
-    parts = _opened(shown)
+    parts = _decode_json(shown)
     if isinstance(parts, Mapping):  # a map, of which Arrow has pairs
         return None
     if not isinstance(parts, list) or len(landed) != len(parts):
         return False
-    return _all(_alike_or_nothing(*items) for items in zip(landed, parts, strict=True))
+    return _combine_verdicts(_compare_part(*items) for items in zip(landed, parts, strict=True))
 
 
-def _alike_or_nothing(landed: Any, shown: Any) -> Verdict:
+def _compare_part(landed: Any, shown: Any) -> Verdict:
     if is_nothing(landed) or shown is None:
         return is_nothing(landed) and is_nothing(shown)
-    return alike(landed, shown)
+    return compare_shown(landed, shown)
 
 
-def _same_bytes(landed: bytes, shown: str) -> bool:
+def _is_same_bytes(landed: bytes, shown: str) -> bool:
     try:
         return base64.b64decode(shown, validate=True) == landed
     except ValueError:
@@ -371,8 +373,8 @@ _ATOMIC: list[tuple[Callable[[pa.DataType], bool], Comparer]] = [
     (pa.types.is_string, _text),
     (pa.types.is_large_string, _text),
     (pa.types.is_boolean, _boolean),
-    (pa.types.is_integer, _exact),
-    (pa.types.is_decimal, _exact),
+    (pa.types.is_integer, _exact_number),
+    (pa.types.is_decimal, _exact_number),
     (pa.types.is_date, _day),
     (pa.types.is_timestamp, _moment),
     (pa.types.is_binary, _bytes),

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from sluicegate.errors import SluicegateError
-from sluicegate.tools.demo.local_airflow import LocalAirflow, _alive
+from sluicegate.tools.demo.local_airflow import LocalAirflow, _is_alive
 from tests.conftest import Workspace
 
 pytestmark = [pytest.mark.e2e, pytest.mark.more]
@@ -198,7 +198,7 @@ def test_runs_of_every_kind(airflow: LocalAirflow, workspace: Workspace) -> None
     scheduler.kill()
     until(lambda: "scheduler ended with exit code -9; it is started again" in airflow.log.read_text())
     assert workers
-    until(lambda: not any(map(_alive, workers)))
+    until(lambda: not any(map(_is_alive, workers)))
 
     # A backfill gets as far as silver, which it makes again though no record waits.
     changed(airflow, workspace, "0 0 1 1 *", "0 0 * * *", due="0 0 * * *")

@@ -174,7 +174,7 @@ INTERRUPTED = """
 import signal, sys, threading, time
 from pyspark.sql import functions as F
 from sluicegate.jobs.base import writing
-from sluicegate.jobs.parallel import side_by_side
+from sluicegate.jobs.parallel import run_side_by_side
 from sluicegate.lake.layout import Lake
 from sluicegate.spark import connect
 from sluicegate.spark.session import SharedSpark
@@ -191,7 +191,7 @@ def work(name):
 began = time.monotonic()
 try:
     with writing(lake, "a run", target=""):
-        side_by_side({"a": []}, work, 1, connect.interrupt_all)
+        run_side_by_side({"a": []}, work, 1, connect.interrupt_all)
 except KeyboardInterrupt:
     print("ended", time.monotonic() - began < 60)
 """

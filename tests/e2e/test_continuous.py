@@ -44,7 +44,7 @@ def until(run: subprocess.Popen[str], what: Callable[[], Any], seconds: float = 
 
 
 def seen(workspace: Workspace) -> streams.Stream | None:
-    return next(iter(streams.listed(workspace.settings.lake)), None)
+    return next(iter(streams.list_streams(workspace.settings.lake)), None)
 
 
 def batches(workspace: Workspace) -> int:

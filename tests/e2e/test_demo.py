@@ -131,9 +131,9 @@ def test_without_airflow_the_demo_shows_the_same_tables(tmp_path: Path) -> None:
     assert "make demo" in done.stdout
     # In a checkout, the commands at the end are those of its .venv.
     said = done.stdout.replace(str(Path(sys.executable).with_name("sluicegate")), ".venv/bin/sluicegate")
-    printed = [part for line in said.splitlines() for part in recording.wrapped(line.rstrip())]
+    printed = [part for line in said.splitlines() for part in recording.wrap_line(line.rstrip())]
     shown = recording.text_of(recording.PICTURE.read_text())[1:]
-    assert recording.comparable(printed) == recording.comparable(shown)
+    assert recording.comparable_lines(printed) == recording.comparable_lines(shown)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lake", "landing"]
 
 

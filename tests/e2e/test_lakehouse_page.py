@@ -19,7 +19,7 @@ from playwright.sync_api import FrameLocator, Page, expect, sync_playwright
 
 import sluicegate as sg
 from sluicegate.definition import load
-from sluicegate.launch.discard import Discard, find
+from sluicegate.launch.discard import Discard, find_records
 from sluicegate.tools.demo.local_airflow import USER, LocalAirflow
 from tests.conftest import ROOT
 from tests.e2e.test_browser import PATIENCE, picture
@@ -168,7 +168,7 @@ def test_discards_fit_and_are_asked_for_by_keyboard(world: PageWorld, page: Page
 
     definition = world.workspace.definition
     assert sg.discard(definition, SILVER, note="a_sensor_test_without_a_space_in_it" * 14) == 18
-    [made] = find(definition, Discard(SILVER, undo=True)).discards
+    [made] = find_records(definition, Discard(SILVER, undo=True)).discards
     fits(quarantine)
     page.get_by_role("link", name="Undo the discard of").click()
     fits(f"{quarantine}/undo-discard?discard={made.id}")

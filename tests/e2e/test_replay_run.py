@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluicegate.launch.discard import Discard, find
+from sluicegate.launch.discard import Discard, find_records
 from sluicegate.monitor import status
 from sluicegate.tools.demo.local_airflow import LocalAirflow
 from tests.conftest import Workspace, beat
@@ -50,7 +50,7 @@ def test_a_replay_evaluates_the_quarantine_and_takes_in_no_new_file(workspace: W
         assert ended(airflow, discard) == "success"
         assert counts(workspace) == (3, 2, 1)  # it stays in the quarantine
         assert standing(workspace) == (0, 1)
-        [made] = find(workspace.definition, Discard(SILVER, undo=True)).discards
+        [made] = find_records(workspace.definition, Discard(SILVER, undo=True)).discards
         assert (made.id, made.note) == (discard, "a sensor test")
         assert made.by
 

@@ -54,7 +54,7 @@ class Runs:
 
     def process(self) -> psutil.Process | None:
         """The process that keeps Spark ready."""
-        connection = warm_spark.Place.of(self.workspace.settings.lake).connection()
+        connection = warm_spark.Place.from_lake(self.workspace.settings.lake).connection()
         if connection is None:
             return None
         connection.close()
@@ -207,7 +207,7 @@ def test_two_runs_at_once_take_turns(runs: Runs) -> None:
 def test_an_idle_spark_ends_by_itself(runs: Runs) -> None:
     runs.variables[warm_spark.MINUTES] = "0.05"
     runs.run()
-    place = warm_spark.Place.of(runs.workspace.settings.lake)
+    place = warm_spark.Place.from_lake(runs.workspace.settings.lake)
     end = time.monotonic() + 60
     while place.is_running() and time.monotonic() < end:
         time.sleep(0.1)
@@ -218,7 +218,7 @@ def test_an_idle_spark_ends_by_itself(runs: Runs) -> None:
 @pytest.mark.release
 def test_nobody_else_can_reach_it(runs: Runs) -> None:
     runs.run()
-    place = warm_spark.Place.of(runs.workspace.settings.lake)
+    place = warm_spark.Place.from_lake(runs.workspace.settings.lake)
     assert [oct(path.stat().st_mode & 0o777) for path in (place.folder, place.address)] == ["0o700", "0o600"]
     arguments = " ".join(_arguments(runs.demand_process()))
     assert not re.search(r"token|secret|password", arguments, re.IGNORECASE)

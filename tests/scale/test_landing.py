@@ -39,7 +39,7 @@ def entered(workspace: Workspace, files: int, chunks: int) -> pa.Table:
     """Files that the ledger has although they are long gone, in as many chunks."""
     ledger = landing_ledger._create(
         workspace.lake.ledger("things"),
-        landing_ledger.stamped(landing_ledger.to(LedgerAction.SKIP, listings.FILES.empty_table()), 0),
+        landing_ledger.stamp_rows(landing_ledger.add_action(LedgerAction.SKIP, listings.FILES.empty_table()), 0),
     )
     folder, each = workspace.folder / "landing" / "things", files // chunks
     time, found = pa.scalar(LONG_AGO, listings.FILES.field("modification_time").type), []
@@ -47,7 +47,7 @@ def entered(workspace: Workspace, files: int, chunks: int) -> pa.Table:
         names = [f"{folder}/2026/{chunk * each + number:08}.json" for number in range(each)]
         columns = [names, pa.repeat(pa.scalar(100, pa.int64()), each), pa.repeat(time, each)]
         found.append(pa.table(columns, schema=listings.FILES))
-        landing_ledger._append(ledger, landing_ledger.to("read", found[-1]), {})
+        landing_ledger._append(ledger, landing_ledger.add_action("read", found[-1]), {})
     return pa.concat_tables(found)
 
 
@@ -82,7 +82,7 @@ def test_a_million_archived_files(workspace: Workspace) -> None:
     tables.write(workspace.lake.archive("things"), files.cast(archive.ARCHIVE), mode="append")
     only_the_new_one_is_found(workspace)
     table, later = workspace.definition.bronze["things"], datetime.now(UTC) + timedelta(days=1)
-    assert clean_source.due("things", table, workspace.lake, later).num_rows == 0
+    assert clean_source.files_due("things", table, workspace.lake, later).num_rows == 0
 
 
 def test_a_reset_of_20_000_files(spark: SparkSession, workspace: Workspace) -> None:

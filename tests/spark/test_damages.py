@@ -48,7 +48,7 @@ def _compared(spark: SparkSession, workspace: Workspace) -> Iterator[Finding]:
     if damaged := verify_damage.findings(pipeline, pipeline.settings):
         yield from damaged
         return
-    yield from verification.without_spark(pipeline)
+    yield from verification.findings_without_spark(pipeline)
     yield from verify_silver.prove(spark, pipeline, at)
     yield from verify_gold.prove(spark, pipeline, at)
 

@@ -83,7 +83,7 @@ def states(former: Workspace, table: str) -> Counter[str]:
 
 def ways(former: Workspace) -> dict[str, tuple[str, str]]:
     """How each gold table came to what it is, as its last commit says."""
-    said = {name: log.last_commit_of_ours(tables.delta_table(former.uri(name))) for name in former.definition.gold}
+    said = {name: log.last_own_commit(tables.delta_table(former.uri(name))) for name in former.definition.gold}
     return {name: (commit.ours["mode"], commit.ours["strategy"]) for name, commit in said.items() if commit}
 
 

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from sluicegate.errors import ExpectationFailed, FanOut, QueryError, SluicegateError
 from sluicegate.gold import group_state
 from sluicegate.jobs import layer_job
-from sluicegate.jobs.copy_into import masked
+from sluicegate.jobs.copy_into import mask_record
 from sluicegate.lake import tables
 from sluicegate.lake.commits import small_commits
 from sluicegate.launch import submit
@@ -86,7 +86,7 @@ def told_by_tables(workspace: Workspace) -> str:
     for log in Path(workspace.settings.lake).rglob("_delta_log/*.json"):
         actions = [json.loads(line) for line in log.read_text().splitlines()]
         said += [json.dumps(action, ensure_ascii=False) for action in actions if "add" not in action]
-    for uri in (workspace.lake.events, *map(workspace.lake.outcome, workspace.definition.bronze)):
+    for uri in (workspace.lake.events, *map(workspace.lake.file_status, workspace.definition.bronze)):
         said.append(str(tables.dataset(DeltaTable(uri)).to_table().to_pylist()))
     return "\n".join(said)
 
@@ -187,5 +187,10 @@ def test_reasons_of_files_that_cannot_be_read(spark: SparkSession) -> None:
 
 def test_records_that_are_shown_before_a_copy() -> None:
     row: dict[str, Any] = {"k": 1, "Name": SECRET, "_rescued_data": SECRET, "_corrupt_record": None}
-    assert masked(row, frozenset({"name"})) == {"k": 1, "Name": "***", "_rescued_data": "***", "_corrupt_record": None}
-    assert masked(row, frozenset()) == row
+    assert mask_record(row, frozenset({"name"})) == {
+        "k": 1,
+        "Name": "***",
+        "_rescued_data": "***",
+        "_corrupt_record": None,
+    }
+    assert mask_record(row, frozenset()) == row

@@ -167,7 +167,7 @@ def test_a_torn_data_file_of_an_older_commit(second_run: tuple[Workspace, set[Pa
     assert [str(older) in finding for finding in findings(workspace)] == [True, False]
     code, output = status_verified(workspace)
     assert (code, str(older) in output) == (1, True)
-    refresh = Request.of(workspace.definition, "full-refresh", None, None, ["s"])
+    refresh = Request.from_arguments(workspace.definition, "full-refresh", None, None, ["s"])
     shared = SharedSpark("power", workspace.lake, private=False, opened=spark)
     with pytest.raises(DamagedTable) as error:
         run_layer(workspace.definition, workspace.lake, "silver", {"run_id": "test"}, refresh, shared)

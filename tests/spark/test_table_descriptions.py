@@ -72,7 +72,7 @@ def operations(workspace: Workspace, table: str, since: int) -> list[str]:
 
 
 def mode(workspace: Workspace, table: str) -> Any:
-    last = log.last_commit_of_ours(lakes.table_at(workspace.uri(table)))
+    last = log.last_own_commit(lakes.table_at(workspace.uri(table)))
     assert last is not None
     assert last.ours is not None
     return last.ours["mode"]

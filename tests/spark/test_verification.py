@@ -29,10 +29,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.in_the_jvm]
 def found_in(spark: SparkSession, workspace: Workspace) -> list[Finding]:
     """All findings of a verification, as the job has them."""
     pipeline, at = workspace.definition, workspace.lake
-    found = verification.without_spark(pipeline)
+    found = verification.findings_without_spark(pipeline)
     found += verify_silver.prove(spark, pipeline, at)
     found += verify_gold.prove(spark, pipeline, at)
-    return verification.in_order(found)
+    return verification.sort_findings(found)
 
 
 def rewritten(uri: str, rows: pa.Table) -> None:

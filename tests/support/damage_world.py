@@ -270,7 +270,7 @@ class Damages:
         """Damages a data file of a table, or of what the engine notes of it."""
         folders = [self.workspace.uri(name) for name in self.tables]
         folders += [self.workspace.lake.ledger(name) for name in ("customers", "orders", "prices")]
-        folders += [self.workspace.lake.outcome(name) for name in ("customers", "orders", "prices")]
+        folders += [self.workspace.lake.file_status(name) for name in ("customers", "orders", "prices")]
         uri = self.chance.choice(folders)
         table = DeltaTable(uri)
         paths = table.get_add_actions().column("path").to_pylist()

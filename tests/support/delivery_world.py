@@ -33,7 +33,7 @@ QUERIES = {"s__sql": "SELECT id, k, p FROM STREAM(things) WHERE id >= 0",
 
 def without_streams(patch: pytest.MonkeyPatch) -> None:
     """What a flow takes in is read by queries, as where there is no stream to be had."""
-    patch.setattr(Flow, "without_stream", lambda *_, **__: "a test")
+    patch.setattr(Flow, "why_without_stream", lambda *_, **__: "a test")
 
 
 class World:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.gold.affected.keys import Keys, tried
+from sluicegate.gold.affected.keys import Keys, lenient_session
 from sluicegate.gold.affected.operators import TouchesAll
 from sluicegate.spark_sql.query import Query
 from tests.support.gold_world import comparable
@@ -66,7 +66,7 @@ class KeyedWorld:
         query = Query.parse(text)
         by_name = {table.name: table for table in self.tables}
         schemas = {name: self._frame(by_name[name], []).schema for name in query.tables_by_from}
-        return Keys.of(self.spark, query, schemas)
+        return Keys.choose(self.spark, query, schemas)
 
     def touched(self, keys: Keys, reads: Iterable[str]) -> set[Any] | None:
         """Touched keys of the last changes; None if these touch all."""
@@ -80,10 +80,10 @@ class KeyedWorld:
                 changes[table.name] = self._frame(table, other)
         if not changes:
             return set()
-        if keys.blocked(changes):
+        if keys.why_blocked(changes):
             return None
-        with tried(self.spark):
-            found = keys.touched(changes, current)
+        with lenient_session(self.spark):
+            found = keys.affected_keys(changes, current)
             return {tuple(map(comparable, row)) for row in found.collect()} if found is not None else set()
 
     def _rows(self, table: Table, count: int) -> list[tuple[Any, ...]]:

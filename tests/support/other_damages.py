@@ -90,7 +90,7 @@ class OtherDamages(Damages):
         """Damages an entry of what became of the files of a table. The next run adds one that is lost."""
         name = self.chance.choice(BRONZE)
         columns = ["path", "chunk", "rows", "corrupt", "rescued"]
-        return self._entry(name, self.workspace.lake.outcome(name), columns, "behind")
+        return self._entry(name, self.workspace.lake.file_status(name), columns, "behind")
 
     def archive_entry(self) -> Damage:
         """Damages an entry of what was taken from landing: without it nobody can tell where a file is."""

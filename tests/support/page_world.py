@@ -177,7 +177,7 @@ class PageWorld:
         layer = definition.table(table)[0]
         flow = flows.flows(definition, at, layer)[table]
         now = progress(flow)
-        said = {**said, **({"stored": flow.stored.facts()} if flow.stored is not None else {})}
+        said = {**said, **({"stored": flow.stored_rows.facts()} if flow.stored_rows is not None else {})}
         facts = {"layer": layer, "table": table, "mode": "incremental", "since": now.since, "until": now.until,
                  "inputs": dict(now.stamps), "fingerprint": flow.fingerprint, "seen": now.seen, "why": "",
                  "pipeline": "heart_rate", **said}  # fmt: skip

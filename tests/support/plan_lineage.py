@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.gold.affected import reading
-from sluicegate.spark.catalyst import Catalyst, each, name_of, number_of
+from sluicegate.spark.catalyst import Catalyst, elements, name_of, number_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +39,7 @@ class PlanLineage:
     def read(self, plan: Any) -> PlanLineage:
         """Takes a whole plan in."""
         self.rows = self._plan(plan)
-        self.columns = {str(one.name()): self._of(one) for one in each(plan.output())}
+        self.columns = {str(one.name()): self._of(one) for one in elements(plan.output())}
         return self
 
     def _plan(self, plan: Any) -> Names:
@@ -47,18 +47,18 @@ class PlanLineage:
         kind = name_of(plan)
         table = reading._table(plan, self.tables) if kind == "Project" else None
         if table is not None:
-            for one in each(plan.output()):
+            for one in elements(plan.output()):
                 self.origins[number_of(one)] = frozenset({f"{table}.{one.name()}".lower()})
             return frozenset()
         if kind == "WithCTE":
-            for definition in each(plan.cteDefs()):  # each after those that it reads
+            for definition in elements(plan.cteDefs()):  # each after those that it reads
                 self.ctes[definition.id()] = definition.child(), self._plan(definition.child())
             return self._plan(plan.plan())
         if kind == "CTERelationRef":
             child, of_child = self.ctes[plan.cteId()]
             self._same(plan, child)
             return of_child
-        rows = _all(self._plan(child) for child in each(plan.children()))
+        rows = _all(self._plan(child) for child in elements(plan.children()))
         made = getattr(self, f"_{kind.lower()}", None)
         return rows | (made(plan) if made is not None else frozenset())
 
@@ -91,14 +91,14 @@ class PlanLineage:
 
     def _generate(self, plan: Any) -> Names:
         found = self._of(plan.generator())
-        for one in each(plan.generatorOutput()):
+        for one in elements(plan.generatorOutput()):
             self.origins[number_of(one)] = found
         return found
 
     def _expand(self, plan: Any) -> Names:
         made: dict[int, Names] = {}
-        for values in each(plan.projections()):
-            for attribute, value in zip(each(plan.output()), each(values), strict=True):
+        for values in elements(plan.projections()):
+            for attribute, value in zip(elements(plan.output()), elements(values), strict=True):
                 number = number_of(attribute)
                 made[number] = made.get(number, frozenset()) | self._of(value)
         self.origins |= made
@@ -108,9 +108,9 @@ class PlanLineage:
         return self._some(plan.output())
 
     def _union(self, plan: Any) -> Names:
-        children = [list(each(child.output())) for child in each(plan.children())]
+        children = [list(elements(child.output())) for child in elements(plan.children())]
         together = [_all(self._of(column) for column in place) for place in zip(*children, strict=True)]
-        for attribute, found in zip(each(plan.output()), together, strict=True):
+        for attribute, found in zip(elements(plan.output()), together, strict=True):
             self.origins[number_of(attribute)] = found
         return frozenset()
 
@@ -125,14 +125,14 @@ class PlanLineage:
 
     def _items(self, items: Any) -> None:
         # All before any is noted: a column may be made of another one that keeps its number.
-        self.origins |= {number_of(one): self._of(one) for one in list(each(items))}
+        self.origins |= {number_of(one): self._of(one) for one in list(elements(items))}
 
     def _same(self, plan: Any, child: Any) -> None:
-        for ours, theirs in zip(each(plan.output()), each(child.output()), strict=True):
+        for ours, theirs in zip(elements(plan.output()), elements(child.output()), strict=True):
             self.origins[number_of(ours)] = self._of(theirs)
 
     def _some(self, expressions: Any) -> Names:
-        return _all(self._of(one) for one in each(expressions))
+        return _all(self._of(one) for one in elements(expressions))
 
     def _of(self, expression: Any) -> Names:
         """Columns that an expression comes from, with those that decide about the rows of its subqueries."""
@@ -163,7 +163,7 @@ class Spark:
         self._catalyst = Catalyst(spark)
         for number, table in enumerate(tables):
             schema = spark.createDataFrame([], table.ddl).schema
-            reading.stand_in(spark, number, schema).createOrReplaceTempView(table.name)
+            reading.create_stand_in(spark, number, schema).createOrReplaceTempView(table.name)
 
     def lineage(self, text: str) -> PlanLineage:
         """Lineage of a query over them.
@@ -178,7 +178,7 @@ def _nodes(expression: Any) -> Iterator[Any]:
     yield expression
     if name_of(expression) in _SUBQUERIES:
         return  # the columns of the query around it that it reads stand in its plan, too
-    for child in each(expression.children()):
+    for child in elements(expression.children()):
         yield from _nodes(child)
 
 

@@ -80,7 +80,7 @@ def test_nobody_else_can_read_it_and_it_is_removed() -> None:
 def test_what_a_job_starts_does_not_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
     with channel.Channel() as ours:
         attach(ours, monkeypatch)
-        assert channel.attached()
+        assert channel.is_attached()
         assert not {channel.FILE, channel.TOKEN} & os.environ.keys()
 
 

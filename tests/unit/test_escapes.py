@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sluicegate import console, errors
 from sluicegate.channel import Channel
 from sluicegate.cli import options
-from sluicegate.escapes import escaped, escaped_lines, json_text
+from sluicegate.escapes import escape_lines, escape_text, json_text
 from sluicegate.flow.table_report import TableReport
 
 pytestmark = pytest.mark.unit
@@ -38,7 +38,7 @@ FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthChec
 
 @given(HOSTILE)
 def test_a_text_has_nothing_left_that_a_terminal_obeys(text: str) -> None:
-    shown = escaped(text)
+    shown = escape_text(text)
     assert not OBEYED.search(shown)
     shown.encode()  # which a surrogate cannot be
     if not OBEYED.search(text) and not re.search("[\u206a-\u206f]", text):
@@ -47,12 +47,12 @@ def test_a_text_has_nothing_left_that_a_terminal_obeys(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["Müller\u00a0é 心拍 👩\u200d⚕️", "C:\\temp", "‘a’ “b” – c", "עברית", ""])
 def test_what_people_write_stays(text: str) -> None:
-    assert escaped(text) == text
+    assert escape_text(text) == text
 
 
 def test_escapes_are_those_of_json() -> None:
-    assert escaped("a\x1b[0m\r\n\t\x7f\x85\u2066\udc80b") == r"a\u001b[0m\r\n\t\u007f\u0085\u2066\udc80b"
-    assert escaped("a\nb\tc\rd", keep="\n\t") == "a\nb\tc\\rd"
+    assert escape_text("a\x1b[0m\r\n\t\x7f\x85\u2066\udc80b") == r"a\u001b[0m\r\n\t\u007f\u0085\u2066\udc80b"
+    assert escape_text("a\nb\tc\rd", keep="\n\t") == "a\nb\tc\\rd"
 
 
 @given(st.dictionaries(HOSTILE, HOSTILE, max_size=3))
@@ -65,7 +65,7 @@ def test_json_has_the_same_values(facts: dict[str, str]) -> None:
 
 @given(HOSTILE)
 def test_no_line_of_a_text_passes_for_another(text: str) -> None:
-    _, *others = escaped_lines(text).split("\n")
+    _, *others = escape_lines(text).split("\n")
     assert all(line.startswith("    ") for line in others)
 
 
@@ -106,7 +106,7 @@ def test_a_table_and_its_json_show_hostile_values(capsys: pytest.CaptureFixture[
 def test_an_error_has_its_lines_and_its_code(text: str) -> None:
     error = errors.SourceError(text, where=errors.Where(text, text, 3), cause=text, hint=text)
     first, *others = error.for_people().split("\n")
-    assert first == f"error[SG207]: {escaped(text)}"
+    assert first == f"error[SG207]: {escape_text(text)}"
     assert not any(OBEYED.search(line) for line in others)
     assert all(line.startswith("  ") for line in others)
     assert json.loads(json.dumps(error.as_dict()))["message"] == text

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sluicegate import private_folders
-from sluicegate.private_folders import PREFIX, PrivateFolder, remove_left
+from sluicegate.private_folders import PREFIX, PrivateFolder, remove_abandoned_folders
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.unit
@@ -56,11 +56,11 @@ def test_what_a_killed_process_leaves_is_removed_and_nothing_else(tmp_path: Path
     process = subprocess.Popen([sys.executable, "-c", CODE], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     left = Path(process.stdout.readline().strip())
-    remove_left()
+    remove_abandoned_folders()
     assert (left / "rows").exists()
     process.send_signal(signal.SIGKILL)
     process.wait()
-    remove_left()
+    remove_abandoned_folders()
     assert not left.exists()
     assert not unfinished.exists()
     assert at_work.path.exists()
@@ -77,7 +77,7 @@ def test_a_folder_that_is_removed_as_it_is_made_is_made_again(monkeypatch: pytes
         folder = made(**arguments)
         if not first:
             first.append(folder)
-            remove_left()
+            remove_abandoned_folders()
         return folder
 
     monkeypatch.setattr(private_folders.tempfile, "mkdtemp", mkdtemp)

@@ -23,7 +23,7 @@ def test_a_store_that_is_not_supported_is_refused_by_its_scheme(address: str) ->
             Settings.of(**{place: address})
         assert address in refused.value.message
     with pytest.raises(LakeUnsupported):
-        filesystems.opened(address)
+        filesystems.open_store(address)
 
 
 @pytest.mark.parametrize("address", ["s3://bucket/x", "s3a://bucket/x", "/data/gs:/x", "gs/x", "memory://x"])

@@ -21,7 +21,7 @@ from sluicegate.jobs.layer_job import Job
 from sluicegate.lake import layout, log
 from sluicegate.lake import tables as lake_tables
 from sluicegate.settings import Settings
-from sluicegate.spark.session import configured
+from sluicegate.spark.session import override_settings
 from tests.worlds.grammar import Query
 from tests.worlds.schema import Table, rows, tables
 from tests.worlds.shapes import Shapes
@@ -176,7 +176,7 @@ class World:
             self.spark.read.format("delta").load(self.uri(table)).createOrReplaceTempView(table.name)
         for name, text in self.texts.items():
             stored = self.spark.read.format("delta").load(self.at.table("gold", name)).collect()
-            with configured(self.spark, query_analysis.INTERPRETED):
+            with override_settings(self.spark, query_analysis.INTERPRETED):
                 plain = self.spark.sql(text.spark).collect()
             problem = differ(stored, plain)
             if problem:
@@ -187,7 +187,7 @@ class World:
 
     def strategy(self, name: str) -> str:
         """How a gold table was made the last time."""
-        last = log.last_commit_of_ours(lake_tables.delta_table(self.at.table("gold", name)))
+        last = log.last_own_commit(lake_tables.delta_table(self.at.table("gold", name)))
         said = (last.ours or {}) if last is not None else {}
         return f"{said.get('strategy')}, {said.get('because')}, all: {said.get('all')}"
 

@@ -12,7 +12,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import DAG, BaseOperator
 
 from sluicegate.airflow.loaded import plugin_is_loaded
-from sluicegate.definition.fields import nearest
+from sluicegate.definition.fields import suggest_name
 from sluicegate.definition.pipeline.airflow import AirflowSettings
 from sluicegate.definition.reading import loader
 from sluicegate.errors import DefinitionError, Mistake, UserError
@@ -55,36 +55,41 @@ class Arguments:
     dags: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def checked(cls, tasks: Mapping[str, Any] | None, dags: Mapping[str, Any] | None) -> Arguments:
+    def from_dag_file(cls, tasks: Mapping[str, Any] | None, dags: Mapping[str, Any] | None) -> Arguments:
         """Return the arguments, if a DAG file may set them.
 
         Raises:
             UserError: one is unknown, or is not the DAG file's to give.
         """
-        _check("task_args", tasks or {}, {*_taken(BaseOperator), *_taken(SparkSubmitOperator)}, OF_TASKS)
-        _check("dag_args", dags or {}, _taken(DAG), OF_DAGS)
+        _check(
+            "task_args",
+            tasks or {},
+            {*_accepted_parameters(BaseOperator), *_accepted_parameters(SparkSubmitOperator)},
+            OF_TASKS,
+        )
+        _check("dag_args", dags or {}, _accepted_parameters(DAG), OF_DAGS)
         # Airflow would put ours before these, as arguments of a task come before defaults of its DAG.
         defaults = (dags or {}).get("default_args") or {}
         of_ours = {name: defaults[name] for name in (*RETRIES, "pool", "execution_timeout") if name in defaults}
         return cls({**of_ours, **(tasks or {})}, dict(dags or {}))
 
-    def of_reader(self, definition: AirflowSettings | None) -> dict[str, Any]:
+    def reader_arguments(self, definition: AirflowSettings | None) -> dict[str, Any]:
         """Arguments of a task that starts no Spark.
 
         Without a time limit: of a task that waits for a person or for files it would count the wait.
         """
-        return READ_RETRIES | self._of_all() | _weight(definition)
+        return READ_RETRIES | self._common_arguments() | _weight(definition)
 
-    def of_mistakes(self) -> dict[str, Any]:
+    def mistakes_arguments(self) -> dict[str, Any]:
         """Arguments of a task that takes the place of any other, and fails: in its queue, with the retries of a job."""
-        return _delays(self.tasks) | self._of_all()
+        return _delays(self.tasks) | self._common_arguments()
 
-    def _of_all(self) -> dict[str, Any]:
+    def _common_arguments(self) -> dict[str, Any]:
         """What the DAG file says of every task, without a time limit, also where its ``default_args`` have one."""
-        of_all = _taken(BaseOperator)
+        of_all = _accepted_parameters(BaseOperator)
         return {name: it for name, it in self.tasks.items() if name in of_all} | {"execution_timeout": None}
 
-    def of_job(
+    def job_arguments(
         self, name: str, definition: AirflowSettings | None, settings: Settings, layers: int = 1
     ) -> dict[str, Any]:
         """Arguments of a task that starts Spark.
@@ -104,26 +109,26 @@ class Arguments:
         }
         if of_pipeline.executor_config:
             of_definition["executor_config"] = _executor_config(name, of_pipeline.executor_config, settings)
-        limit = self.limit(definition)
-        arguments = {**pool_of_jobs(), **self.tasks, **of_definition, **_weight(definition)}
+        limit = self.time_limit(definition)
+        arguments = {**job_pool(), **self.tasks, **of_definition, **_weight(definition)}
         return _delays(arguments) | arguments | {"execution_timeout": limit * layers if limit else None}
 
-    def alerted(self, arguments: Mapping[str, Any], alerts: Sequence[Any]) -> dict[str, Any]:
+    def add_alerts(self, arguments: Mapping[str, Any], alerts: Sequence[Any]) -> dict[str, Any]:
         """Arguments of a task with alerts of its failure beside those that the DAG file gives."""
         if not alerts:
             return dict(arguments)
         of_all = (self.dags.get("default_args") or {}).get("on_failure_callback")
-        callbacks = _listed(arguments.get("on_failure_callback", of_all))
+        callbacks = _as_list(arguments.get("on_failure_callback", of_all))
         return {**arguments, "on_failure_callback": [*callbacks, *alerts]}
 
-    def limit(self, definition: AirflowSettings | None) -> timedelta | None:
+    def time_limit(self, definition: AirflowSettings | None) -> timedelta | None:
         """Time limit of a job; None where the DAG file says so."""
         if definition is not None and definition.execution_timeout is not None:
             return definition.execution_timeout
         ends_within: timedelta | None = self.tasks.get("execution_timeout", ENDS_WITHIN)
         return ends_within
 
-    def of_dag(self, of_pipeline: Mapping[str, Any]) -> dict[str, Any]:
+    def dag_arguments(self, of_pipeline: Mapping[str, Any]) -> dict[str, Any]:
         """Arguments of a DAG: its own come before those given; tags, callbacks and ``default_args`` of both count.
 
         Args:
@@ -131,7 +136,7 @@ class Arguments:
         """
         both = {**self.dags, **of_pipeline}
         for name in ("on_failure_callback", "on_success_callback"):
-            if of_both := [*_listed(self.dags.get(name)), *_listed(of_pipeline.get(name))]:
+            if of_both := [*_as_list(self.dags.get(name)), *_as_list(of_pipeline.get(name))]:
                 both[name] = of_both
         if tags := [*(self.dags.get("tags") or ()), *(of_pipeline.get("tags") or ())]:
             both["tags"] = tags
@@ -140,7 +145,7 @@ class Arguments:
         }
 
 
-def _taken(kind: type) -> set[str]:
+def _accepted_parameters(kind: type) -> set[str]:
     return set(signature(kind.__init__).parameters) - {"self", "kwargs", "args"}  # type: ignore[misc]
 
 
@@ -149,11 +154,11 @@ def _check(where: str, arguments: Mapping[str, Any], accepted: set[str], reserve
         if name in reserved:
             raise UserError(f"{where} sets {name}, which is set for each pipeline", hint="remove it")
         if name not in accepted:
-            hint = nearest(name, accepted - reserved) or "allowed are the arguments of Airflow's own classes"
+            hint = suggest_name(name, accepted - reserved) or "allowed are the arguments of Airflow's own classes"
             raise UserError(f"{where} sets {name}, which Airflow does not accept", hint=hint)
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     if isinstance(value, (list, tuple)):
         return list(value)
     if value is None:
@@ -161,7 +166,7 @@ def _listed(value: Any) -> list[Any]:
     return [value]
 
 
-def pool_of_jobs() -> dict[str, str]:
+def job_pool() -> dict[str, str]:
     """The pool of the jobs, unless nobody would make it: Airflow never starts a task of a pool that is missing."""
     if plugin_is_loaded():
         return {"pool": POOL}

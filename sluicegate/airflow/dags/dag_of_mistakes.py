@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import DAG, Asset, BaseOperator, chain
 from pydantic_core import PydanticCustomError
 
-from sluicegate.airflow.assets import watched
+from sluicegate.airflow.assets import landing_asset
 from sluicegate.airflow.dags.arguments import Arguments
 from sluicegate.airflow.dags.new_dag import new_dag
 from sluicegate.airflow.reporting.notifiers import readable_callbacks
-from sluicegate.airflow.run_request import raisable
+from sluicegate.airflow.run_request import create_exception
 from sluicegate.definition import LAYERS, yaml
 from sluicegate.definition.dag_ids import dag_id
-from sluicegate.definition.fields import cron
+from sluicegate.definition.fields import check_cron
 from sluicegate.definition.reading import loader
 from sluicegate.errors import UserError
 from sluicegate.settings import TARGET, Settings
@@ -55,7 +55,7 @@ class DefinitionMistakes(BaseOperator):
         Raises:
             AirflowException: always.
         """
-        raise raisable(self.mistakes, self.facts, final=self.final)
+        raise create_exception(self.mistakes, self.facts, final=self.final)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
         """Fail with the mistakes where the task had waited for files or an answer; called by Airflow."""
@@ -74,35 +74,35 @@ def dags_of_mistakes(name: str, error: UserError, settings: Settings, arguments:
     """
     fields = _fields(settings.pipelines / name / loader.FILE)
     of_runs, alerts = readable_callbacks(name, fields, settings)
-    tasks = arguments.alerted(arguments.of_mistakes(), alerts)
+    tasks = arguments.add_alerts(arguments.mistakes_arguments(), alerts)
 
-    def made(id_: str, of: Any, names: list[str], landed: Asset | None = None, **about: Any) -> DAG:
-        dag_arguments = arguments.of_dag({**_about(error), **about})
+    def create_dag(id_: str, of: Any, names: list[str], landed: Asset | None = None, **about: Any) -> DAG:
+        dag_arguments = arguments.dag_arguments({**_describe_mistakes(error), **about})
         with new_dag(id_, _schedule(of, settings), landed, **dag_arguments) as dag:
             first, *more = names
             first_task = DefinitionMistakes(task_id=first, mistakes=error, final=True, **{**tasks, "retries": 0})
             chain(first_task, *(DefinitionMistakes(task_id=task, mistakes=error, **tasks) for task in more))
         return dag
 
-    yield made(dag_id(name), fields, _tasks(fields), _landed(name, fields, settings), **of_runs)
+    yield create_dag(dag_id(name), fields, _tasks(fields), _trigger_asset(name, fields, settings), **of_runs)
     for field, task in (("maintenance", "maintain"), ("verify", "verify"), ("alerts", "alerts")):
         if field in fields:
-            yield made(dag_id(name, field), fields[field] or {}, [task])
+            yield create_dag(dag_id(name, field), fields[field] or {}, [task])
 
 
-def _about(error: UserError) -> dict[str, Any]:
+def _describe_mistakes(error: UserError) -> dict[str, Any]:
     sentence = f"This pipeline does not run, because its definition is invalid:\n\n```\n{error.for_people()}\n```"
     about = {"description": f"Does not run: {error.message}", "doc_md": sentence}
     # An error of anybody's code may name an object by its address, which would make a version of the DAG at each parse.
     return {**{name: re.sub(r" at 0x[0-9a-f]+", "", text) for name, text in about.items()}, "tags": ["mistakes"]}
 
 
-def _landed(name: str, fields: Mapping[str, Any], settings: Settings) -> Asset | None:
+def _trigger_asset(name: str, fields: Mapping[str, Any], settings: Settings) -> Asset | None:
     """Asset of the landing folders, where files start the runs: its trigger tells of the mistakes as well, once."""
     queue = fields.get("queueUrl")
     if fields.get("trigger") != "file_arrival":
         return None
-    return watched(name, queue if isinstance(queue, str) else None, settings)
+    return landing_asset(name, queue if isinstance(queue, str) else None, settings)
 
 
 def _fields(file: Path) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def _schedule(fields: Any, settings: Settings) -> str | None:
         else:
             schedule = fields["schedule"]
         if isinstance(schedule, str):
-            return cron(schedule)
+            return check_cron(schedule)
         return None
     except (TypeError, KeyError, AttributeError, PydanticCustomError):
         return None

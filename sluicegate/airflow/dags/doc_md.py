@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from sluicegate.airflow.markdown import plain
+from sluicegate.airflow.markdown import escape_markdown
 from sluicegate.definition import LAYERS
 
 if TYPE_CHECKING:
@@ -42,18 +42,18 @@ Reconciles files and records: fails unless each one is in exactly one place, and
 should have updated. Its result has the number of rows of each table, and of violations of each rule in this run."""
 
 
-def of_dag(pipeline: Pipeline) -> str:
+def describe_dag(pipeline: Pipeline) -> str:
     """``doc_md`` of a pipeline's DAG."""
     parts = []
     if pipeline.description:
-        parts = [plain(pipeline.description, keep="\n")]
+        parts = [escape_markdown(pipeline.description, keep="\n")]
     for layer in LAYERS:
         if getattr(pipeline, layer):
             parts.append("\n".join([f"**{layer.capitalize()}**", "", *_tables(pipeline, layer)]))
     return "\n\n".join([*parts, _RUNS])
 
 
-def of_layer(pipeline: Pipeline, layer: Layer) -> str:
+def describe_layer(pipeline: Pipeline, layer: Layer) -> str:
     """``doc_md`` of the task of a layer."""
     purposes = {
         "bronze": "Reads landed files, each exactly once, and stores every record unchanged.",
@@ -64,11 +64,11 @@ def of_layer(pipeline: Pipeline, layer: Layer) -> str:
     return "\n".join([purposes, "", *_tables(pipeline, layer), "", tried])
 
 
-def of_run(pipeline: Pipeline) -> str:
+def describe_run(pipeline: Pipeline) -> str:
     """``doc_md`` of the task that runs all layers."""
     layers = [layer for layer in LAYERS if getattr(pipeline, layer)]
     sentence = f"Runs {', '.join(layers)}, one after another in one Spark. If one fails, the following ones do not run."
-    parts = [f"**{layer.capitalize()}.** {of_layer(pipeline, layer)}" for layer in layers]
+    parts = [f"**{layer.capitalize()}.** {describe_layer(pipeline, layer)}" for layer in layers]
     return "\n\n".join([sentence, *parts])
 
 
@@ -79,27 +79,27 @@ def _tables(pipeline: Pipeline, layer: Layer) -> Iterator[str]:
             comment = ""
         else:
             comment = pipeline.table(name)[1].comment
-        yield f"- `{name}`: {_table(pipeline, layer, name)}" + (f". {plain(comment)}" if comment else "")
+        yield f"- `{name}`: {_table(pipeline, layer, name)}" + (f". {escape_markdown(comment)}" if comment else "")
 
 
 def _table(pipeline: Pipeline, layer: Layer, name: str) -> str:
     if layer == "bronze":
         source = pipeline.bronze[name]
-        return f"{source.format} of `{plain(source.path)}`{_rules(source)}"
+        return f"{source.format} of `{escape_markdown(source.path)}`{_rules(source)}"
     if layer == "gold":
         return f"from {_names(pipeline.gold[name].reads)}{_rules(pipeline.gold[name])}"
     if of := pipeline.deidentified_tables.get(name):
         return f"the rows of `{of}`, de-identified"
     table = pipeline.silver[name]
-    lookups = table.joined
+    lookups = table.lookup_tables
     text = f"from {_names(table.streams)}" + (f", joined with {_names(lookups)}" if lookups else "")
     if table.changes:
         keys = table.changes.keys
     else:
         keys = table.keys
-    if keys and not (table.changes and table.changes.history):
+    if keys and not (table.changes and table.changes.has_history):
         text += f"; one row for each {_names(keys)}"
-    if table.many:
+    if table.gives_many_rows:
         text += "; several rows for each record"
     return text + _rules(table)
 

@@ -25,7 +25,7 @@ def new_dag(
     max_backfill_runs: int = MAX_BACKFILL_RUNS,
     **about: Any,
 ) -> DAG:
-    """DAG without tasks, which Airflow takes up once ``shown``: one that fails in the making leaves nothing behind.
+    """DAG without tasks, which ``register_dag`` makes known to Airflow: one that fails in the making leaves nothing.
 
     Args:
         name: its id.
@@ -38,13 +38,13 @@ def new_dag(
     # A timetable beside the events allows backfills, and takes files whose event was lost.
     events = AssetOrTimeSchedule(timetable=times, assets=[watched]) if times and watched else watched
     # Not `fail_fast`: it skips what follows a failed task, and a run whose last task was skipped is green. Runs do not
-    # meet in the tables (see ``operators.submit.alone``), and a manual run is not to queue behind one that waits for
-    # files, for a day perhaps.
+    # meet in the tables (see ``operators.submit.exclude_other_runs``), and a manual run is not to queue behind one that
+    # waits for files, for a day perhaps.
     common: dict[str, Any] = {"schedule": events or times, "start_date": START, "catchup": False, "max_active_runs": 3}
     return DAG(dag_id=name, **common | about | {"auto_register": False})
 
 
-def shown(dag: DAG) -> DAG:
+def register_dag(dag: DAG) -> DAG:
     """The DAG, which Airflow finds now even if the DAG file names it nowhere.
 
     By itself Airflow takes up each at the end of its ``with``, also where tasks are missing after an error. It would do
@@ -66,7 +66,7 @@ def _timetable(schedule: str, max_backfill_runs: int) -> Any:
 
 
 @cache
-def step(schedule: str | None) -> timedelta:
+def files_timeout(schedule: str | None) -> timedelta:
     """Timeout for files: until the next run would begin, which then waits instead; at most a day.
 
     It is the shortest time between runs of an uneven schedule. With a longer one, runs would wait beside each other,

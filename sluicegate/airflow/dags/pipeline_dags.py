@@ -9,17 +9,17 @@ from typing import Any, Literal
 from airflow.sdk import DAG, BaseOperator, chain
 
 from sluicegate import definition
-from sluicegate.airflow.assets import of_job, watched
+from sluicegate.airflow.assets import job_assets, landing_asset
 from sluicegate.airflow.dags import doc_md
 from sluicegate.airflow.dags.arguments import Arguments
-from sluicegate.airflow.dags.new_dag import new_dag, step
+from sluicegate.airflow.dags.new_dag import files_timeout, new_dag
 from sluicegate.airflow.dags.params import form, form_of_verification
 from sluicegate.airflow.operators.alerts import CheckAlerts
 from sluicegate.airflow.operators.check_request import CheckRequest
 from sluicegate.airflow.operators.maintenance import Catalog, Maintenance, Verification
 from sluicegate.airflow.operators.reconcile import Account
 from sluicegate.airflow.operators.submit import SluicegateJob
-from sluicegate.airflow.reporting.notifiers import callbacks, task_alerts, warnings
+from sluicegate.airflow.reporting.notifiers import callbacks, task_alerts, warning_notifiers
 from sluicegate.airflow.sensors.landed_files import LandedFilesSensor
 from sluicegate.definition.dag_ids import dag_id
 from sluicegate.spark import metastore
@@ -43,7 +43,7 @@ class PipelineDags:
         self._alerts = task_alerts(pipeline.name, pipeline.notify, pipeline.settings)
         self._subject: dict[str, Any] = {"pipeline": pipeline.name, "settings": pipeline.settings}
 
-    def all(self) -> Iterator[DAG]:
+    def all_dags(self) -> Iterator[DAG]:
         """Its DAGs.
 
         Raises:
@@ -63,13 +63,13 @@ class PipelineDags:
         A check of the request, a sensor for landed files, a job for each layer that has tables (or, as the definition
         says, one for all of them), and the reconciliation.
         """
-        dag_arguments: dict[str, Any] = {"doc_md": doc_md.of_dag(self.pipeline), "params": form(self.pipeline)}
+        dag_arguments: dict[str, Any] = {"doc_md": doc_md.describe_dag(self.pipeline), "params": form(self.pipeline)}
         for name in ("max_active_runs", "max_backfill_runs"):
             if (value := getattr(self.pipeline.airflow, name, None)) is not None:
                 dag_arguments[name] = value
         landed = None
         if self.pipeline.trigger:
-            landed = watched(self.pipeline.name, self.pipeline.queueUrl, self.settings)
+            landed = landing_asset(self.pipeline.name, self.pipeline.queueUrl, self.settings)
         with new_dag(
             dag_id(self.pipeline.name),
             self.pipeline.schedule,
@@ -82,7 +82,7 @@ class PipelineDags:
     def _maintenance(self, schedule: str | None) -> DAG:
         about = self._dag(f"Maintains the tables of {self.pipeline.name}.", {"doc_md": doc_md.MAINTENANCE})
         with new_dag(dag_id(self.pipeline.name, "maintenance"), schedule, **about) as dag:
-            Maintenance(task_id="maintain", doc_md=doc_md.MAINTENANCE, **self._subject, **self._of_job())
+            Maintenance(task_id="maintain", doc_md=doc_md.MAINTENANCE, **self._subject, **self._job_arguments())
         return dag
 
     def _verification(self, schedule: str | None, percent: float) -> DAG:
@@ -90,7 +90,7 @@ class PipelineDags:
         about = self._dag(f"Verifies the tables of {self.pipeline.name}.", dag_arguments)
         with new_dag(dag_id(self.pipeline.name, "verify"), schedule, **about) as dag:
             Verification(
-                task_id="verify", doc_md=doc_md.VERIFY, percent=percent, **self._subject, **self._of_job()
+                task_id="verify", doc_md=doc_md.VERIFY, percent=percent, **self._subject, **self._job_arguments()
             )  # fmt: skip
         return dag
 
@@ -98,8 +98,8 @@ class PipelineDags:
         about = self._dag(
             f"Compares {self.pipeline.name} with its alert limits.", {"doc_md": doc_md.ALERTS, "max_active_runs": 1}
         )
-        reader = self.arguments.alerted(self.arguments.of_reader(self.pipeline.airflow), self._alerts)
-        warned = warnings(self.pipeline.name, self.pipeline.notify, self.settings)
+        reader = self.arguments.add_alerts(self.arguments.reader_arguments(self.pipeline.airflow), self._alerts)
+        warned = warning_notifiers(self.pipeline.name, self.pipeline.notify, self.settings)
         with new_dag(dag_id(self.pipeline.name, "alerts"), schedule, **about) as dag:
             CheckAlerts(task_id="alerts", doc_md=doc_md.ALERTS, warned=warned, **self._subject, **reader)
         return dag
@@ -108,16 +108,16 @@ class PipelineDags:
         """Arguments of a DAG, with what is common to all DAGs of the pipeline."""
         common = {"tags": self.pipeline.tags, "default_args": {"owner": self.pipeline.owner}}
         notified = callbacks(self.pipeline.name, self.pipeline.notify, self.settings)
-        return self.arguments.of_dag({"description": description, **dag_arguments, **common, **notified})
+        return self.arguments.dag_arguments({"description": description, **dag_arguments, **common, **notified})
 
-    def _of_job(self, layers: int = 1) -> dict[str, Any]:
-        job_arguments = self.arguments.of_job(self.pipeline.name, self.pipeline.airflow, self.settings, layers)
-        return self.arguments.alerted(job_arguments, self._alerts)
+    def _job_arguments(self, layers: int = 1) -> dict[str, Any]:
+        job_arguments = self.arguments.job_arguments(self.pipeline.name, self.pipeline.airflow, self.settings, layers)
+        return self.arguments.add_alerts(job_arguments, self._alerts)
 
     def _tasks(self) -> Iterator[BaseOperator]:
         """Tasks of the DAG in context, in their order."""
         pipeline = self.pipeline
-        reader = self.arguments.alerted(self.arguments.of_reader(pipeline.airflow), self._alerts)
+        reader = self.arguments.add_alerts(self.arguments.reader_arguments(pipeline.airflow), self._alerts)
         users = []
         if pipeline.airflow:
             users = pipeline.airflow.approvers
@@ -126,22 +126,22 @@ class PipelineDags:
         if pipeline.trigger:
             wait = timedelta(0)
         else:
-            wait = step(pipeline.schedule)
+            wait = files_timeout(pipeline.schedule)
         yield LandedFilesSensor(task_id="wait_for_files", doc_md=doc_md.WAIT, timeout=wait, **self._subject, **reader)
         layers = [layer for layer in definition.LAYERS if getattr(pipeline, layer)]
         if layers and pipeline.tasks == "run":
-            yield self._job("run", layers, doc_md.of_run(pipeline))
+            yield self._job("run", layers, doc_md.describe_run(pipeline))
         else:
             for layer in layers:
-                yield self._job(layer, [layer], doc_md.of_layer(pipeline, layer))
+                yield self._job(layer, [layer], doc_md.describe_layer(pipeline, layer))
         if metastore.address():
-            yield Catalog(task_id="catalog", doc_md=doc_md.CATALOG, **self._subject, **self._of_job())
-        limited = reader | {"execution_timeout": self.arguments.limit(pipeline.airflow)}
+            yield Catalog(task_id="catalog", doc_md=doc_md.CATALOG, **self._subject, **self._job_arguments())
+        limited = reader | {"execution_timeout": self.arguments.time_limit(pipeline.airflow)}
         yield Account(task_id="account", doc_md=doc_md.RECONCILIATION, **self._subject, **limited)
 
     def _job(self, job: definition.Layer | Literal["run"], layers: list[definition.Layer], about: str) -> SluicegateJob:
         """Task of a layer, or of all of them."""
-        tables = of_job(self.pipeline, layers)
+        tables = job_assets(self.pipeline, layers)
         return SluicegateJob(
             task_id=job,
             doc_md=about,
@@ -149,5 +149,5 @@ class PipelineDags:
             inlets=tables["inlets"],
             outlets=tables["outlets"],
             **self._subject,
-            **self._of_job(len(layers)),
+            **self._job_arguments(len(layers)),
         )

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
-from sluicegate.airflow.connections import with_store
+from sluicegate.airflow.connections import provide_store
 from sluicegate.airflow.reporting.task_alerts import ERROR, TaskError
 from sluicegate.airflow.run_request import failure
 from sluicegate.definition import load
 from sluicegate.definition.pipeline.alerts import AlertLevel
 from sluicegate.errors import SluicegateError
-from sluicegate.escapes import escaped
+from sluicegate.escapes import escape_text
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -50,7 +50,7 @@ class CheckAlerts(BaseOperator):
         self.settings = settings
         self.warned = list(warned)
 
-    @with_store
+    @provide_store
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Look at all limits.
 
@@ -71,21 +71,21 @@ class CheckAlerts(BaseOperator):
         except SluicegateError as error:
             raise failure(error) from None
         remind_after = (pipeline.alerts.remind_after if pipeline.alerts else None) or alerts.DAY
-        new, notified = news(current, self._notified(context), time, remind_after)
+        new, notified = alerts_to_report(current, self._previous_notifications(context), time, remind_after)
         context["ti"].xcom_push(STATE, notified)
         for alert in current:
-            self.log.info("%s: %s", alert.level, escaped(alert.sentence))
+            self.log.info("%s: %s", alert.level, escape_text(alert.sentence))
         for alert in new:
             if alert.level == AlertLevel.WARN:
                 self._warn(alert, context)
-        beyond = alerts.failed(current)
+        beyond = alerts.alerts_error(current)
         if beyond is not None and any(alert.level == AlertLevel.FAIL for alert in new):
             raise failure(beyond)
         if beyond is not None:
             raise AirflowSkipException(f"reported before: {beyond.message}")
         return [asdict(alert) for alert in current]
 
-    def _notified(self, context: Context) -> Notified:
+    def _previous_notifications(self, context: Context) -> Notified:
         """What the run before has told, by its own clock: that of a run by hand is not known."""
         states = context["ti"].xcom_pull(task_ids=self.task_id, key=STATE, include_prior_dates=True, map_indexes=-1)
         if isinstance(states, Mapping):
@@ -93,13 +93,13 @@ class CheckAlerts(BaseOperator):
         return {}
 
     def _warn(self, alert: Alert, context: Context) -> None:
-        sentence = escaped(alert.sentence)
+        sentence = escape_text(alert.sentence)
         about = TaskError(sentence, "", "", sentence, getattr(context["ti"], "log_url", ""))
         for notifier in self.warned:
             notifier({**context, ERROR: about})
 
 
-def news(
+def alerts_to_report(
     current: Sequence[Alert], notified: Notified, time: datetime, remind_after: timedelta
 ) -> tuple[list[Alert], dict[str, dict[str, str]]]:
     """Alerts to report now, and all that are reported after that.
@@ -115,10 +115,10 @@ def news(
     for alert in current:
         if alert.level == AlertLevel.OK:
             continue
-        before = notified.get(alert.about, {})
+        before = notified.get(alert.subject, {})
         if before.get("level") == alert.level and time - datetime.fromisoformat(before["at"]) < remind_after:
-            state[alert.about] = dict(before)
+            state[alert.subject] = dict(before)
         else:
             new.append(alert)
-            state[alert.about] = {"level": str(alert.level), "at": time.isoformat()}
+            state[alert.subject] = {"level": str(alert.level), "at": time.isoformat()}
     return new, state

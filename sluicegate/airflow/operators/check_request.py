@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 
-from sluicegate.airflow.connections import with_store
-from sluicegate.airflow.reporting.failure_reason import keeping_reason
-from sluicegate.airflow.run_request import failure, request_of
+from sluicegate.airflow.connections import provide_store
+from sluicegate.airflow.reporting.failure_reason import keep_failure_reason
+from sluicegate.airflow.run_request import failure, read_request
 from sluicegate.definition import LAYERS, load
 from sluicegate.errors import SluicegateError, UserError
-from sluicegate.escapes import escaped
+from sluicegate.escapes import escape_text
 from sluicegate.launch.run_mode import RunMode
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ class CheckRequest(ApprovalOperator):
         self.pipeline = pipeline
         self.settings = settings
 
-    @keeping_reason
-    @with_store
+    @keep_failure_reason
+    @provide_store
     def execute(self, context: Context) -> Any:
         """Check the request, and ask for approval of a full refresh.
 
@@ -60,12 +60,12 @@ class CheckRequest(ApprovalOperator):
         """
         try:
             pipeline = load(self.pipeline, self.settings)
-            request = request_of(pipeline, context)
+            request = read_request(pipeline, context)
             if request.mode == RunMode.FULL_REFRESH:
                 self.body = "\n".join(f"- {line}" for line in self._preview(pipeline, request))
         except SluicegateError as error:
             raise failure(error) from None
-        self.log.info("this run %s", escaped(str(request)))
+        self.log.info("this run %s", escape_text(str(request)))
         if request.mode != RunMode.FULL_REFRESH:
             return str(request)
         self.log.info("waiting for a person to approve the full refresh:\n%s", self.body)
@@ -83,7 +83,7 @@ class CheckRequest(ApprovalOperator):
         for layer in LAYERS:
             for name in request.names(pipeline, layer):
                 bronze = pipeline.bronze.get(name)
-                if bronze is not None and bronze.of_files and tables.delta_table(lake.ledger(name)) is not None:
+                if bronze is not None and bronze.reads_files and tables.delta_table(lake.ledger(name)) is not None:
                     lines += [f"{name}: {line}" for line in reread.preview(name, bronze, lake).sentences(False)]
                 elif bronze is not None and bronze.kafka is not None:
                     lines.append(f"{name}: it is not refreshed, because Kafka's older records may be gone")

@@ -23,7 +23,7 @@ class PipelineJob(SluicegateJob):
     def __init__(self, *, job: str, **kwargs: Any) -> None:
         super().__init__(layer=cast("Layer", job), **kwargs)
 
-    def _requested(self, pipeline: Pipeline, context: Context) -> None:
+    def _read_request(self, pipeline: Pipeline, context: Context) -> None:
         """No request: the form is about rows."""
 
     def _trace(self, pipeline: Pipeline, context: Context) -> None:
@@ -43,14 +43,14 @@ class Maintenance(PipelineJob):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(job="maintain", **kwargs)
 
-    def _idle(self, pipeline: Pipeline, request: object) -> str:
+    def _idle_reason(self, pipeline: Pipeline, request: object) -> str:
         from sluicegate.lake import layout
 
         # not above: parsing a DAG file needs neither pyarrow nor deltalake
         from sluicegate.maintenance import optimize_vacuum
 
-        tables = optimize_vacuum.maintainable(pipeline, layout.Lake(self.settings.lake, pipeline.name))
-        if any(table.due for table in tables):
+        tables = optimize_vacuum.maintained_tables(pipeline, layout.Lake(self.settings.lake, pipeline.name))
+        if any(table.is_due for table in tables):
             return ""
         return "needs no maintenance"
 
@@ -74,7 +74,7 @@ class Verification(PipelineJob):
         chosen = f"{{{{ '--sample=100' if params.get('whole') else '{part}' }}}}"
         self.application_args = [*(self.application_args or ()), chosen]
 
-    def _idle(self, pipeline: Pipeline, request: object) -> str:
+    def _idle_reason(self, pipeline: Pipeline, request: object) -> str:
         return ""
 
 
@@ -88,10 +88,10 @@ class Catalog(PipelineJob):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(job="catalog", **kwargs)
 
-    def _idle(self, pipeline: Pipeline, request: object) -> str:
+    def _idle_reason(self, pipeline: Pipeline, request: object) -> str:
         from sluicegate.lake import layout
         from sluicegate.maintenance import catalog
 
-        if catalog.due(pipeline, layout.Lake(self.settings.lake, pipeline.name)):
+        if catalog.is_due(pipeline, layout.Lake(self.settings.lake, pipeline.name)):
             return ""
         return "has no new table"

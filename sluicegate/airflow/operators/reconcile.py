@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from sluicegate.airflow.connections import with_store
-from sluicegate.airflow.operators.submit import alone
+from sluicegate.airflow.connections import provide_store
+from sluicegate.airflow.operators.submit import exclude_other_runs
 from sluicegate.airflow.reporting import metrics
-from sluicegate.airflow.reporting.failure_reason import keeping_reason
-from sluicegate.airflow.run_request import failure, request_of, who
+from sluicegate.airflow.reporting.failure_reason import keep_failure_reason
+from sluicegate.airflow.run_request import failure, read_request, run_name
 from sluicegate.definition import LAYERS, load
 from sluicegate.errors import SluicegateError
-from sluicegate.escapes import escaped
-from sluicegate.flow.report import accounted
+from sluicegate.escapes import escape_text
+from sluicegate.flow.report import closing_sentence
 from sluicegate.flow.verification.finding import FindingKind
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ class Account(BaseOperator):
         self.pipeline = pipeline
         self.settings = settings
 
-    @keeping_reason
-    @with_store
+    @keep_failure_reason
+    @provide_store
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Read all tables, while no other run changes them.
 
@@ -76,28 +76,31 @@ class Account(BaseOperator):
         try:
             pipeline = load(self.pipeline, self.settings)
             lake = Lake(self.settings.lake, self.pipeline)
-            with alone(self.pipeline, self.settings, context), pipeline_lock(lake, f"account of {who(context)}"):
+            with (
+                exclude_other_runs(self.pipeline, self.settings, context),
+                pipeline_lock(lake, f"account of {run_name(context)}"),
+            ):
                 problems = verify.findings(pipeline, self.settings, RECORDS)
-                waiting = backlog.waiting(pipeline, self.settings)
+                waiting = backlog.waiting_tables(pipeline, self.settings)
                 tables = _tables(pipeline, self.settings, run.run_id, waiting)
                 behind = [problem for problem in problems if problem.kind == FindingKind.BEHIND]
-                overdue = self._overdue(pipeline, context, waiting, behind)
+                overdue = self._overdue_work(pipeline, context, waiting, behind)
         except SluicegateError as error:
             raise failure(error) from None
         for line in _lines(tables):
-            self.log.info(escaped(line))
-        metrics.send_tables(self.pipeline, tables, {table["table"]: _changed(lake, table) for table in tables})
+            self.log.info(escape_text(line))
+        metrics.send_tables(self.pipeline, tables, {table["table"]: _last_change(lake, table) for table in tables})
         if any(problem.kind != FindingKind.BEHIND for problem in problems):
-            lines = [f"  {escaped(line)}" for problem in problems for line in problem.lines()]
+            lines = [f"  {escape_text(line)}" for problem in problems for line in problem.lines()]
             raise AirflowFailException("\n".join(["reconciliation failed:", *lines]))
         if overdue:
             raise AirflowException(
                 "\n".join(["this run did not ingest all data that was new when it started:", *overdue])
             )
-        self.log.info(accounted(sum(table.get("failed files", 0) for table in tables)))
+        self.log.info(closing_sentence(sum(table.get("failed files", 0) for table in tables)))
         return tables
 
-    def _overdue(
+    def _overdue_work(
         self, pipeline: Pipeline, context: Context, waiting: list[Waiting], behind: list[Finding]
     ) -> list[str]:
         """What this run should have done and has not, and the command.
@@ -105,7 +108,7 @@ class Account(BaseOperator):
         That is: the status of files that a job read, and then was killed; and backlog, unless the run is over some of
         the tables.
         """
-        late = [f"  {escaped(str(problem))}" for problem in behind] + self._backlog(pipeline, context, waiting)
+        late = [f"  {escape_text(str(problem))}" for problem in behind] + self._backlog(pipeline, context, waiting)
         rerun = f"  trigger {pipeline.name} again, or run: sluicegate run {pipeline.name}"
         if late:
             return [*late, rerun]
@@ -115,15 +118,18 @@ class Account(BaseOperator):
         """Backlog that this run should have taken in; empty for a run over some of the tables."""
         from sluicegate.monitor import backlog
 
-        run, request = context["dag_run"], request_of(pipeline, context)
+        run, request = context["dag_run"], read_request(pipeline, context)
         if request.mode != "incremental" or request.tables or request.max_files is not None or not run.start_date:
             return []
 
-        def own(_table: str, commit: Commit) -> bool:
+        def is_own_commit(_table: str, commit: Commit) -> bool:
             return bool(commit.info.run_id == run.run_id)
 
-        late = [f"  {wait.table}: {escaped(wait.what)}" for wait in backlog.overdue(waiting, run.start_date, own)]
-        unread = backlog.unread(pipeline, self.settings, run.start_date)
+        late = [
+            f"  {wait.table}: {escape_text(wait.what)}"
+            for wait in backlog.overdue_tables(waiting, run.start_date, is_own_commit)
+        ]
+        unread = backlog.unread_files(pipeline, self.settings, run.start_date)
         # Files that came later may look old. These count if this run was begun for files, and none has been entered.
         if unread and (context["ti"].xcom_pull(task_ids=self.sensor) or {}).get("files"):
             late += [f"  {table}: {text}" for table, text in unread.items()]
@@ -142,12 +148,12 @@ def _tables(pipeline: Pipeline, settings: Settings, run_id: str, waiting: list[W
     for layer in LAYERS:
         for name in pipeline.names(layer):
             table = lake_tables.delta_table(lake.table(layer, name))
-            last = log.last_commit_of_ours(table)
+            last = log.last_own_commit(table)
             info = log.info_of(last)
             side_tables = {}
             if layer == "silver":
                 side_tables = {"quarantined": lake.quarantine(name), "set aside": lake.set_aside(name)}
-            side_tables["rejected"] = layout.rejected(lake.table(layer, name))
+            side_tables["rejected"] = layout.rejected_table(lake.table(layer, name))
             counts = {side: lake_tables.rows(lake_tables.delta_table(uri)) for side, uri in side_tables.items()}
             if counts.get("quarantined") and (discarded := status.discarded_rows(lake, name, Tables())):
                 counts |= {"quarantined": counts["quarantined"] - discarded, "discarded": discarded}
@@ -167,18 +173,21 @@ def _files(pipeline: Pipeline, lake: Lake, name: str) -> dict[str, int]:
     from sluicegate.landing import file_status, on_record
 
     ledger = None
-    if pipeline.bronze[name].of_files:
+    if pipeline.bronze[name].reads_files:
         ledger = lake_tables.delta_table(lake.ledger(name))
     if ledger is None:
         return {}
-    counts = {"failed files": len(file_status.failed(lake, name, "")), "skipped files": on_record.skipped(ledger).files}
+    counts = {
+        "failed files": len(file_status.failed_files(lake, name, "")),
+        "skipped files": on_record.skipped_files(ledger).files,
+    }
     return {state: count for state, count in counts.items() if count}
 
 
-def _changed(lake: Lake, table: dict[str, Any]) -> datetime | None:
+def _last_change(lake: Lake, table: dict[str, Any]) -> datetime | None:
     from sluicegate.monitor import arrivals
 
-    return arrivals.changed(table["layer"], table["table"], lake)
+    return arrivals.change_time(table["layer"], table["table"], lake)
 
 
 def _lines(tables: list[dict[str, Any]]) -> list[str]:

@@ -23,18 +23,18 @@ from airflow.sdk.bases.xcom import BaseXCom
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException, AirflowRescheduleException
 
 from sluicegate import console
-from sluicegate.airflow.assets import news, of_job
+from sluicegate.airflow.assets import job_assets, unreported_tables
 from sluicegate.airflow.connect_server import OWN_JVM, Client, ConnectServer
-from sluicegate.airflow.connections import environment, with_store
-from sluicegate.airflow.dags.arguments import pool_of_jobs
+from sluicegate.airflow.connections import environment, provide_store
+from sluicegate.airflow.dags.arguments import job_pool
 from sluicegate.airflow.operators.links import SparkUI, is_address
 from sluicegate.airflow.reporting import metrics, openlineage
-from sluicegate.airflow.reporting.failure_reason import keeping_reason
-from sluicegate.airflow.run_request import failure, request_of, who
+from sluicegate.airflow.reporting.failure_reason import keep_failure_reason
+from sluicegate.airflow.run_request import failure, read_request, run_name
 from sluicegate.channel import Channel
 from sluicegate.definition import LAYERS, load
 from sluicegate.errors import DamagedTable, SluicegateError, UserError
-from sluicegate.escapes import escaped
+from sluicegate.escapes import escape_text
 from sluicegate.flow.report import UNREPORTED, ReportLines
 from sluicegate.launch.run_mode import RunMode
 from sluicegate.settings import Settings
@@ -85,7 +85,7 @@ class SluicegateJob(SparkSubmitOperator):
             application=str(spark_submit.job_file(layer)),
             application_args=spark_submit.job_arguments(pipeline, settings, ["--run-info", RUN_INFO]),
             name=spark_submit.job_name(layer, pipeline),
-            **{**pool_of_jobs(), **self._tables(pipeline, settings, kwargs), **kwargs},
+            **{**job_pool(), **self._tables(pipeline, settings, kwargs), **kwargs},
         )
         self.pipeline = pipeline
         self.layer = layer
@@ -105,12 +105,12 @@ class SluicegateJob(SparkSubmitOperator):
         if "inlets" in declared or not set(self.layers) <= set(LAYERS):
             return {}
         try:
-            return of_job(load(pipeline, settings), self.layers)
+            return job_assets(load(pipeline, settings), self.layers)
         except SluicegateError:  # which the task says; the DAG is to be seen all the same
             return {}
 
-    @keeping_reason
-    @with_store
+    @keep_failure_reason
+    @provide_store
     def execute(self, context: Context) -> dict[str, Any] | list[dict[str, Any]] | None:  # type: ignore[override]
         """Run the job.
 
@@ -124,15 +124,15 @@ class SluicegateJob(SparkSubmitOperator):
         """
         try:
             pipeline = load(self.pipeline, self.settings)
-            request = self._requested(pipeline, context)
-            if reason := self._idle(pipeline, request):
-                self.log.info("%s %s; Spark was not started", self.name, escaped(reason))
+            request = self._read_request(pipeline, context)
+            if reason := self._idle_reason(pipeline, request):
+                self.log.info("%s %s; Spark was not started", self.name, escape_text(reason))
                 self._publish(pipeline, context)
                 return None
             if request is not None and request.discard is not None:
                 self._discard(pipeline, request.discard, context)
                 return None
-            with alone(self.pipeline, self.settings, context):
+            with exclude_other_runs(self.pipeline, self.settings, context):
                 self.prepare(request)
                 try:
                     self._submit(context)
@@ -147,18 +147,20 @@ class SluicegateJob(SparkSubmitOperator):
 
     def _discard(self, pipeline: Pipeline, discard: Discard, context: Context) -> None:
         """Discard records or undo discards as the user who triggered the run; a retry changes nothing twice."""
-        from sluicegate.launch.discard import find  # not above: parsing a DAG file needs neither pyarrow nor deltalake
+        from sluicegate.launch.discard import (
+            find_records,  # not above: parsing a DAG file needs neither pyarrow nor deltalake
+        )
 
         run = context["dag_run"]
-        chosen = find(pipeline, discard)
+        chosen = find_records(pipeline, discard)
         for line in chosen.sentences():
-            self.log.info(escaped(line))
+            self.log.info(escape_text(line))
         written = chosen.carry_out(run.triggering_user_name or "", run.run_id)
         self.log.info("%s rows %s", f"{written:,}", "wait again" if discard.undo else "discarded")
 
-    def _requested(self, pipeline: Pipeline, context: Context) -> Request | None:
+    def _read_request(self, pipeline: Pipeline, context: Context) -> Request | None:
         """Request of the run; None for jobs that it does not concern."""
-        return request_of(pipeline, context)
+        return read_request(pipeline, context)
 
     def _report(self) -> dict[str, Any] | list[dict[str, Any]] | None:
         """Report of the job, or of each layer that it ran."""
@@ -174,7 +176,7 @@ class SluicegateJob(SparkSubmitOperator):
         self._channel = Channel()  # of this try
         with self._channel:
             if self._server is not None:
-                self._run_on(self._server, context)
+                self._run_on_server(self._server, context)
             else:
                 self._spark_submit(context)
         if self._said.unread or not self._said.reports():
@@ -184,7 +186,7 @@ class SluicegateJob(SparkSubmitOperator):
         try:
             # Not by `env_vars`: the provider passes them to pods and to YARN's own process, but not to a local driver.
             # Spark refuses a job with a master where it finds the address of a server as well.
-            without = dict.fromkeys({connect.REMOTE, connect.TOKEN, *spark_submit.withheld(self.layer)}, "")
+            without = dict.fromkeys({connect.REMOTE, connect.TOKEN, *spark_submit.withheld_variables(self.layer)}, "")
             self._hook = self._get_hook()  # before: it may read the connection from the environment
             with environment(
                 spark_submit.submit_env(self.layer) | without | self._hidden | self._channel.environment()
@@ -195,14 +197,14 @@ class SluicegateJob(SparkSubmitOperator):
             # Its message is the whole command line; the reason is far below it.
             if self._hook is None or self._hook._submit_sp is None:
                 raise
-            raise self._why(self._hook._submit_sp.returncode) from None
+            raise self._job_failure(self._hook._submit_sp.returncode) from None
 
     def _keep_reports(self, context: Context) -> None:
         """Keep what the layers before did for the run's note, as where each has a task of its own."""
         if self.layer == "run" and (before := self._said.reports()):
             context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, before)
 
-    def _run_on(self, server: ConnectServer, context: Context) -> None:
+    def _run_on_server(self, server: ConnectServer, context: Context) -> None:
         """Run the job on a server, and pass its output on as the provider's hook does."""
         settings = replace(self.settings, master=server.url)
         command = [sys.executable, str(self.application), *(str(argument) for argument in self.application_args or ())]
@@ -214,12 +216,12 @@ class SluicegateJob(SparkSubmitOperator):
             self._client = Client(command, env | token | self._channel.environment())
             try:
                 self._log_output(self._client.output())
-                code = self._client.ended()
+                code = self._client.wait_for_exit()
             finally:
                 self._client.kill()
         if code:
             self._keep_reports(context)
-            raise self._why(code)
+            raise self._job_failure(code)
 
     def _trace(self, pipeline: Pipeline, context: Context) -> None:
         """Record the lineage for OpenLineage, where that is on.
@@ -228,11 +230,11 @@ class SluicegateJob(SparkSubmitOperator):
         """
         from sluicegate.lake.layout import Lake
 
-        if not openlineage.enabled():
+        if not openlineage.is_enabled():
             return
         lake, run = Lake(self.settings.lake, pipeline.name), context["dag_run"].run_id
         try:
-            self._lineage = openlineage.of_try(pipeline, lake, self.layers, run, context["ti"].try_number)
+            self._lineage = openlineage.try_lineage(pipeline, lake, self.layers, run, context["ti"].try_number)
         except Exception:
             # The job's result stands, or its own error is the one to show.
             self.log.warning("the tables are not reported to OpenLineage", exc_info=True)
@@ -245,7 +247,7 @@ class SluicegateJob(SparkSubmitOperator):
         """Add an outlet, and so an asset event, for each table that changed, and for no other."""
         from sluicegate.lake.layout import Lake
 
-        def last(about: Asset) -> dict[str, Any]:
+        def last_extra(about: Asset) -> dict[str, Any]:
             if about not in self.inlets:  # a table that the definition has had since the DAG was parsed
                 return {}
             events = list(context["inlet_events"][about].ascending(False).limit(1))
@@ -257,12 +259,12 @@ class SluicegateJob(SparkSubmitOperator):
         # Airflow makes events for the outlets that a task has at its end.
         self.outlets = []
         for layer in self.layers:
-            for about, extra in news(lake, layer, pipeline.names(layer), last):
+            for about, extra in unreported_tables(lake, layer, pipeline.names(layer), last_extra):
                 context["outlet_events"][about].extra = extra
                 self.outlets.append(about)
                 self.log.info("%s has a new version, %s", about.name, extra["version"])
 
-    def _idle(self, pipeline: Pipeline, request: Request | None) -> str:
+    def _idle_reason(self, pipeline: Pipeline, request: Request | None) -> str:
         """Reason why there is nothing to do; empty if there is work."""
         from sluicegate.monitor.plan import pending  # not above: parsing a DAG file needs neither pyarrow nor deltalake
 
@@ -277,7 +279,7 @@ class SluicegateJob(SparkSubmitOperator):
         if request.reprocesses(self.layers):
             return ""
         try:
-            waiting = pending(pipeline, self.settings).only(request.includes)
+            waiting = pending(pipeline, self.settings).select_tables(request.includes)
         except DamagedTable:  # which the job may repair
             return ""
         if any(table.work for table in waiting.tables if table.layer in self.layers):
@@ -295,14 +297,14 @@ class SluicegateJob(SparkSubmitOperator):
         if request and request.replays(self.layer):
             self.application = str(spark_submit.job_file("replay"))
         self.application_args = [*(self.application_args or ()), *requested]
-        if (server := ConnectServer.of(self._conn_id, self.settings)) is not None:
+        if (server := ConnectServer.from_connection(self._conn_id, self.settings)) is not None:
             settings = replace(self.settings, master=server.url)
             if spark_submit.is_of_server(self.layer, self.pipeline, settings):
                 self._server = server
                 return
             # It looks into a JVM of its own, and has one beside this task.
             self._hidden = {_variable(self._conn_id): ""}
-            self._conn_id, self.settings = OWN_JVM, spark_submit.of_spark_submit(settings)
+            self._conn_id, self.settings = OWN_JVM, spark_submit.spark_submit_settings(settings)
         java.java_version(java.java())
         self.conf = spark_submit.job_conf(self.layer, replace(self.settings, master=self._master())) | (self.conf or {})
         if file := cluster.properties_file():
@@ -341,11 +343,11 @@ class SluicegateJob(SparkSubmitOperator):
         """Pass the job's output on to the task's log; keep its messages, and its last lines."""
         if isinstance(itr, io.TextIOWrapper):  # the hook's: one byte that is no text would end the task
             itr.reconfigure(errors="backslashreplace")
-        for line in self._channel.lines(itr, self._take):
+        for line in self._channel.lines(itr, self._take_message):
             self._tail.append(line)
             self.log.info(line)
 
-    def _take(self, message: str) -> None:
+    def _take_message(self, message: str) -> None:
         if self._said.take(message):
             return
         kind, _, text = message.partition(" ")
@@ -358,11 +360,11 @@ class SluicegateJob(SparkSubmitOperator):
         elif kind == console.LOGGED:
             self.logged_as = fact
 
-    def _why(self, code: int) -> AirflowException:
+    def _job_failure(self, code: int) -> AirflowException:
         error = self._said.error
         if error is not None and error.exit_code == code:
             return failure(error)
-        ended = f"the {self.layer} job of {self.pipeline} {_ending(code)}"
+        ended = f"the {self.layer} job of {self.pipeline} {_describe_exit(code)}"
         if error is not None:  # and was then killed: a retry need not end the same way
             return AirflowException(f"{ended}, after this:\n{error.for_people()}")
         output = "".join(f"\n    {line}" for line in self._tail)
@@ -384,7 +386,7 @@ class SluicegateJob(SparkSubmitOperator):
                 child.kill()
 
 
-def _ending(code: int) -> str:
+def _describe_exit(code: int) -> str:
     """Words for an exit code that no job of ours ends with by itself; a shell says 128 and the signal."""
     if code in (-signal.SIGKILL, 128 + signal.SIGKILL):
         return "was killed (SIGKILL), most often for want of memory"
@@ -397,7 +399,7 @@ def _variable(conn_id: str) -> str:
 
 
 @contextmanager
-def alone(pipeline: str, settings: Settings, context: Context) -> Iterator[None]:
+def exclude_other_runs(pipeline: str, settings: Settings, context: Context) -> Iterator[None]:
     """Context in which no other run works on the pipeline: a backfill, a scheduled run, or the command line's.
 
     The jobs take the pipeline's lock themselves; but a job that waits for it holds a worker and a JVM.
@@ -408,7 +410,7 @@ def alone(pipeline: str, settings: Settings, context: Context) -> Iterator[None]
     from sluicegate.lake.exclusion.lock import turn
     from sluicegate.lake.layout import Lake
 
-    with turn(Lake(settings.lake, pipeline), who(context)) as holder:
+    with turn(Lake(settings.lake, pipeline), run_name(context)) as holder:
         if holder is not None:
             sentence = "%s is working on pipeline %s; this task is rescheduled until it ends"
             context["task"].log.info(sentence, holder, pipeline)

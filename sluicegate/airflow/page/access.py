@@ -29,31 +29,31 @@ class Viewer:
     def __init__(self, user: BaseUser) -> None:
         self._user = user
 
-    def readable(self, names: Iterable[str]) -> list[str]:
+    def readable_pipelines(self, names: Iterable[str]) -> list[str]:
         """Those of some pipelines whose DAG the user may read."""
         permitted = get_auth_manager().get_authorized_dag_ids(user=self._user, method="GET")
         return [name for name in names if name in permitted]
 
-    def demand(self, pipeline: str, names: Iterable[str]) -> None:
+    def demand_read(self, pipeline: str, names: Iterable[str]) -> None:
         """Check that the user may read the DAG of a pipeline.
 
         Raises:
             HTTPException: 404, as for a pipeline that does not exist: whoever may not read it learns no names.
         """
-        if pipeline not in names or not self._may(pipeline):
+        if pipeline not in names or not self._is_permitted(pipeline):
             raise HTTPException(status.HTTP_404_NOT_FOUND, "This pipeline does not exist, or you may not read its DAG.")
 
     def may_read_runs(self, pipeline: str) -> bool:
         """Whether the user may read the DAG's runs."""
-        return self._may(pipeline, DagAccessEntity.RUN)
+        return self._is_permitted(pipeline, DagAccessEntity.RUN)
 
     def may_read_rows(self, pipeline: str) -> bool:
         """Whether the user may read rows of tables: who may read the logs of its tasks, which show rows, too."""
-        return self._may(pipeline, DagAccessEntity.TASK_LOGS)
+        return self._is_permitted(pipeline, DagAccessEntity.TASK_LOGS)
 
     def may_start_runs(self, pipeline: str) -> bool:
         """Whether the user may trigger runs of the DAG, by its form as well as from a page."""
-        return self._may(pipeline, DagAccessEntity.RUN, "POST")
+        return self._is_permitted(pipeline, DagAccessEntity.RUN, "POST")
 
     def demand_start(self, pipeline: str) -> None:
         """Check that the user, who may read a pipeline's DAG, may trigger its runs.
@@ -67,11 +67,11 @@ class Viewer:
             )
 
     @property
-    def who(self) -> tuple[str, str]:
+    def user_identity(self) -> tuple[str, str]:
         """Id and name of the user, for an audit log."""
         return str(self._user.get_id()), str(self._user.get_name())
 
-    def _may(
+    def _is_permitted(
         self, pipeline: str, entity: DagAccessEntity | None = None, method: Literal["GET", "POST"] = "GET"
     ) -> bool:
         details = DagDetails(id=pipeline, team_name=DagModel.get_team_name(pipeline))

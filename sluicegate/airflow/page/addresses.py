@@ -16,7 +16,7 @@ class Addresses:
 
     root: str = ""
 
-    def _to(self, *parts: str, **query: str | int | None) -> str:
+    def _address(self, *parts: str, **query: str | int | None) -> str:
         path = self.root + "/".join(quote(part, safe="") for part in parts)
         parameters = urlencode({name: value for name, value in query.items() if value not in (None, "")})
         return (path or "./") + (f"?{parameters}" if parameters else "")
@@ -24,36 +24,36 @@ class Addresses:
     @property
     def home(self) -> str:
         """All pipelines."""
-        return self._to()
+        return self._address()
 
     @property
     def search(self) -> str:
         """Search over tables and columns."""
-        return self._to("search")
+        return self._address("search")
 
     def static(self, name: str) -> str:
         """A style sheet or script."""
-        return self._to("static", name)
+        return self._address("static", name)
 
     def graph(self, pipeline: str, run: str | None = None) -> str:
         """Graph of a pipeline, as of a run."""
-        return self._to("p", pipeline, run=run)
+        return self._address("p", pipeline, run=run)
 
     def runs(self, pipeline: str) -> str:
         """Runs of a pipeline."""
-        return self._to("p", pipeline, "runs")
+        return self._address("p", pipeline, "runs")
 
     def run(self, pipeline: str, key: str) -> str:
         """One run."""
-        return self._to("p", pipeline, "run", key=key)
+        return self._address("p", pipeline, "run", key=key)
 
     def days(self, pipeline: str, table: str | None = None) -> str:
         """Calendar of days of the tables with an event time."""
-        return self._to("p", pipeline, "days", table=table)
+        return self._address("p", pipeline, "days", table=table)
 
     def table(self, pipeline: str, table: str) -> str:
         """A table."""
-        return self._to("p", pipeline, "t", table)
+        return self._address("p", pipeline, "t", table)
 
     def column(self, pipeline: str, table: str, column: str) -> str:
         """A column on the page of its table."""
@@ -66,23 +66,23 @@ class Addresses:
 
     def files(self, pipeline: str, table: str, state: str | None = None, before: int | None = None) -> str:
         """Files of a bronze table, in a state, of ledger batches before one."""
-        return self._to("p", pipeline, "t", table, "files", state=state, before=before)
+        return self._address("p", pipeline, "t", table, "files", state=state, before=before)
 
     def quarantine(self, pipeline: str, table: str, rule: str | None = None) -> str:
         """Quarantine of a silver table, by a rule."""
-        return self._to("p", pipeline, "t", table, "quarantine", rule=rule)
+        return self._address("p", pipeline, "t", table, "quarantine", rule=rule)
 
     def replay(self, pipeline: str, table: str, rule: str | None = None) -> str:
         """Confirmation of a replay of what is in quarantine, by a rule."""
-        return self._to("p", pipeline, "t", table, "quarantine", "replay", rule=rule)
+        return self._address("p", pipeline, "t", table, "quarantine", "replay", rule=rule)
 
     def discard(self, pipeline: str, table: str, rule: str | None = None) -> str:
         """Question about a discard of what waits in quarantine, by a rule."""
-        return self._to("p", pipeline, "t", table, "quarantine", "discard", rule=rule)
+        return self._address("p", pipeline, "t", table, "quarantine", "discard", rule=rule)
 
     def undo_discard(self, pipeline: str, table: str, discard: str | None = None) -> str:
         """Question about a discard that is taken back."""
-        return self._to("p", pipeline, "t", table, "quarantine", "undo-discard", discard=discard)
+        return self._address("p", pipeline, "t", table, "quarantine", "undo-discard", discard=discard)
 
     def dag(self, pipeline: str) -> str:
         """The DAG in Airflow."""
@@ -110,7 +110,7 @@ class Anchors(Addresses):
     pipeline: str = ""
     columns: frozenset[str] = frozenset()
 
-    def _to(self, *parts: str, **query: str | int | None) -> str:
+    def _address(self, *parts: str, **query: str | int | None) -> str:
         match parts:
             case ("p", self.pipeline):
                 return "#graph"

@@ -41,37 +41,37 @@ HEADERS = {
 }
 
 
-def app_of(settings: Settings) -> FastAPI:
+def create_app(settings: Settings) -> FastAPI:
     """The app that shows the pipelines of some settings."""
     app = FastAPI(title="Lakehouse", openapi_url=None, docs_url=None, redoc_url=None)
     app.state.source = Source(settings)
     app.include_router(routes.router)
     app.include_router(confirm.router)
     app.include_router(confirm_discard.router)
-    app.middleware("http")(_guarded)
-    app.exception_handler(HTTPException)(_refused)
-    app.exception_handler(SluicegateError)(_failed)
+    app.middleware("http")(_guard_request)
+    app.exception_handler(HTTPException)(_answer_refusal)
+    app.exception_handler(SluicegateError)(_answer_failure)
     return app
 
 
-def app_of_airflow() -> FastAPI:
+def create_airflow_app() -> FastAPI:
     """The app for what Airflow's DAG files show: the settings of the environment, else folders beside the DAGs'."""
-    return app_of(
+    return create_app(
         settings_below(
             Path(conf.get_mandatory_value("core", "dags_folder")).parent, os.environ.get("SLUICEGATE_TARGET")
         )
     )
 
 
-async def _guarded(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+async def _guard_request(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
     try:
         if routes.path_of(request).startswith("static/"):  # files of this package: no store, so no connection
             response = await call_next(request)
         else:
-            with aws.given(await run_in_threadpool(connections.said_in_server)), aws.briefly():
+            with aws.override_variables(await run_in_threadpool(connections.server_variables)), aws.brief_requests():
                 response = await call_next(request)
     except SluicegateError as error:
-        response = await _failed(request, error)
+        response = await _answer_failure(request, error)
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         _LOG.error("A page could not be rendered: %s in %s:%s", type(error).__name__, place.filename, place.lineno)
@@ -80,7 +80,7 @@ async def _guarded(request: Request, call_next: Callable[[Request], Awaitable[Re
     return response
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+async def _answer_refusal(request: Request, error: Exception) -> Response:
     """Answer to whoever is not logged in, may not see something, or wants what does not exist: no data in any case."""
     if not isinstance(error, HTTPException):
         raise error
@@ -98,7 +98,7 @@ _HINTS = {
 }
 
 
-async def _failed(request: Request, error: Exception) -> Response:
+async def _answer_failure(request: Request, error: Exception) -> Response:
     """Answer where a lake or a definition cannot be read."""
     if not isinstance(error, SluicegateError):
         raise error

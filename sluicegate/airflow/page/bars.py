@@ -33,7 +33,7 @@ def stacked(
     history: Sequence[CommittedBatch], width: float = 720, height: float = 120
 ) -> tuple[tuple[CommittedBatch, tuple[Rectangle, ...]], ...]:
     """A bar for each batch, with a part for each place where its rows are; the highest is as high as the chart."""
-    highest = max((batch.balance.ends for batch in history), default=0) or 1
+    highest = max((batch.balance.ended_records for batch in history), default=0) or 1
     each = min(width / max(len(history), 1), WIDEST)
     start = width - each * len(history)  # the newest is at the right edge, however few there are
     rectangles = []

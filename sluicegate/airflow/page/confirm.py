@@ -24,31 +24,35 @@ _ADDRESS = "/p/{pipeline}/t/{table}/quarantine/replay"
 @router.get(_ADDRESS, response_model=None)
 def ask(request: Request, viewer: ViewerDep, pipeline: str, table: str, rule: routes.Word = "") -> Response:
     """Show the confirmation of a replay: record counts by rule, and the effect. Nothing is started."""
-    return _confirmation(request, _found(request, demanded(request, viewer, pipeline), table, rule))
+    return _confirmation(
+        request, _replayable_quarantine(request, startable_pipeline(request, viewer, pipeline), table, rule)
+    )
 
 
 @router.post(_ADDRESS, response_model=None)
 def start(request: Request, viewer: ViewerDep, fields: forms.Sent, pipeline: str, table: str) -> Response:
     """Start the replay that was confirmed; ask again where the quarantine has changed since."""
-    definition = demanded(request, viewer, pipeline)
-    with forms.whole():
+    definition = startable_pipeline(request, viewer, pipeline)
+    with forms.refuse_incomplete():
         records = int(fields["records"])
         replay = Replayed(pipeline, table, fields["rule"], records, fields["version"], fields["run_id"])
     forms.demand_seal(request, fields, *replay.subject())
-    view = _found(request, definition, table, replay.rule)
+    view = _replayable_quarantine(request, definition, table, replay.rule)
     if view.version != replay.version:
         return _confirmation(request, view, 409)
-    return started(request, viewer, replay)
+    return start_confirmed(request, viewer, replay)
 
 
-def demanded(request: Request, viewer: Viewer, name: str) -> Pipeline:
+def startable_pipeline(request: Request, viewer: Viewer, name: str) -> Pipeline:
     """The pipeline, for who may start its runs."""
     definition = routes.pipeline_of_viewer(request, viewer, name)
     viewer.demand_start(name)
     return definition
 
 
-def _found(request: Request, pipeline: Pipeline, table: str, rule: str) -> quarantined.QuarantineDetails:
+def _replayable_quarantine(
+    request: Request, pipeline: Pipeline, table: str, rule: str
+) -> quarantined.QuarantineDetails:
     """The quarantine to replay.
 
     Raises:
@@ -58,13 +62,15 @@ def _found(request: Request, pipeline: Pipeline, table: str, rule: str) -> quara
     if table not in pipeline.silver:
         raise PipelineMissing("unknown silver table")
     try:
-        RunRequest.of_replay(pipeline, Replay(table, (rule,) if rule else ()))
+        RunRequest.from_replay(pipeline, Replay(table, (rule,) if rule else ()))
     except UserError as error:
         raise HTTPException(409, f"{error.message}: {error.hint}") from None
-    return shown(request, pipeline, table, rule)
+    return quarantine_summary(request, pipeline, table, rule)
 
 
-def shown(request: Request, pipeline: Pipeline, table: str, rule: str = "") -> quarantined.QuarantineDetails:
+def quarantine_summary(
+    request: Request, pipeline: Pipeline, table: str, rule: str = ""
+) -> quarantined.QuarantineDetails:
     """The quarantine of a table, without its rows.
 
     Raises:
@@ -73,7 +79,7 @@ def shown(request: Request, pipeline: Pipeline, table: str, rule: str = "") -> q
     return quarantined.quarantine_details(routes.source_of(request), pipeline, table, rule, rows=False)
 
 
-def counted(view: quarantined.QuarantineDetails) -> int:
+def waiting_records(view: quarantined.QuarantineDetails) -> int:
     """Records that wait, for the rule of a page or for all."""
     counts = {reason.rule: reason.records for reason in view.reasons or ()}
     if view.rule:
@@ -87,7 +93,9 @@ def rules_of(view: quarantined.QuarantineDetails) -> list[quarantined.Reason]:
 
 
 def _confirmation(request: Request, view: quarantined.QuarantineDetails, status: int = 200) -> Response:
-    replay = Replayed(view.pipeline, view.table, view.rule, counted(view), view.version, replays.new_run_id(view.table))
+    replay = Replayed(
+        view.pipeline, view.table, view.rule, waiting_records(view), view.version, replays.new_run_id(view.table)
+    )
     return page(request, "replay", view, replay, status, changed=status == 409, rules=rules_of(view))
 
 
@@ -107,7 +115,7 @@ def page(
     return HTMLResponse(html.page(template, routes.addresses(request), **facts), status)
 
 
-def started(request: Request, viewer: Viewer, confirmed: Confirmed) -> Response:
+def start_confirmed(request: Request, viewer: Viewer, confirmed: Confirmed) -> Response:
     """Start what was confirmed, and redirect to its run."""
-    replays.start(confirmed, *viewer.who)
+    replays.start(confirmed, *viewer.user_identity)
     return RedirectResponse(routes.addresses(request).run(confirmed.pipeline, confirmed.run_id), 303)

@@ -12,7 +12,7 @@ from sluicegate.airflow.page.discards import Discarding, TakingBack
 from sluicegate.dashboard import quarantined
 from sluicegate.errors import PipelineMissing, UserError
 from sluicegate.lake.discards import Discarded
-from sluicegate.launch.discard import LONGEST_NOTE, Discard, one_line
+from sluicegate.launch.discard import LONGEST_NOTE, Discard, to_one_line
 from sluicegate.launch.request import Request as RunRequest
 
 router = APIRouter()
@@ -26,39 +26,39 @@ Id = Annotated[str, Query(max_length=300)]
 @router.get(_DISCARD, response_model=None)
 def ask(request: Request, viewer: ViewerDep, pipeline: str, table: str, rule: routes.Word = "") -> Response:
     """Show the form of a discard: its note, and record counts by rule. Nothing is started."""
-    definition = confirm.demanded(request, viewer, pipeline)
-    return _question(request, confirm.shown(request, definition, table, rule))
+    definition = confirm.startable_pipeline(request, viewer, pipeline)
+    return _question(request, confirm.quarantine_summary(request, definition, table, rule))
 
 
 @router.post(_DISCARD, response_model=None)
 def start(request: Request, viewer: ViewerDep, fields: forms.Sent, pipeline: str, table: str) -> Response:
     """Start the discard that was confirmed; ask again where the quarantine has changed, or the note will not do."""
-    definition = confirm.demanded(request, viewer, pipeline)
-    note = one_line(fields.get("note", ""))
-    with forms.whole():
+    definition = confirm.startable_pipeline(request, viewer, pipeline)
+    note = to_one_line(fields.get("note", ""))
+    with forms.refuse_incomplete():
         records = int(fields["records"])
         discarding = Discarding(pipeline, table, fields["rule"], records, fields["version"], fields["run_id"], note)
     forms.demand_seal(request, fields, *discarding.subject())
-    view = confirm.shown(request, definition, table, discarding.rule)
+    view = confirm.quarantine_summary(request, definition, table, discarding.rule)
     if view.version != discarding.version:
         return _question(request, view, note, changed=True)
     rules = (discarding.rule,) if discarding.rule else ()
     try:
-        RunRequest.of_discard(definition, Discard(table, rules, note, shown=discarding.version))
+        RunRequest.from_discard(definition, Discard(table, rules, note, shown=discarding.version))
     except UserError as error:
         return _question(request, view, note, f"{error.message}: {error.hint}")
-    return confirm.started(request, viewer, discarding)
+    return confirm.start_confirmed(request, viewer, discarding)
 
 
 @router.get(_UNDO, response_model=None)
 def ask_undo(request: Request, viewer: ViewerDep, pipeline: str, table: str, discard: Id) -> Response:
     """Show the confirmation of undoing a discard. Nothing is started."""
-    definition = confirm.demanded(request, viewer, pipeline)
-    view = confirm.shown(request, definition, table)
+    definition = confirm.startable_pipeline(request, viewer, pipeline)
+    view = confirm.quarantine_summary(request, definition, table)
     if _is_counting(view):
         discarded = None
     else:
-        discarded = _made(view, discard)
+        discarded = _find_discard(view, discard)
     records = 0
     if discarded is not None:
         records = discarded.records
@@ -69,14 +69,14 @@ def ask_undo(request: Request, viewer: ViewerDep, pipeline: str, table: str, dis
 @router.post(_UNDO, response_model=None)
 def start_undo(request: Request, viewer: ViewerDep, fields: forms.Sent, pipeline: str, table: str) -> Response:
     """Undo the discard that was confirmed; one that is already undone is not found."""
-    definition = confirm.demanded(request, viewer, pipeline)
-    with forms.whole():
+    definition = confirm.startable_pipeline(request, viewer, pipeline)
+    with forms.refuse_incomplete():
         taking_back = TakingBack(pipeline, table, fields["discard"], int(fields["records"]), fields["run_id"])
     forms.demand_seal(request, fields, *taking_back.subject())
-    view = confirm.shown(request, definition, table)
+    view = confirm.quarantine_summary(request, definition, table)
     if not _is_counting(view):  # else the run looks for it, and says so if it is gone
-        _made(view, taking_back.discard)
-    return confirm.started(request, viewer, taking_back)
+        _find_discard(view, taking_back.discard)
+    return confirm.start_confirmed(request, viewer, taking_back)
 
 
 def _is_counting(view: quarantined.QuarantineDetails) -> bool:
@@ -84,7 +84,7 @@ def _is_counting(view: quarantined.QuarantineDetails) -> bool:
     return view.reasons is None
 
 
-def _made(view: quarantined.QuarantineDetails, discard: str) -> Discarded:
+def _find_discard(view: quarantined.QuarantineDetails, discard: str) -> Discarded:
     """A discard that is on record.
 
     Raises:
@@ -100,7 +100,9 @@ def _question(
     request: Request, view: quarantined.QuarantineDetails, note: str = "", wrong: str = "", *, changed: bool = False
 ) -> Response:
     run_id = replays.new_run_id(view.table, "discard")
-    discarding = Discarding(view.pipeline, view.table, view.rule, confirm.counted(view), view.version, run_id, note)
+    discarding = Discarding(
+        view.pipeline, view.table, view.rule, confirm.waiting_records(view), view.version, run_id, note
+    )
     status = 200
     if changed:
         status = 409

@@ -20,7 +20,7 @@ NEWEST = 50
 """Runs that the pages of one pipeline have."""
 
 
-def newest(dags: Sequence[str], count: int) -> dict[str, list[DagRun]]:
+def last_runs(dags: Sequence[str], count: int) -> dict[str, list[DagRun]]:
     """The last runs of some DAGs, newest first, without their tasks."""
     place = func.row_number().over(partition_by=Stored.dag_id, order_by=Stored.run_after.desc()).label("place")
     numbered = select(Stored.id, place).where(Stored.dag_id.in_(dags)).subquery()
@@ -28,20 +28,20 @@ def newest(dags: Sequence[str], count: int) -> dict[str, list[DagRun]]:
     runs: dict[str, list[DagRun]] = {}
     with create_session(scoped=False) as session:
         for run in session.scalars(query.order_by(Stored.run_after.desc())):
-            runs.setdefault(run.dag_id, []).append(_of(run))
+            runs.setdefault(run.dag_id, []).append(_dag_run(run))
     return runs
 
 
-def one(dag: str, run_id: str) -> DagRun | None:
+def find_run(dag: str, run_id: str) -> DagRun | None:
     """A run with its note, its tasks, and the seconds that its jobs reported; None if Airflow has none."""
     with create_session(scoped=False) as session:
         run = session.scalar(select(Stored).where(Stored.dag_id == dag, Stored.run_id == run_id))
         if run is None:
             return None
-        return _of(run, str(run.note or ""), tuple(_steps(session, run)), dict(_seconds(session, run)))
+        return _dag_run(run, str(run.note or ""), tuple(_steps(session, run)), dict(_seconds(session, run)))
 
 
-def _of(
+def _dag_run(
     run: Stored, note: str = "", steps: tuple[RunStep, ...] = (), seconds: Mapping[str, float] | None = None
 ) -> DagRun:
     interval = None

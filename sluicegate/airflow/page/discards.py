@@ -27,9 +27,9 @@ class Discarding(Quarantined):
             "mode": DISCARD, "tables": [self.table], "rules": self.rules, "note": self.note, "quarantine": self.version,
         }  # fmt: skip
 
-    def said(self) -> dict[str, Any]:
+    def audit_fields(self) -> dict[str, Any]:
         """Which records, what was shown of them, and the note."""
-        return {**super().said(), "note": self.note}
+        return {**super().audit_fields(), "note": self.note}
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,6 @@ class TakingBack:
         """The mode, and which discard."""
         return {"mode": UNDO_DISCARD, "tables": [self.table], "discard": self.discard}
 
-    def said(self) -> dict[str, Any]:
+    def audit_fields(self) -> dict[str, Any]:
         """Fields that identify the discard and the state that was shown."""
         return {"table": self.table, "discard": self.discard, "records": self.records}

@@ -71,7 +71,7 @@ def demand_seal(request: Request, fields: Mapping[str, str], *subject: str) -> N
         raise Forbidden("This form belongs to another login.", "Open the quarantine again, and confirm there.")
 
 
-async def sent(request: Request) -> dict[str, str]:
+async def read_form(request: Request) -> dict[str, str]:
     """Fields of a form that a page of this server sent.
 
     Raises:
@@ -96,7 +96,7 @@ async def sent(request: Request) -> dict[str, str]:
 
 
 @contextmanager
-def whole() -> Iterator[None]:
+def refuse_incomplete() -> Iterator[None]:
     """Context in which fields of a form are read: a form that lacks one, or has a text for a number, is refused.
 
     Raises:
@@ -119,4 +119,4 @@ def _demand_own(request: Request) -> None:
         raise Forbidden("This form was sent by another site.", "Open the quarantine in Airflow, and confirm there.")
 
 
-Sent = Annotated[dict[str, str], Depends(sent)]
+Sent = Annotated[dict[str, str], Depends(read_form)]

@@ -66,7 +66,7 @@ class Placed:
     height: float
 
 
-def placed(graph: Graph) -> Placed:
+def place_graph(graph: Graph) -> Placed:
     """Places of a graph's nodes and edges."""
     tables = [node for node in graph.nodes if node.kind != "quarantine"]
     quarantines = {node.table: node for node in graph.nodes if node.kind == "quarantine"}
@@ -75,7 +75,7 @@ def placed(graph: Graph) -> Placed:
     for node in tables:
         columns[column[node.key]].append(node)
     chains = {edge: _chain(edge, column, columns) for edge in graph.edges if edge.kind != "quarantine"}
-    _ordered(columns, [pair for chain in chains.values() for pair in pairwise(chain)])
+    _order_columns(columns, [pair for chain in chains.values() for pair in pairwise(chain)])
     boxes, height = _boxes(columns, quarantines)
     return Placed(
         boxes=tuple(box for box in boxes.values() if box.node.kind != _LANE),
@@ -90,7 +90,7 @@ def _boxes(columns: Sequence[Sequence[Node]], quarantines: dict[str, Node]) -> t
     """Boxes by the keys of their nodes, and the height of the highest column, in whose middle all columns are."""
     stacks = [_stack(nodes, quarantines, number * (WIDTH + GAP_X)) for number, nodes in enumerate(columns)]
     height = max(map(_end, stacks), default=0.0)
-    return {box.node.key: box for stack in stacks for box in _centred(stack, height)}, height
+    return {box.node.key: box for stack in stacks for box in _centre_boxes(stack, height)}, height
 
 
 def _stack(nodes: Sequence[Node], quarantines: dict[str, Node], x: float) -> list[Box]:
@@ -112,7 +112,7 @@ def _end(stack: Sequence[Box]) -> float:
     return max((box.y + box.height for box in stack), default=0.0)
 
 
-def _centred(stack: Sequence[Box], height: float) -> list[Box]:
+def _centre_boxes(stack: Sequence[Box], height: float) -> list[Box]:
     """Boxes of a column in the middle of the height."""
     down = (height - _end(stack)) / 2
     return [replace(box, y=box.y + down) for box in stack]
@@ -124,7 +124,7 @@ def _curves(edges: Sequence[Edge], chains: dict[Edge, list[str]], boxes: dict[st
             yield Curve(edge, _path([boxes[key] for key in chain]))
     for edge in edges:
         if edge.kind == "quarantine" and edge.target in boxes:
-            yield Curve(edge, _down(boxes, edge))
+            yield Curve(edge, _downward_path(boxes, edge))
 
 
 def _chain(edge: Edge, column: dict[str, int], columns: list[list[Node]]) -> list[str]:
@@ -175,7 +175,7 @@ def _layer(node: Node, nodes: Sequence[Node], edges: Sequence[Edge]) -> str:
     return "gold"
 
 
-def _ordered(columns: list[list[Node]], edges: Sequence[tuple[str, str]]) -> None:
+def _order_columns(columns: list[list[Node]], edges: Sequence[tuple[str, str]]) -> None:
     """Sort each column by the middle of the neighbours of its nodes, from the left and back."""
     near: dict[str, list[str]] = {}
     for source, target in edges:
@@ -185,13 +185,13 @@ def _ordered(columns: list[list[Node]], edges: Sequence[tuple[str, str]]) -> Non
         place = {node.key: (number + 0.5) / len(nodes) for nodes in columns for number, node in enumerate(nodes)}
         for nodes in columns if sweep % 2 == 0 else reversed(columns):
 
-            def middle(node: Node, place: dict[str, float] = place) -> float:
+            def middle_place(node: Node, place: dict[str, float] = place) -> float:
                 neighbours = [place[name] for name in near.get(node.key, ()) if name in place]
                 if neighbours:
                     return sum(neighbours) / len(neighbours)
                 return place[node.key]
 
-            nodes.sort(key=middle)
+            nodes.sort(key=middle_place)
             place |= {node.key: (number + 0.5) / len(nodes) for number, node in enumerate(nodes)}
 
 
@@ -210,7 +210,7 @@ def _path(chain: Sequence[Box]) -> str:
     return "".join(parts)
 
 
-def _down(boxes: dict[str, Box], edge: Edge) -> str:
+def _downward_path(boxes: dict[str, Box], edge: Edge) -> str:
     source, target = boxes[edge.source], boxes[edge.target]
     x, y = source.x + 8, source.y + source.height
     return f"M{x:.1f} {y:.1f}V{target.y + target.height / 2:.1f}H{target.x:.1f}"

@@ -15,7 +15,7 @@ from sluicegate.airflow.page import bars, graph_layout
 from sluicegate.airflow.page.addresses import Addresses
 from sluicegate.console import human_bytes
 from sluicegate.dashboard import techniques
-from sluicegate.escapes import escaped
+from sluicegate.escapes import escape_text
 
 FOLDER = Path(__file__).resolve().parent
 
@@ -88,7 +88,7 @@ def percent(value: float | None) -> str:
     return shown
 
 
-def ago(value: datetime | None, time: datetime) -> str:
+def time_since(value: datetime | None, time: datetime) -> str:
     """How long ago a time was."""
     if value is None:
         return "never"
@@ -103,23 +103,25 @@ def shape(state: str) -> tuple[str, str]:
     return _SHAPES.get(state, ("○", "none"))
 
 
-def _shown(value: Any) -> Any:
+def _escape_value(value: Any) -> Any:
     """What is shown of a value in a template: of a text nothing that would reorder what stands behind it."""
     if isinstance(value, str) and not isinstance(value, Markup):
-        return escaped(value, keep="\n\t")
+        return escape_text(value, keep="\n\t")
     return value
 
 
 def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(FOLDER / "templates"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, finalize=_shown,
+        trim_blocks=True, lstrip_blocks=True, finalize=_escape_value,
     )  # fmt: skip
     shown: dict[str, Callable[..., str]] = {"number": number, "size": size, "moment": moment, "seconds": seconds,
-                                            "percent": percent, "ago": ago, "shell": shlex.quote,
+                                            "percent": percent, "ago": time_since, "shell": shlex.quote,
                                             "word": techniques.word}  # fmt: skip
     environment.filters.update(shown)
-    environment.globals.update(shape=shape, bars=bars, placed=graph_layout.placed, differs=techniques.differs)
+    environment.globals.update(
+        shape=shape, bars=bars, placed=graph_layout.place_graph, differs=techniques.difference_reason
+    )
     return environment
 
 

@@ -27,11 +27,11 @@ class Lakehouse:
             self._lock = self._lock or asyncio.Lock()
             async with self._lock:
                 if self._app is None:
-                    self._app = await asyncio.to_thread(_made)
+                    self._app = await asyncio.to_thread(_create_app)
         await self._app(scope, receive, send)
 
 
-def _made() -> Any:
-    from sluicegate.airflow.page.app import app_of_airflow
+def _create_app() -> Any:
+    from sluicegate.airflow.page.app import create_airflow_app
 
-    return app_of_airflow()
+    return create_airflow_app()

@@ -48,7 +48,7 @@ class Confirmed(Protocol):
     def form(self) -> dict[str, Any]:
         """Values of the DAG's form."""
 
-    def said(self) -> dict[str, Any]:
+    def audit_fields(self) -> dict[str, Any]:
         """Text of the entry in the audit log."""
 
 
@@ -85,7 +85,7 @@ class Quarantined:
         """What a form for it is sealed for: all that was shown."""
         return (self.event, self.pipeline, self.table, self.rule, str(self.records), self.version, self.run_id)
 
-    def said(self) -> dict[str, Any]:
+    def audit_fields(self) -> dict[str, Any]:
         """Which records, and what was shown of them."""
         return {"table": self.table, "rules": self.rules, "records": self.records, "quarantine": self.version}
 
@@ -124,7 +124,7 @@ def start(confirmed: Confirmed, user: str, name: str) -> None:
     Raises:
         UserError: Airflow does not have the DAG, its form lacks the mode, or Airflow ignores what forms say.
     """
-    _demand_a_run_would_do_it(confirmed.pipeline)
+    _demand_runnable(confirmed.pipeline)
     form = confirmed.form()
     try:
         with create_session(scoped=False) as session:
@@ -133,7 +133,7 @@ def start(confirmed: Confirmed, user: str, name: str) -> None:
                 run_id=confirmed.run_id, conf=form, session=session,
             )  # fmt: skip
             session.add(
-                Log(confirmed.event, owner=user, owner_display_name=name, extra=json.dumps(confirmed.said()),
+                Log(confirmed.event, owner=user, owner_display_name=name, extra=json.dumps(confirmed.audit_fields()),
                     dag_id=confirmed.pipeline, run_id=confirmed.run_id)
             )  # fmt: skip
     except DagRunAlreadyExists:
@@ -149,7 +149,7 @@ def start(confirmed: Confirmed, user: str, name: str) -> None:
         ) from error
 
 
-def _demand_a_run_would_do_it(pipeline: str) -> None:
+def _demand_runnable(pipeline: str) -> None:
     """Refuse what would delay the run for long, or change what it does.
 
     Raises:

@@ -32,8 +32,8 @@ class Report:
     tables: tuple[TableDetails, ...]
 
 
-@aws.briefly()
-def report_of(pipeline: Pipeline, run: str | None = None, *, rows: bool = False) -> Report:
+@aws.brief_requests()
+def create_report(pipeline: Pipeline, run: str | None = None, *, rows: bool = False) -> Report:
     """The pages of a pipeline as of a run, by default its newest.
 
     Args:
@@ -47,7 +47,7 @@ def report_of(pipeline: Pipeline, run: str | None = None, *, rows: bool = False)
     source = Source(pipeline.settings, patience=None)
     shown = None
     if run is not None:
-        shown = run_details.named(source, pipeline, run)
+        shown = run_details.find_run(source, pipeline, run)
     graph = flow_graph.graph(source, pipeline, (), shown.run.key if shown is not None else None)
     if shown is None and graph.run is not None:
         shown = run_details.run_details(source, pipeline, (), graph.run.key)

@@ -23,7 +23,7 @@ from sluicegate.dashboard import (
     run_details,
     runs,
 )
-from sluicegate.dashboard.batches import newest
+from sluicegate.dashboard.batches import newest_batches
 from sluicegate.dashboard.overview import PipelineState
 from sluicegate.dashboard.runs import DagRun
 from sluicegate.dashboard.source import Source
@@ -52,7 +52,7 @@ def addresses(request: Request) -> Addresses:
     return Addresses("../" * max(below - 1, 0))
 
 
-def _shown(request: Request, template: str, view: Any, *, live: bool = False, **more: Any) -> Response:
+def _render_page(request: Request, template: str, view: Any, *, live: bool = False, **more: Any) -> Response:
     """A page as what was requested: JSON, or HTML.
 
     Args:
@@ -74,11 +74,11 @@ def _shown(request: Request, template: str, view: Any, *, live: bool = False, **
         return Response(as_json.text(view), media_type="application/json", headers=headers)
     twin = ""
     if live:
-        twin = _twin(request)
+        twin = _json_address(request)
     return HTMLResponse(html.page(template, addresses(request), view=view, live=twin, tag=tag, **more))
 
 
-def _twin(request: Request) -> str:
+def _json_address(request: Request) -> str:
     """Address of a page's JSON, relative to the page."""
     path = (request.scope.get("raw_path") or request.scope["path"].encode()).decode("latin-1")
     query = request.scope.get("query_string", b"").decode("latin-1")
@@ -89,7 +89,7 @@ def _twin(request: Request) -> str:
     return f"./{name}.json" + (f"?{query}" if query else "")
 
 
-def _both(path: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _register_page(path: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a page below its address, and its JSON, which has to come first: a name could swallow ``.json``."""
 
     def register(view: Callable[..., Any]) -> Callable[..., Any]:
@@ -112,7 +112,7 @@ def pipeline_of_viewer(request: Request, viewer: Viewer, name: str) -> Pipeline:
         HTTPException: 404, where there is none, or the viewer may not read its DAG.
     """
     source = source_of(request)
-    viewer.demand(name, source.names())
+    viewer.demand_read(name, source.names())
     return source.pipeline(name)
 
 
@@ -120,10 +120,10 @@ def _runs(viewer: Viewer, name: str, key: str | None = None) -> Sequence[DagRun]
     """Runs of a pipeline in Airflow, if the viewer may see them; that of a key in full."""
     if not viewer.may_read_runs(name):
         return ()
-    newest_runs = dag_runs.newest([name], dag_runs.NEWEST).get(name, [])
+    newest_runs = dag_runs.last_runs([name], dag_runs.NEWEST).get(name, [])
     whole = None
     if key:
-        whole = dag_runs.one(name, key)
+        whole = dag_runs.find_run(name, key)
     if whole is None:
         return newest_runs
     former = [run for run in newest_runs if run.run_id != whole.run_id]
@@ -143,97 +143,99 @@ def static(name: str) -> Response:
 def home(request: Request, viewer: ViewerDep) -> Response:
     """All pipelines that the viewer may see."""
     source = source_of(request)
-    names = viewer.readable(source.names())
+    names = viewer.readable_pipelines(source.names())
     with_runs = [name for name in names if viewer.may_read_runs(name)]
-    lines = overview.overview(source, names, dag_runs.newest(with_runs, overview.RUNS))
+    lines = overview.overview(source, names, dag_runs.last_runs(with_runs, overview.RUNS))
     live = any(line.state in (PipelineState.BEING_READ, PipelineState.RUNNING) for line in lines)
-    return _shown(request, "home", lines, lake=source.settings.pipelines, live=live)
+    return _render_page(request, "home", lines, lake=source.settings.pipelines, live=live)
 
 
-@_both("/search")
+@_register_page("/search")
 def search(request: Request, viewer: ViewerDep, q: Word = "") -> Response:
     """Tables and columns by name and comment."""
     source = source_of(request)
-    return _shown(request, "search", find.search(source, viewer.readable(source.names()), q), query=q)
+    return _render_page(request, "search", find.search(source, viewer.readable_pipelines(source.names()), q), query=q)
 
 
 @router.get("/dag/{dag_id}", response_model=None)
-def of_dag(request: Request, viewer: ViewerDep, dag_id: str) -> Response:
+def dag_page(request: Request, viewer: ViewerDep, dag_id: str) -> Response:
     """The page of a pipeline from the tab of its DAG, also that of its maintenance."""
-    name = _name_of(request, viewer, dag_id)
+    name = _pipeline_name(request, viewer, dag_id)
     return RedirectResponse(addresses(request).graph(name))
 
 
 @router.get("/dag/{dag_id}/run/{run_id:path}", response_model=None)
-def of_dag_run(request: Request, viewer: ViewerDep, dag_id: str, run_id: str) -> Response:
+def dag_run_page(request: Request, viewer: ViewerDep, dag_id: str, run_id: str) -> Response:
     """The page of a run from the tab of a DAG run."""
-    name = _name_of(request, viewer, dag_id)
+    name = _pipeline_name(request, viewer, dag_id)
     to = addresses(request)
     return RedirectResponse(to.run(name, run_id) if name == dag_id else to.graph(name))
 
 
-def _name_of(request: Request, viewer: Viewer, dag_id: str) -> str:
+def _pipeline_name(request: Request, viewer: Viewer, dag_id: str) -> str:
     names = source_of(request).names()
     name_of_pipeline = pipeline_of(dag_id, names)
     if name_of_pipeline is None:
         raise HTTPException(404, "This DAG has no pipeline.yaml: there is nothing to show.")
-    viewer.demand(name_of_pipeline, names)
+    viewer.demand_read(name_of_pipeline, names)
     return name_of_pipeline
 
 
-@_both("/p/{pipeline}")
+@_register_page("/p/{pipeline}")
 def graph(request: Request, viewer: ViewerDep, pipeline: str, run: Key = None) -> Response:
     """Graph of a pipeline as of a run."""
     definition = pipeline_of_viewer(request, viewer, pipeline)
-    view = flow_graph.graph(source_of(request), definition, _with_newest(viewer, pipeline, run), run)
+    view = flow_graph.graph(source_of(request), definition, _runs_with_newest(viewer, pipeline, run), run)
     waits = view.backlog.since is None and not view.backlog.error
     live = waits or (view.run is not None and view.run.is_running)
-    return _shown(request, "graph", view, pipeline=pipeline, tab="graph", live=live, key=run)
+    return _render_page(request, "graph", view, pipeline=pipeline, tab="graph", live=live, key=run)
 
 
-def _with_newest(viewer: Viewer, name: str, key: str | None) -> Sequence[DagRun]:
+def _runs_with_newest(viewer: Viewer, name: str, key: str | None) -> Sequence[DagRun]:
     """Runs of a pipeline, that of a key in full, or by default the newest."""
     newest_runs = _runs(viewer, name, key)
     if key is not None or not newest_runs:
         return newest_runs
-    whole = dag_runs.one(name, newest_runs[0].run_id)
+    whole = dag_runs.find_run(name, newest_runs[0].run_id)
     return [whole or newest_runs[0], *newest_runs[1:]]
 
 
-@_both("/p/{pipeline}/runs")
+@_register_page("/p/{pipeline}/runs")
 def all_runs(request: Request, viewer: ViewerDep, pipeline: str) -> Response:
     """Runs of a pipeline."""
     definition, source = pipeline_of_viewer(request, viewer, pipeline), source_of(request)
-    view = runs.of_batches(newest(source, definition), _runs(viewer, pipeline))
-    return _shown(request, "runs", view, pipeline=pipeline, tab="runs")
+    view = runs.group_batches(newest_batches(source, definition), _runs(viewer, pipeline))
+    return _render_page(request, "runs", view, pipeline=pipeline, tab="runs")
 
 
-@_both("/p/{pipeline}/run")
+@_register_page("/p/{pipeline}/run")
 def one_run(request: Request, viewer: ViewerDep, pipeline: str, key: Key = None) -> Response:
     """One run."""
     definition = pipeline_of_viewer(request, viewer, pipeline)
     view = run_details.run_details(source_of(request), definition, _runs(viewer, pipeline, key), key or "")
-    return _shown(request, "run", view, pipeline=pipeline, tab="runs", live=view.run.is_running)
+    return _render_page(request, "run", view, pipeline=pipeline, tab="runs", live=view.run.is_running)
 
 
-@_both("/p/{pipeline}/days")
+@_register_page("/p/{pipeline}/days")
 def calendar(request: Request, viewer: ViewerDep, pipeline: str, table: Key = None) -> Response:
     """Calendar of days of a silver table."""
     definition = pipeline_of_viewer(request, viewer, pipeline)
     view = days.day_details(source_of(request), definition, table)
-    return _shown(request, "days", view, pipeline=pipeline, tab="days", live=view.days is None)
+    return _render_page(request, "days", view, pipeline=pipeline, tab="days", live=view.days is None)
 
 
-@_both("/p/{pipeline}/t/{table}")
+@_register_page("/p/{pipeline}/t/{table}")
 def table_page(request: Request, viewer: ViewerDep, pipeline: str, table: str) -> Response:
     """A table."""
     definition = pipeline_of_viewer(request, viewer, pipeline)
     rows, source = viewer.may_read_rows(pipeline), source_of(request)
-    view = one_table.table_details(source, definition, table, rows=rows, readable=viewer.readable(source.names()))
-    return _shown(request, "table", view, pipeline=pipeline, tab="table", table=table, live=view.searching)
+    view = one_table.table_details(
+        source, definition, table, rows=rows, readable=viewer.readable_pipelines(source.names())
+    )
+    return _render_page(request, "table", view, pipeline=pipeline, tab="table", table=table, live=view.searching)
 
 
-@_both("/p/{pipeline}/t/{table}/files")
+@_register_page("/p/{pipeline}/t/{table}/files")
 def files(
     request: Request, viewer: ViewerDep, pipeline: str, table: str, state: Word = "",
     before: Annotated[int | None, Query(ge=0, le=LONGEST)] = None,
@@ -242,17 +244,17 @@ def files(
     definition = pipeline_of_viewer(request, viewer, pipeline)
     view = landed.file_details(source_of(request), definition, table, state, before)
     live = view.searching or (view.of_files and view.listed is None and not view.error)
-    return _shown(request, "files", view, pipeline=pipeline, tab="files", table=table, live=live)
+    return _render_page(request, "files", view, pipeline=pipeline, tab="files", table=table, live=live)
 
 
-@_both("/p/{pipeline}/t/{table}/quarantine")
+@_register_page("/p/{pipeline}/t/{table}/quarantine")
 def quarantine(request: Request, viewer: ViewerDep, pipeline: str, table: str, rule: Word = "") -> Response:
     """Quarantine of a silver table."""
     definition = pipeline_of_viewer(request, viewer, pipeline)
     rows = viewer.may_read_rows(pipeline)
     view = quarantined.quarantine_details(source_of(request), definition, table, rule, rows=rows)
     starts = viewer.may_start_runs(pipeline)
-    return _shown(
+    return _render_page(
         request,
         "quarantine",
         view,

@@ -34,13 +34,13 @@ class ColumnFacets:
     def __init__(self, pipeline: Pipeline, lake: Lake, dataset: Callable[[str], tuple[str, str]]) -> None:
         self.pipeline, self.at, self.dataset = pipeline, lake, dataset
 
-    def of(self, name: str) -> dict[str, DatasetFacet]:
+    def table_facet(self, name: str) -> dict[str, DatasetFacet]:
         """Facet of a table, under its key; none if nothing is known of its columns."""
         table = self._tables[name]
         if table.layer == "bronze":
-            facet = self._landed
+            facet = self._landed_inputs
         else:
-            facet = self._made
+            facet = self._computed_inputs
         fields = {column: facets.Fields(facet(name, column)) for column in table.columns}
         fields = {column: field for column, field in fields.items() if field.inputFields}
         rows = self._inputs(table.rows)
@@ -52,20 +52,20 @@ class ColumnFacets:
     def _tables(self) -> dict[str, TableLineage]:
         return lineage(self.pipeline, self.at)
 
-    def _landed(self, name: str, column: str) -> list[facets.InputField]:
+    def _landed_inputs(self, name: str, column: str) -> list[facets.InputField]:
         """A column of bronze is the field of that name in what has landed, but for those that are added to it."""
         if column in _ADDED:
             return []
         where = self.dataset(self.pipeline.bronze[name].path)
         return [facets.InputField(*where, field=column, transformations=[_transformation(IDENTITY)])]
 
-    def _made(self, name: str, column: str) -> list[facets.InputField]:
+    def _computed_inputs(self, name: str, column: str) -> list[facets.InputField]:
         return self._inputs(self._tables[name].columns[column])
 
     def _inputs(self, origins: Origins) -> list[facets.InputField]:
         uses: dict[SourceColumn, set[Use]] = {}
         for source, use in origins:
-            for column in self._spelled(source):
+            for column in self._spell_column(source):
                 uses.setdefault(column, set()).add(use)
         return [
             facets.InputField(
@@ -83,14 +83,14 @@ class ColumnFacets:
             uri = self.at.table(layer, name)
         return self.dataset(uri)
 
-    def _spelled(self, source: SourceColumn) -> Iterator[SourceColumn]:
+    def _spell_column(self, source: SourceColumn) -> Iterator[SourceColumn]:
         """A column as its table spells it; all of the table's for ``*``."""
         table = self._tables[source.table]
         if source.column == EVERY:
             yield from (SourceColumn(source.table, column) for column in table.columns)
         else:
-            yield SourceColumn(source.table, table.spelled(source.column))
+            yield SourceColumn(source.table, table.spell_column(source.column))
 
 
 def _transformation(use: Use) -> facets.Transformation:
-    return facets.Transformation("DIRECT" if use.direct else "INDIRECT", use.subtype, masking=use.masked)
+    return facets.Transformation("DIRECT" if use.is_direct else "INDIRECT", use.subtype, masking=use.masked)

@@ -20,11 +20,11 @@ REASON = "failure"
 Execute = TypeVar("Execute", bound=Callable[..., Any])
 
 
-def keeping_reason(execute: Execute) -> Execute:
+def keep_failure_reason(execute: Execute) -> Execute:
     """Have a task that fails leave its reason for the note of the run, and fail as it did."""
 
     @wraps(execute)
-    def executed(task: Any, context: Context) -> Any:
+    def execute_and_keep(task: Any, context: Context) -> Any:
         try:
             return execute(task, context)
         except AirflowSkipException:
@@ -34,7 +34,7 @@ def keeping_reason(execute: Execute) -> Execute:
                 context["ti"].xcom_push(REASON, reason_of(error))
             raise
 
-    return cast(Execute, executed)
+    return cast(Execute, execute_and_keep)
 
 
 def reason_of(error: AirflowException) -> str:

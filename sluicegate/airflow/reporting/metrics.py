@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sluicegate.flow.report import RunReport
-from sluicegate.monitor.metrics import Labels, MetricSample, of_report
+from sluicegate.monitor.metrics import Labels, MetricSample, report_samples
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ def send_reports(result: Mapping[str, Any] | Iterable[Mapping[str, Any]] | None)
         reports = [*result]
     try:
         for report in reports:
-            for sample in of_report(RunReport.from_dict(dict(report)), datetime.now(UTC)):
+            for sample in report_samples(RunReport.from_dict(dict(report)), datetime.now(UTC)):
                 _send(sample)
     except Exception:  # the job's result stands
         log.warning("the metrics of this job are not sent", exc_info=True)
@@ -65,22 +65,22 @@ def _send(sample: MetricSample) -> None:
 
     name = sample.metric.name.removesuffix("_total")
     if name == "seconds":
-        stats.timing(_named(name, sample.labels), timedelta(seconds=sample.value), tags=_tags(sample.labels))
+        stats.timing(_metric_name(name, sample.labels), timedelta(seconds=sample.value), tags=_tags(sample.labels))
     elif sample.metric.kind == "gauge":
         _gauge(name, sample.value, sample.labels)
     elif sample.value:
-        stats.incr(_named(name, sample.labels), int(sample.value), tags=_tags(sample.labels))
+        stats.incr(_metric_name(name, sample.labels), int(sample.value), tags=_tags(sample.labels))
 
 
 def _gauge(name: str, value: float, labels: Labels) -> None:
     from airflow.sdk.observability import stats
 
-    stats.gauge(_named(name, labels), value, tags=_tags(labels))
+    stats.gauge(_metric_name(name, labels), value, tags=_tags(labels))
 
 
-def _named(name: str, labels: Labels) -> str:
+def _metric_name(name: str, labels: Labels) -> str:
     """Name of a metric."""
-    if _tagged():
+    if _has_tags():
         parts = []
     else:
         parts = [text for _, text in labels]
@@ -88,12 +88,12 @@ def _named(name: str, labels: Labels) -> str:
 
 
 def _tags(labels: Labels) -> dict[str, str]:
-    if _tagged():
+    if _has_tags():
         return dict(labels)
     return {}
 
 
-def _tagged() -> bool:
+def _has_tags() -> bool:
     """Whether what Airflow sends its metrics to knows tags."""
     from airflow.sdk.configuration import conf
 

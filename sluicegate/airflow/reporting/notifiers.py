@@ -32,7 +32,7 @@ def callbacks(name: str, notify: Sequence[Notify], settings: Settings) -> dict[s
         DefinitionError: a class is missing, is no notifier, or does not take its arguments.
     """
     notifiers: dict[str, list[BaseNotifier]] = {}
-    for when, notifier in _made(name, notify, settings):
+    for when, notifier in _create_notifiers(name, notify, settings):
         if when in OF_RUNS:
             notifiers.setdefault(f"on_{when}_callback", []).append(notifier)
     return notifiers
@@ -40,12 +40,14 @@ def callbacks(name: str, notify: Sequence[Notify], settings: Settings) -> dict[s
 
 def task_alerts(name: str, notify: Sequence[Notify], settings: Settings) -> list[TaskAlert]:
     """Callbacks of tasks that have failed for good; see ``callbacks``."""
-    return [TaskAlert(notifier) for when, notifier in _made(name, notify, settings) if when == "task_failure"]
+    return [
+        TaskAlert(notifier) for when, notifier in _create_notifiers(name, notify, settings) if when == "task_failure"
+    ]
 
 
-def warnings(name: str, notify: Sequence[Notify], settings: Settings) -> list[BaseNotifier]:
+def warning_notifiers(name: str, notify: Sequence[Notify], settings: Settings) -> list[BaseNotifier]:
     """Notifiers of alerts that warn; see ``callbacks``."""
-    return [notifier for when, notifier in _made(name, notify, settings) if when == "warning"]
+    return [notifier for when, notifier in _create_notifiers(name, notify, settings) if when == "warning"]
 
 
 def readable_callbacks(
@@ -68,7 +70,7 @@ def readable_callbacks(
         return {}, []
 
 
-def _made(name: str, notify: Sequence[Notify], settings: Settings) -> Iterator[tuple[str, BaseNotifier]]:
+def _create_notifiers(name: str, notify: Sequence[Notify], settings: Settings) -> Iterator[tuple[str, BaseNotifier]]:
     for index, entry in enumerate(notify):
         try:
             yield entry.when, _notifier(entry)

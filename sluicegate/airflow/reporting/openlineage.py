@@ -28,7 +28,7 @@ NEWEST = 20
 SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss"}
 
 
-def enabled() -> bool:
+def is_enabled() -> bool:
     """Whether the provider is installed and has a transport."""
     try:
         from airflow.providers.openlineage import conf
@@ -37,7 +37,7 @@ def enabled() -> bool:
     return not conf.is_disabled()
 
 
-def of_try(
+def try_lineage(
     pipeline: Pipeline, lake: Lake, layers: Sequence[Layer], run_id: str, attempt: int
 ) -> OperatorLineage[Any, Any]:
     """Lineage of one try of a task: tables that it wrote and their inputs, also where it failed after some commits.
@@ -69,11 +69,13 @@ def of_try(
         inputs |= _sources(pipeline, name, flow, last)
         for table, uri in flow.inputs.items():
             inputs.setdefault(uri, _input(uri, last.inputs[table].rpartition("@")[2], {}))
-        rows = sum(map(_written, commits))
-        outputs.append(_output(flow.target, commits[0].version, rows, columns.of(name)))
+        rows = sum(map(_written_rows, commits))
+        outputs.append(_output(flow.target, commits[0].version, rows, columns.table_facet(name)))
         quarantined = sum(commit.info.silver.quarantined or 0 for commit in commits)
         if quarantined:
-            outputs.append(_output(lake.quarantine(name), None, quarantined, columns.of(f"{name}{QUARANTINE}")))
+            outputs.append(
+                _output(lake.quarantine(name), None, quarantined, columns.table_facet(f"{name}{QUARANTINE}"))
+            )
     return OperatorLineage(inputs=list(inputs.values()), outputs=outputs)
 
 
@@ -83,10 +85,10 @@ def _sources(pipeline: Pipeline, name: str, flow: Flow, last: CommitInfo) -> dic
     if flow.layer == "bronze" and pipeline.bronze[name].format != "delta":
         path = pipeline.bronze[name].path
         return {path: _input(path, None, expectations)}
-    return {uri: _input(uri, version, expectations) for uri, version in _followed(flow, last).items()}
+    return {uri: _input(uri, version, expectations) for uri, version in _followed_tables(flow, last).items()}
 
 
-def _followed(flow: Flow, last: CommitInfo) -> dict[str, Any]:
+def _followed_tables(flow: Flow, last: CommitInfo) -> dict[str, Any]:
     """Tables that a flow follows, each with the version that a commit has taken in."""
     streams = last.streams or {}
     if not flow.streams:
@@ -103,17 +105,17 @@ def _commits(uri: str, run_id: str, attempt: int) -> Iterator[Commit]:
         return
     # Only one try works at a time, so below another try's commit there is none of this one.
     of_tries = [commit for commit in log.commits(table, NEWEST) if commit.ours]
-    of_run = [commit for commit in of_tries if commit.ours and _of(commit.ours, run_id, attempt)]
+    of_run = [commit for commit in of_tries if commit.ours and _is_of_try(commit.ours, run_id, attempt)]
     if of_run and of_run[-1] is of_tries[-1]:
-        of_run = [commit for commit in log.commits(table) if commit.ours and _of(commit.ours, run_id, attempt)]
+        of_run = [commit for commit in log.commits(table) if commit.ours and _is_of_try(commit.ours, run_id, attempt)]
     yield from of_run
 
 
-def _of(info: CommitInfo, run_id: str, attempt: int) -> bool:
+def _is_of_try(info: CommitInfo, run_id: str, attempt: int) -> bool:
     return info.run_id == run_id and info.attempt == attempt
 
 
-def _written(commit: Commit) -> int:
+def _written_rows(commit: Commit) -> int:
     if commit.info.written is None:
         return commit.rows_written or 0
     return commit.info.written

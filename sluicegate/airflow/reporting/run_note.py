@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 
-from sluicegate.airflow.markdown import plain
+from sluicegate.airflow.markdown import escape_markdown
 from sluicegate.airflow.reporting.failure_reason import REASON
 from sluicegate.console import files
-from sluicegate.escapes import escaped
-from sluicegate.flow.report import RunReport, accounted
+from sluicegate.escapes import escape_text
+from sluicegate.flow.report import RunReport, closing_sentence
 
 UNREPORTED = "unreported"
 """Key of the result of ``wait_for_files``: the number of files that waited, and that the triggerer did not report."""
@@ -63,7 +63,7 @@ def _write(run: DagRun, failures_of: Callable[[DagRun], Mapping[str, str]]) -> N
         text = note(results, kinds, failures_of(run))
     if text:
         if run.clear_number:
-            run.note = continued(text, run.note or "")
+            run.note = continue_note(text, run.note or "")
         else:
             run.note = text
 
@@ -79,10 +79,10 @@ def note_of_mistakes(results: Mapping[str, Any], tasks: Iterable[str], mistakes:
     # The operators of the DAG as it was before, by the tasks that it keeps.
     kinds = {task: _KINDS.get(task, "SluicegateJob") for task in tasks}
     until_then = note(results, kinds, {}) or f"{BEGINS}did nothing**"
-    return _short([*until_then.splitlines(), "", f"The definition has mistakes. {plain(mistakes)}"])
+    return _shorten_note([*until_then.splitlines(), "", f"The definition has mistakes. {escape_markdown(mistakes)}"])
 
 
-def continued(text: str, before: str) -> str:
+def continue_note(text: str, before: str) -> str:
     """Note after a clear: this attempt first, then the lines of the previous note that no longer hold.
 
     A cleared task finds its work done, and its result, of which the note was made, is gone.
@@ -96,7 +96,7 @@ def continued(text: str, before: str) -> str:
     while former and not former[0]:
         former.pop(0)
     if former:
-        return _short([*current, "", BEFORE, *former])
+        return _shorten_note([*current, "", BEFORE, *former])
     return text
 
 
@@ -104,10 +104,10 @@ def _results(run: DagRun) -> Iterator[tuple[str, Any]]:
     """Results (XCom) of a run's tasks, read by the session that has the run."""
     from airflow.models.xcom import XCOM_RETURN_KEY
 
-    return _left_by_tasks(run, XCOM_RETURN_KEY)
+    return _task_values(run, XCOM_RETURN_KEY)
 
 
-def _left_by_tasks(run: DagRun, key: str) -> Iterator[tuple[str, Any]]:
+def _task_values(run: DagRun, key: str) -> Iterator[tuple[str, Any]]:
     from airflow.models.xcom import XComModel
     from sqlalchemy import select
     from sqlalchemy.orm import object_session
@@ -136,7 +136,7 @@ def _failures(run: DagRun) -> Mapping[str, str]:
         return {}
     of_run = (TaskInstance.dag_id == run.dag_id, TaskInstance.run_id == run.run_id)
     failed = select(TaskInstance.task_id).where(*of_run, TaskInstance.state == TaskInstanceState.FAILED)
-    reasons = dict(_left_by_tasks(run, REASON))
+    reasons = dict(_task_values(run, REASON))
     return {task: str(reasons.get(task, "")) for task in session.scalars(failed)}
 
 
@@ -154,31 +154,31 @@ def note(results: Mapping[str, Any], kinds: Mapping[str, str], failures: Mapping
         if task not in results:
             continue
         if kind == "CheckRequest":
-            request = _of_request(results[task])
+            request = _request_text(results[task])
         elif kind in _LINES:
             lines += _LINES[kind](results[task])
     first_failed = next((task for task in kinds if task in failures), None)
     if first_failed is not None:
-        return _short([*_of_failure(first_failed, failures[first_failed], request), *lines])
+        return _shorten_note([*_failure_lines(first_failed, failures[first_failed], request), *lines])
     if not request:
         return ""
-    return _short([f"{BEGINS}{request}{_unread(results, kinds)}**\n", *lines])
+    return _shorten_note([f"{BEGINS}{request}{_unread_text(results, kinds)}**\n", *lines])
 
 
-def _of_failure(task: str, reason: str, request: str) -> list[str]:
+def _failure_lines(task: str, reason: str, request: str) -> list[str]:
     """Lines on the first task that failed, and on what was requested of the run."""
     sentence = f"failed in {task}"
     if reason:
         if len(reason) > LONGEST_LINE:
             reason = f"{reason[: LONGEST_LINE - 1]}…"
-        sentence = f"{sentence}: {plain(reason)}"
+        sentence = f"{sentence}: {escape_markdown(reason)}"
     lines = [f"{BEGINS}{sentence}**\n"]
     if request:
         lines.append(f"Requested: it {request}\n")
     return lines
 
 
-def _unread(results: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
+def _unread_text(results: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
     """Words on the files that could not be read, which Airflow shows with the request; empty if all were."""
     tables = [table for task, kind in kinds.items() if kind == "Account" for table in results.get(task) or ()]
     count = sum(table.get("failed files", 0) for table in tables)
@@ -187,19 +187,19 @@ def _unread(results: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
     return f"; {files(count)} could not be read"
 
 
-def _of_request(result: Any) -> str:
+def _request_text(result: Any) -> str:
     if not result:
         return ""
-    return plain(_answered(result))
+    return escape_markdown(_answer_text(result))
 
 
-def _of_sensor(result: Any) -> list[str]:
+def _sensor_lines(result: Any) -> list[str]:
     if not result or not result.get(UNREPORTED):
         return []
     return ["- files waited, but Airflow's **triggerer** did not report them: check that it is running"]
 
 
-def _of_jobs(result: Any) -> list[str]:
+def _job_lines(result: Any) -> list[str]:
     """Lines on the tables of a job, or of the job of each layer."""
     if not result:
         return []
@@ -207,23 +207,23 @@ def _of_jobs(result: Any) -> list[str]:
         reports = result
     else:
         reports = [result]
-    return [line for report in reports for line in _did(RunReport.from_dict(report))]
+    return [line for report in reports for line in _table_lines(RunReport.from_dict(report))]
 
 
-def _of_reconciliation(tables: Any) -> list[str]:
-    sentence = accounted(sum(table.get("failed files", 0) for table in tables))
-    return [*_stands(tables), "", f"{sentence[0].upper()}{sentence[1:]}."]
+def _reconciliation_lines(tables: Any) -> list[str]:
+    sentence = closing_sentence(sum(table.get("failed files", 0) for table in tables))
+    return [*_open_lines(tables), "", f"{sentence[0].upper()}{sentence[1:]}."]
 
 
 # Lines of the note on a task's result, by its operator.
 _LINES: Mapping[str, Callable[[Any], list[str]]] = {
-    "LandedFilesSensor": _of_sensor,
-    "SluicegateJob": _of_jobs,
-    "Account": _of_reconciliation,
+    "LandedFilesSensor": _sensor_lines,
+    "SluicegateJob": _job_lines,
+    "Account": _reconciliation_lines,
 }
 
 
-def _answered(result: Any) -> str:
+def _answer_text(result: Any) -> str:
     """Request of a run; for a full refresh the task returns what a person answered."""
     if isinstance(result, str):
         return result
@@ -231,7 +231,7 @@ def _answered(result: Any) -> str:
     return f"requested a full refresh, which was {'approved' if approved else 'rejected'}"
 
 
-def _did(report: RunReport) -> Iterator[str]:
+def _table_lines(report: RunReport) -> Iterator[str]:
     """Lines on the tables of a job. Without its sample of quarantined rows: a note outlives rows that are deleted."""
     for table in report.tables:
         if table.state != "idle":
@@ -239,10 +239,10 @@ def _did(report: RunReport) -> Iterator[str]:
             summary = "; ".join(" ".join(line.split()) for line in lines)
             if len(summary) > LONGEST_LINE:
                 summary = f"{summary[: LONGEST_LINE - 1]}…"
-            yield f"- {plain(summary)}"
+            yield f"- {escape_markdown(summary)}"
 
 
-def _stands(tables: list[dict[str, Any]]) -> Iterator[str]:
+def _open_lines(tables: list[dict[str, Any]]) -> Iterator[str]:
     """Lines on quarantined rows, files without rows in a table, and tables that are behind."""
     for table in tables:
         if table.get("quarantined"):
@@ -253,12 +253,12 @@ def _stands(tables: list[dict[str, Any]]) -> Iterator[str]:
             skipped = files(table["skipped files"])
             yield f"- {table['table']}: {skipped} skipped, in no table until a `sluicegate reload`"
         if table.get("waits"):
-            yield f"- {table['table']} is behind: {plain(table['waits'])}"
+            yield f"- {table['table']} is behind: {escape_markdown(table['waits'])}"
 
 
-def _short(parts: list[str]) -> str:
+def _shorten_note(parts: list[str]) -> str:
     """As many whole lines as a note can hold, without characters that a database may refuse."""
-    lines = [escaped(part, keep="\n") for part in parts]
+    lines = [escape_text(part, keep="\n") for part in parts]
     whole = "\n".join(lines).rstrip()
     if len(whole) <= LONGEST:
         return whole

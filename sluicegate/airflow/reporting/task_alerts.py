@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow.sdk.bases.notifier import BaseNotifier
 
-from sluicegate.escapes import escaped
+from sluicegate.escapes import escape_text
 
 ERROR = "error"
 """Name of the error in the templates of a notifier."""
@@ -52,7 +52,7 @@ class TaskError:
     link: str
 
     @classmethod
-    def of(cls, context: Mapping[str, Any]) -> TaskError:
+    def from_context(cls, context: Mapping[str, Any]) -> TaskError:
         """Error in a task's context, as passed to callbacks.
 
         There is none where no task is left that could have it: the DAG processor calls the callback then.
@@ -62,12 +62,12 @@ class TaskError:
             whole = LOST
         else:
             whole = str(exception).strip() or type(exception).__name__
-        text = escaped(whole, keep="\n")
+        text = escape_text(whole, keep="\n")
         facts: Mapping[str, Any] = getattr(exception, FACTS, {})
         return cls(
-            sentence=escaped(facts.get("message") or "") or first_sentence(text),
+            sentence=escape_text(facts.get("message") or "") or first_sentence(text),
             code=facts.get("code", ""),
-            help=escaped(facts.get("hint", "")),
+            help=escape_text(facts.get("hint", "")),
             text=text,
             link=getattr(context["ti"], "log_url", ""),
         )
@@ -85,4 +85,4 @@ class TaskAlert:
 
     def __call__(self, context: Mapping[str, Any]) -> None:
         """Notifies; called by Airflow once a task has failed for good."""
-        self.notifier({**context, ERROR: TaskError.of(context)})
+        self.notifier({**context, ERROR: TaskError.from_context(context)})

@@ -40,12 +40,12 @@ class FilesWaiting(NamedTuple):
     settle_in: float | None
 
 
-def settles(pipeline: Pipeline) -> float:
+def settle_seconds(pipeline: Pipeline) -> float:
     """Seconds until a file that landed now has settled for all tables of a pipeline."""
     return max((table.settleSeconds for table in pipeline.bronze.values()), default=0.0)
 
 
-def arrived(pipeline: Pipeline) -> Arrived:
+def find_arrived(pipeline: Pipeline) -> Arrived:
     """Bronze tables for which something has arrived; writes nothing, starts no Spark.
 
     Args:
@@ -63,10 +63,10 @@ def arrived(pipeline: Pipeline) -> Arrived:
         for work in waiting.tables
         if work.files or work.versions
     }
-    return Arrived(answer, _settle_in(pipeline, waiting))
+    return Arrived(answer, _seconds_to_settle(pipeline, waiting))
 
 
-def _settle_in(pipeline: Pipeline, waiting: Pending) -> float | None:
+def _seconds_to_settle(pipeline: Pipeline, waiting: Pending) -> float | None:
     """Seconds in which all files that are settling have settled, if nobody writes to them; None where none is."""
     return max((pipeline.bronze[work.table].settleSeconds for work in waiting.tables if work.settling), default=None)
 
@@ -85,11 +85,13 @@ def find_landed(pipeline: Pipeline, tables: Sequence[str]) -> FilesWaiting:
     from sluicegate.monitor.plan import pending  # not above: parsing a DAG file needs neither pyarrow nor deltalake
 
     try:
-        waiting = pending(pipeline, pipeline.settings).only(Request.of(pipeline, tables=tables).includes)
+        waiting = pending(pipeline, pipeline.settings).select_tables(
+            Request.from_arguments(pipeline, tables=tables).includes
+        )
     except DamagedTable as error:  # a run sets it aside, and how many files wait is known only then
         return FilesWaiting({"files": 0, "bytes": 0}, f"a table is damaged, which a run may repair: {error}", None)
     if waiting.nothing:
         landed = None
     else:
         landed = {"files": waiting.files, "bytes": waiting.bytes}
-    return FilesWaiting(landed, waiting.sentence(), _settle_in(pipeline, waiting))
+    return FilesWaiting(landed, waiting.sentence(), _seconds_to_settle(pipeline, waiting))

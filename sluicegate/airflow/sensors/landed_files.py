@@ -10,12 +10,12 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException, TaskDeferralTimeout
 
 from sluicegate.airflow import bundles
-from sluicegate.airflow.connections import with_store
+from sluicegate.airflow.connections import provide_store
 from sluicegate.airflow.reporting.run_note import UNREPORTED
-from sluicegate.airflow.run_request import failure, raisable, request_of
+from sluicegate.airflow.run_request import create_exception, failure, read_request
 from sluicegate.definition import load
 from sluicegate.errors import SluicegateError
-from sluicegate.escapes import escaped
+from sluicegate.escapes import escape_text
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class LandedFilesSensor(BaseOperator):
         self.poke_interval = _seconds(poke_interval)
         self.timeout = _seconds(timeout)
 
-    @with_store
+    @provide_store
     def execute(self, context: Context) -> dict[str, int] | None:
         """Check once, then end or defer to the triggerer.
 
@@ -83,7 +83,7 @@ class LandedFilesSensor(BaseOperator):
             pipeline=self.pipeline,
             tables=list(request.tables),
             every=self.poke_interval,
-            **bundles.elsewhere(self.settings),
+            **bundles.trigger_arguments(self.settings),
         )
         self.defer(trigger=trigger, method_name="resume", timeout=timedelta(seconds=self.timeout))
 
@@ -98,14 +98,14 @@ class LandedFilesSensor(BaseOperator):
 
         try:
             pipeline = load(self.pipeline, self.settings)
-            request = request_of(pipeline, context)
+            request = read_request(pipeline, context)
             if request.mode != "incremental":
                 self.log.info("this run does not wait for files: it %s", request)
                 return request, None
             landed = find_landed(pipeline, request.tables)
         except SluicegateError as error:
             raise failure(error) from None
-        self.log.info(escaped(landed.sentence))
+        self.log.info(escape_text(landed.sentence))
         return request, landed.waiting
 
     def resume(self, context: Context, event: Mapping[str, Any]) -> dict[str, int]:
@@ -115,7 +115,7 @@ class LandedFilesSensor(BaseOperator):
             AirflowFailException: only a person can help.
         """
         if "error" in event:
-            raise raisable(event["error"], event.get("facts", {}), final=True)
+            raise create_exception(event["error"], event.get("facts", {}), final=True)
         self.log.info("waiting: %s files of %s bytes", event["found"]["files"], event["found"]["bytes"])
         return dict(event["found"])
 
@@ -131,7 +131,7 @@ class LandedFilesSensor(BaseOperator):
         try:
             return super().resume_execution(next_method, next_kwargs, context)
         except TaskDeferralTimeout:
-            return self._at_timeout(context)
+            return self._end_at_timeout(context)
 
     def _expect_files(self, request: Request) -> None:
         """Fail if files are late; otherwise the run would end as skipped, as on a quiet day.
@@ -142,11 +142,13 @@ class LandedFilesSensor(BaseOperator):
         from sluicegate.monitor import arrivals
 
         pipeline = load(self.pipeline, self.settings)
-        if (error := arrivals.late(pipeline, pipeline.settings, datetime.now(UTC), request.tables)) is not None:
+        if (
+            error := arrivals.late_files_error(pipeline, pipeline.settings, datetime.now(UTC), request.tables)
+        ) is not None:
             raise failure(error)
 
-    @with_store
-    def _at_timeout(self, context: Context) -> dict[str, int]:
+    @provide_store
+    def _end_at_timeout(self, context: Context) -> dict[str, int]:
         request, landed = self._find(context)
         waited = timedelta(seconds=self.timeout)
         if landed is None:

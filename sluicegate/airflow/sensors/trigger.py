@@ -12,10 +12,10 @@ from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 
 from sluicegate.airflow import bundles, connections
 from sluicegate.airflow.bundles import Places
-from sluicegate.airflow.sensors.check import Arrived, FilesWaiting, arrived, find_landed, settles
+from sluicegate.airflow.sensors.check import Arrived, FilesWaiting, find_arrived, find_landed, settle_seconds
 from sluicegate.definition.reading.reloaded import Reloaded
 from sluicegate.errors import DamagedTable, UserError
-from sluicegate.escapes import escaped
+from sluicegate.escapes import escape_text
 from sluicegate.storage import aws
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ OF_THE_TIME = 20
 AT_MOST_EVERY = 1.0  # seconds
 
 
-def until_next(interval: float, settle_in: float | None, took: float) -> float:
+def seconds_to_check(interval: float, settle_in: float | None, took: float) -> float:
     """Seconds until the next check: files that are settling now are not left for a whole interval once they have.
 
     Args:
@@ -50,8 +50,8 @@ class LandedFilesTrigger(BaseTrigger):
         pipeline: name of the pipeline.
         places: arguments of ``Settings.of``.
         tables: only these tables; none means all.
-        every: seconds between two checks; while files settle it checks more often (see ``until_next``).
-        bundle: where the definitions are, if a DAG bundle has them (see ``bundles.place_of``).
+        every: seconds between two checks; while files settle it checks more often (see ``seconds_to_check``).
+        bundle: where the definitions are, if a DAG bundle has them (see ``bundles.bundle_place``).
     """
 
     def __init__(
@@ -85,25 +85,25 @@ class LandedFilesTrigger(BaseTrigger):
         An error of a store or the network is raised; it fails the task, which has retries.
         """
         before = ""
-        with bundles.in_use(self.bundle):
+        with bundles.keep_bundle(self.bundle):
             while True:
                 began = time.monotonic()
                 try:
-                    landed = await asyncio.to_thread(self._find, await connections.said_in_triggerer())
+                    landed = await asyncio.to_thread(self._find, await connections.triggerer_variables())
                 except UserError as error:
                     facts = {"error": error.for_people(), "facts": error.as_dict()}
                     yield TriggerEvent(facts)  # type: ignore[no-untyped-call]
                     return
                 if landed.sentence != before:
-                    self.log.info(escaped(landed.sentence))
+                    self.log.info(escape_text(landed.sentence))
                     before = landed.sentence
                 if landed.waiting is not None:
                     yield TriggerEvent({"found": landed.waiting})  # type: ignore[no-untyped-call]
                     return
-                await asyncio.sleep(until_next(self.every, landed.settle_in, time.monotonic() - began))
+                await asyncio.sleep(seconds_to_check(self.every, landed.settle_in, time.monotonic() - began))
 
     def _find(self, variables: dict[str, str]) -> FilesWaiting:
-        with aws.given(variables):
+        with aws.override_variables(variables):
             return find_landed(self._definition.load(self._places.settings()), self.tables)
 
 
@@ -117,10 +117,10 @@ class FileArrivalTrigger(BaseEventTrigger):
     Args:
         pipeline: name of the pipeline.
         places: arguments of ``Settings.of``.
-        every: seconds between two checks; while files settle it checks more often (see ``until_next``).
+        every: seconds between two checks; while files settle it checks more often (see ``seconds_to_check``).
         queue: URL of a queue with the store's notifications. Then a check follows each message, or comes
             ``AT_LEAST_EVERY`` seconds after the last: a message may be lost, or never sent.
-        bundle: where the definitions are, if a DAG bundle has them (see ``bundles.place_of``).
+        bundle: where the definitions are, if a DAG bundle has them (see ``bundles.bundle_place``).
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class FileArrivalTrigger(BaseEventTrigger):
         while True:
             began, settle_in = time.monotonic(), None
             try:
-                answer, settle_in = await asyncio.to_thread(self._find, await connections.said_in_triggerer())
+                answer, settle_in = await asyncio.to_thread(self._find, await connections.triggerer_variables())
             except (UserError, DamagedTable) as error:
                 answer = {"error": error.for_people()}
             except Exception:
@@ -178,11 +178,11 @@ class FileArrivalTrigger(BaseEventTrigger):
             if any(before.get(about) != state for about, state in answer.items()):
                 yield TriggerEvent(answer)  # type: ignore[no-untyped-call]
             before = answer
-            await self._rest(
-                until_next(self.every, settle_in, time.monotonic() - began), settling=settle_in is not None
+            await self._wait_for_check(
+                seconds_to_check(self.every, settle_in, time.monotonic() - began), settling=settle_in is not None
             )
 
-    async def _rest(self, seconds: float, *, settling: bool) -> None:
+    async def _wait_for_check(self, seconds: float, *, settling: bool) -> None:
         """Wait until the next check is due: for some seconds, or with a queue for a message where no files settle.
 
         Messages are deleted once received. The files they announced are polled for until they have settled; if this
@@ -194,8 +194,8 @@ class FileArrivalTrigger(BaseEventTrigger):
             return
         while time.monotonic() < time_now + AT_LEAST_EVERY:
             try:
-                if await self._polled():
-                    settled = await asyncio.to_thread(self._settles)
+                if await self._poll_queue():
+                    settled = await asyncio.to_thread(self._settle_seconds)
                     self._poll_until = time.monotonic() + settled + self.every
                     return
             except Exception:
@@ -204,18 +204,18 @@ class FileArrivalTrigger(BaseEventTrigger):
                 await asyncio.sleep(self.every)
                 return
 
-    async def _polled(self) -> bool:
+    async def _poll_queue(self) -> bool:
         """Whether the queue had messages.
 
         In a thread of its own, which waits most of the time: the process has few for all of its triggers, and those
         are for checks.
         """
-        variables = await connections.said_in_triggerer()
+        variables = await connections.triggerer_variables()
         self._polls = self._polls or ThreadPoolExecutor(1, "sluicegate-queue")
         return await asyncio.get_running_loop().run_in_executor(self._polls, self._messages, variables)
 
-    def _settles(self) -> float:
-        return settles(self._definition.load(self._places.settings()))
+    def _settle_seconds(self) -> float:
+        return settle_seconds(self._definition.load(self._places.settings()))
 
     def _messages(self, variables: dict[str, str]) -> bool:
         """Whether the queue had messages; deletes all of them, so that one check is for many."""
@@ -231,5 +231,5 @@ class FileArrivalTrigger(BaseEventTrigger):
         return bool(first)
 
     def _find(self, variables: dict[str, str]) -> Arrived:
-        with aws.given(variables):
-            return arrived(self._definition.load(self._places.settings()))
+        with aws.override_variables(variables):
+            return find_arrived(self._definition.load(self._places.settings()))

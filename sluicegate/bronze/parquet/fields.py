@@ -54,13 +54,13 @@ class UnreadableField(Exception):
     """A field that neither Spark nor this module can read; its text says why."""
 
 
-def of_field(node: SchemaNode) -> Stored:
+def stored_field(node: SchemaNode) -> Stored:
     """How a field of a file is stored, by the rules by which Spark reads Parquet files (``ParquetSchemaConverter``).
 
     Raises:
         Unreadable: the field cannot be read.
     """
-    stored = _of(node)
+    stored = _stored_node(node)
     if node.repetition != REPEATED:
         return stored
     _demand_no_wide_decimal(node, stored)
@@ -76,7 +76,7 @@ def is_void(node: SchemaNode) -> bool:
     return not node.logical and bool(node.children) and all(map(is_void, node.children))
 
 
-def _of(node: SchemaNode) -> Stored:
+def _stored_node(node: SchemaNode) -> Stored:
     if node.physical:
         return _leaf(node)
     match node.logical:
@@ -85,7 +85,7 @@ def _of(node: SchemaNode) -> Stored:
         case "MAP":
             return _map(node)
         case "VARIANT":
-            return _plain("variant")
+            return _plain_type("variant")
         case "":
             return _group(node)
     raise UnreadableField(f"{node} is no type that Spark can read")
@@ -95,7 +95,7 @@ def _group(node: SchemaNode) -> Stored:
     from pyspark.sql.types import StructField, StructType
 
     children = [child for child in node.children if not is_void(child)]
-    fields = {child.name: of_field(child) for child in children}
+    fields = {child.name: stored_field(child) for child in children}
     if len(fields) < len(children) or not fields:
         raise UnreadableField("a group with " + ("two fields of one name" if fields else "no fields"))
     read, made = (
@@ -114,9 +114,9 @@ def _list(node: SchemaNode) -> Stored:
         raise UnreadableField(f"{node} of groups with no fields")
     old = repeated.physical or len(repeated.children) > 1 or repeated.name in ("array", f"{node.name}_tuple")
     if old:
-        element = _of(repeated)
+        element = _stored_node(repeated)
     else:
-        element = of_field(repeated.children[0])
+        element = stored_field(repeated.children[0])
     _demand_no_wide_decimal(node, element)
     return _elements(element)
 
@@ -136,12 +136,12 @@ def _map(node: SchemaNode) -> Stored:
         [pairs] = [None]
     if pairs is None or pairs.repetition != REPEATED or len(pairs.children) != 2:
         raise UnreadableField(f"{node} without keys and values")
-    key, item = map(of_field, pairs.children)
+    key, item = map(stored_field, pairs.children)
     _demand_no_wide_decimal(node, key, item)
     return Entries(MapType(key.read, item.read), MapType(key.type, item.type), key, item)
 
 
-def _plain(ddl: str) -> Stored:
+def _plain_type(ddl: str) -> Stored:
     from pyspark.sql.types import DataType
 
     kind = DataType.fromDDL(ddl)
@@ -151,14 +151,14 @@ def _plain(ddl: str) -> Stored:
 def _leaf(node: SchemaNode) -> Stored:
     if node.logical == "DECIMAL":
         return _decimal(node)
-    if ddl := _known(node):
-        return _plain(ddl)
-    if stored := _unknown(node):
+    if ddl := _spark_type(node):
+        return _plain_type(ddl)
+    if stored := _foreign_field(node):
         return stored
     raise UnreadableField(f"{node} is no type that Spark can read")
 
 
-def _known(node: SchemaNode) -> str:
+def _spark_type(node: SchemaNode) -> str:
     """The type of Spark that a field has; empty if there is none."""
     says = node.details
     match node.physical, node.logical:
@@ -173,7 +173,7 @@ def _known(node: SchemaNode) -> str:
     return _ANNOTATED.get((node.physical, node.logical), "")
 
 
-def _unknown(node: SchemaNode) -> Stored | None:
+def _foreign_field(node: SchemaNode) -> Stored | None:
     """How a field of a type that Spark does not have is stored."""
     from pyspark.sql.types import BinaryType, FloatType, IntegerType, LongType, StringType
 
@@ -213,7 +213,7 @@ def _decimal(node: SchemaNode) -> Stored:
     if precision > OF_INTEGERS.get(node.physical, precision):
         raise UnreadableField(f"{node} has more digits than its values")
     if precision <= MOST_DIGITS:
-        return _plain(f"decimal({precision},{scale})")
+        return _plain_type(f"decimal({precision},{scale})")
     return WideDecimal(BinaryType(), StringType(), lambda stored: texts.decimal(stored, scale))
 
 

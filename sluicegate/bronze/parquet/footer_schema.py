@@ -83,7 +83,7 @@ def read(path: str) -> SchemaNode:
         ValueError: the file is not Parquet, or its footer is encrypted.
     """
     with filesystems.reader(path) as file:
-        return of_footer(footer(file))
+        return parse_footer(footer(file))
 
 
 def footer(file: IO[bytes]) -> bytes:
@@ -102,7 +102,7 @@ def footer(file: IO[bytes]) -> bytes:
     return file.read(length)
 
 
-def of_footer(data: bytes) -> SchemaNode:
+def parse_footer(data: bytes) -> SchemaNode:
     """Root of the schema in the bytes of a footer.
 
     Raises:

@@ -11,7 +11,7 @@ from sluicegate.bronze.parquet.footer_schema import SchemaNode
 from sluicegate.bronze.parquet.stored import Stored
 
 
-def of(paths: list[str]) -> Group:
+def refused_group(paths: list[str]) -> Group:
     """Return a group of files with types that Spark refuses.
 
     Args:
@@ -24,10 +24,10 @@ def of(paths: list[str]) -> Group:
     return _group(footer_schema.read(paths[0]).children, paths)
 
 
-def unforeseen(paths: list[str]) -> Group | None:
+def unforeseen_group(paths: list[str]) -> Group | None:
     """Return a group of files that Spark refuses; None if their types do not explain it."""
     try:
-        group = of(paths)
+        group = refused_group(paths)
     except (OSError, ValueError):
         return None
     if not (group.unreadable or group.stored):
@@ -47,9 +47,9 @@ def _group(nodes: tuple[SchemaNode, ...], paths: list[str]) -> Group:
         try:
             if times[node.name] > 1:
                 raise UnreadableField(f"there are {times[node.name]} columns of this name")
-            kinds[node.name] = fields.of_field(node)
+            kinds[node.name] = fields.stored_field(node)
         except UnreadableField as error:
             unreadable[node.name] = f"not read: {error}"
     readable = [StructField(name, kind.type) for name, kind in kinds.items()]
-    meant = {name: kind for name, kind in kinds.items() if not kind.plain}
+    meant = {name: kind for name, kind in kinds.items() if not kind.is_plain}
     return Group(readable, paths, stored=meant, unreadable=unreadable)

@@ -29,7 +29,7 @@ class Stored:
     type: DataType
 
     @property
-    def plain(self) -> bool:
+    def is_plain(self) -> bool:
         """Whether Spark's values need no conversion."""
         return True
 
@@ -41,7 +41,7 @@ class Stored:
         """Return the whole stored value in a form that JSON supports."""
         return stored
 
-    def lost(self, stored: Expression) -> Expression | None:
+    def loss(self, stored: Expression) -> Expression | None:
         """Return the condition, never NULL, that ``value`` lacks a part of a stored value; None if it never does."""
         return None
 
@@ -57,7 +57,7 @@ class Text(Stored):
     of: Callable[[Expression], Expression]
 
     @property
-    def plain(self) -> bool:
+    def is_plain(self) -> bool:
         return False
 
     def value(self, stored: Expression) -> Expression:
@@ -74,7 +74,7 @@ class Float16(Stored):
     """Half-precision number of two bytes."""
 
     @property
-    def plain(self) -> bool:
+    def is_plain(self) -> bool:
         return False
 
     def value(self, stored: Expression) -> Expression:
@@ -87,20 +87,20 @@ class Nanoseconds(Stored):
     """Timestamp in nanoseconds since 1970."""
 
     @property
-    def plain(self) -> bool:
+    def is_plain(self) -> bool:
         return False
 
     def value(self, stored: Expression) -> Expression:
         from pyspark.sql import functions as F
 
-        return F.when(~self.lost(stored), texts.microseconds(stored)).cast(self.type)
+        return F.when(~self.loss(stored), texts.microseconds(stored)).cast(self.type)
 
     def text(self, stored: Expression) -> Expression:
         from pyspark.sql.types import TimestampType
 
         return texts.nanoseconds(stored, zone="Z" if isinstance(self.type, TimestampType) else "")
 
-    def lost(self, stored: Expression) -> Expression:
+    def loss(self, stored: Expression) -> Expression:
         from pyspark.sql import functions as F
 
         return F.coalesce(F.pmod(stored, F.lit(1000)) != 0, F.lit(False))
@@ -124,26 +124,26 @@ class StoredGroup(Stored):
     fields: dict[str, Stored]
 
     @property
-    def plain(self) -> bool:
-        return all(field.plain for field in self.fields.values())
+    def is_plain(self) -> bool:
+        return all(field.is_plain for field in self.fields.values())
 
     def value(self, stored: Expression) -> Expression:
-        return self._each(stored, lambda field, value: field.value(value))
+        return self._map_fields(stored, lambda field, value: field.value(value))
 
     def text(self, stored: Expression) -> Expression:
-        return self._each(stored, lambda field, value: field.text(value))
+        return self._map_fields(stored, lambda field, value: field.text(value))
 
-    def _each(self, stored: Expression, of: Callable[[Stored, Expression], Expression]) -> Expression:
+    def _map_fields(self, stored: Expression, of: Callable[[Stored, Expression], Expression]) -> Expression:
         from pyspark.sql import functions as F
 
-        if self.plain:
+        if self.is_plain:
             return stored
         fields = [of(field, stored.getField(name)).alias(name) for name, field in self.fields.items()]
         return F.when(stored.isNotNull(), F.struct(*fields))
 
-    def lost(self, stored: Expression) -> Expression | None:
-        conditions = [field.lost(stored.getField(name)) for name, field in self.fields.items()]
-        return _any(conditions)
+    def loss(self, stored: Expression) -> Expression | None:
+        conditions = [field.loss(stored.getField(name)) for name, field in self.fields.items()]
+        return _any_condition(conditions)
 
 
 @dataclass(frozen=True)
@@ -157,24 +157,24 @@ class Elements(Stored):
     element: Stored
 
     @property
-    def plain(self) -> bool:
-        return self.element.plain
+    def is_plain(self) -> bool:
+        return self.element.is_plain
 
     def value(self, stored: Expression) -> Expression:
         from pyspark.sql import functions as F
 
-        if self.plain:
+        if self.is_plain:
             return stored
         return F.transform(stored, self.element.value)
 
     def text(self, stored: Expression) -> Expression:
         from pyspark.sql import functions as F
 
-        if self.plain:
+        if self.is_plain:
             return stored
         return F.transform(stored, self.element.text)
 
-    def lost(self, stored: Expression) -> Expression | None:
+    def loss(self, stored: Expression) -> Expression | None:
         from pyspark.sql import functions as F
 
         if (condition := _condition(self.element)) is None:
@@ -195,25 +195,25 @@ class Entries(Stored):
     item: Stored
 
     @property
-    def plain(self) -> bool:
-        return self.key.plain and self.item.plain
+    def is_plain(self) -> bool:
+        return self.key.is_plain and self.item.is_plain
 
     def value(self, stored: Expression) -> Expression:
         from pyspark.sql import functions as F
 
-        if self.plain:
+        if self.is_plain:
             return stored
-        if self.key.plain:
+        if self.key.is_plain:
             return F.transform_values(stored, lambda key, item: self.item.value(item))
         items = F.transform(F.map_values(stored), self.item.value)
-        return F.when(~self._keys_lost(stored), F.map_from_arrays(self._keys(stored), items))
+        return F.when(~self._keys_loss(stored), F.map_from_arrays(self._keys(stored), items))
 
     def text(self, stored: Expression) -> Expression:
         from pyspark.sql import functions as F
 
-        if self.plain:
+        if self.is_plain:
             return stored
-        if self.key.plain:
+        if self.key.is_plain:
             return F.transform_values(stored, lambda key, item: self.item.text(item))
         # As a list of entries: texts of two keys may be alike.
         return F.transform(
@@ -223,19 +223,19 @@ class Entries(Stored):
             ),
         )
 
-    def lost(self, stored: Expression) -> Expression | None:
+    def loss(self, stored: Expression) -> Expression | None:
         from pyspark.sql import functions as F
 
         condition = _condition(self.item)
         in_items = condition and F.coalesce(F.exists(F.map_values(stored), condition), F.lit(False))
-        return _any([None if self.key.plain else self._keys_lost(stored), in_items])
+        return _any_condition([None if self.key.is_plain else self._keys_loss(stored), in_items])
 
     def _keys(self, stored: Expression) -> Expression:
         from pyspark.sql import functions as F
 
         return F.transform(F.map_keys(stored), self.key.value)
 
-    def _keys_lost(self, stored: Expression) -> Expression:
+    def _keys_loss(self, stored: Expression) -> Expression:
         from pyspark.sql import functions as F
 
         keys = self._keys(stored)
@@ -244,15 +244,15 @@ class Entries(Stored):
 
 
 def _condition(stored: Stored) -> Callable[[Expression], Expression] | None:
-    """Return the condition of ``lost`` for a value within an array or a map."""
+    """Return the condition of ``loss`` for a value within an array or a map."""
     from pyspark.sql import functions as F
 
-    if stored.lost(F.lit(None).cast(stored.read)) is None:
+    if stored.loss(F.lit(None).cast(stored.read)) is None:
         return None
-    return lambda value: stored.lost(value)  # type: ignore[return-value]
+    return lambda value: stored.loss(value)  # type: ignore[return-value]
 
 
-def _any(conditions: list[Expression | None]) -> Expression | None:
+def _any_condition(conditions: list[Expression | None]) -> Expression | None:
     present = [condition for condition in conditions if condition is not None]
     if not present:
         return None
@@ -272,12 +272,12 @@ class StoredValue(Value):
     lacking: Expression | None
 
     @property
-    def shown(self) -> Expression:
+    def rescued_form(self) -> Expression:
         return self.all
 
     @property
-    def lost(self) -> Expression | None:
-        return _any([super().lost, self.lacking])
+    def loss(self) -> Expression | None:
+        return _any_condition([super().loss, self.lacking])
 
 
 def value_of(stored: Stored | None, column: Column, raw: Expression, options: Mapping[str, str]) -> Value:
@@ -291,10 +291,10 @@ def value_of(stored: Stored | None, column: Column, raw: Expression, options: Ma
     """
     if stored is None:
         return Value(column, raw, options)
-    return StoredValue(column, stored.value(raw), options, stored.text(raw), stored.lost(raw))
+    return StoredValue(column, stored.value(raw), options, stored.text(raw), stored.loss(raw))
 
 
-def unread(field: str, why: str) -> Value:
+def unreadable_value(field: str, why: str) -> Value:
     """Return the rescued value of a field that cannot be read."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType

@@ -28,7 +28,7 @@ def nanoseconds(stored: Expression, zone: str) -> Expression:
     # Not the difference first: the least of all would be out of range.
     seconds = _div(stored, _SECOND) - F.when((stored < 0) & (below != 0), 1).otherwise(0)
     text = F.date_format(F.timestamp_seconds(seconds), "yyyy-MM-dd'T'HH:mm:ss")
-    return F.concat(text, F.lit("."), _padded(below, 9), F.lit(zone))
+    return F.concat(text, F.lit("."), _pad_digits(below, 9), F.lit(zone))
 
 
 def time(stored: Expression, digits: int) -> Expression:
@@ -42,8 +42,8 @@ def time(stored: Expression, digits: int) -> Expression:
 
     value, second = stored.cast("bigint"), 10**digits
     parts = [(3600 * second, 1 << 31), (60 * second, 60), (second, 60)]
-    clock = [_padded(F.pmod(_div(value, unit), F.lit(top)), 2) for unit, top in parts]
-    text = F.concat(F.concat_ws(":", *clock), F.lit("."), _padded(F.pmod(value, F.lit(second)), digits))
+    clock = [_pad_digits(F.pmod(_div(value, unit), F.lit(top)), 2) for unit, top in parts]
+    text = F.concat(F.concat_ws(":", *clock), F.lit("."), _pad_digits(F.pmod(value, F.lit(second)), digits))
     return F.when(value < 0, value.cast("string")).otherwise(text)
 
 
@@ -51,7 +51,7 @@ def float16(stored: Expression) -> Expression:
     """Return the FLOAT of the two bytes of a number of half precision (IEEE 754), the lower first."""
     from pyspark.sql import functions as F
 
-    bits = _little(stored, 0, 2)
+    bits = _from_little_endian(stored, 0, 2)
     exponent, fraction = F.pmod(_div(bits, 1 << 10), F.lit(32)), F.pmod(bits, F.lit(1 << 10)).cast("double")
     size = (
         F.when((exponent == 31) & (fraction != 0), F.lit(float("nan")))
@@ -76,8 +76,8 @@ def interval(stored: Expression) -> Expression:
     """Format months, days and milliseconds, such as ``P1M2DT3.004S``."""
     from pyspark.sql import functions as F
 
-    months, days, millis = (_little(stored, at, 4) for at in (0, 4, 8))
-    seconds = F.concat(_div(millis, 1000).cast("string"), F.lit("."), _padded(F.pmod(millis, F.lit(1000)), 3))
+    months, days, millis = (_from_little_endian(stored, at, 4) for at in (0, 4, 8))
+    seconds = F.concat(_div(millis, 1000).cast("string"), F.lit("."), _pad_digits(F.pmod(millis, F.lit(1000)), 3))
     return F.concat(
         F.lit("P"), months.cast("string"), F.lit("M"), days.cast("string"), F.lit("DT"), seconds, F.lit("S")
     )
@@ -107,7 +107,7 @@ def decimal(stored: Expression, scale: int) -> Expression:
     return F.udf(digits, "string", useArrow=False)(stored)
 
 
-def _little(stored: Expression, at: int, size: int) -> Expression:
+def _from_little_endian(stored: Expression, at: int, size: int) -> Expression:
     """Convert little-endian bytes to a number."""
     from pyspark.sql import functions as F
 
@@ -124,7 +124,7 @@ def _div(number: Expression, by: int) -> Expression:
     return F.call_function("div", number, F.lit(by).cast("bigint"))
 
 
-def _padded(number: Expression, digits: int) -> Expression:
+def _pad_digits(number: Expression, digits: int) -> Expression:
     """Format a non-negative number with at least the given number of digits."""
     from pyspark.sql import functions as F
 

@@ -34,7 +34,7 @@ UNCHECKED = {"unescapedquotehandling", "linesep", "chartoescapequoteescaping"}
 def header_and_check(
     path: str, options: Mapping[str, str], separator: str, header: bool, check: bool
 ) -> dict[str, Any]:
-    """Return the header of a CSV file as ``file_headers.header`` does, and its ``trouble``.
+    """Return the header of a CSV file as ``file_headers.header`` does, and its ``find_trouble``.
 
     Args:
         path: the file.
@@ -48,44 +48,44 @@ def header_and_check(
         about = file_headers.header(path, options, separator)
     if not check or "error" in about:
         return about
-    found = trouble(path, options)
+    found = find_trouble(path, options)
     if found and header:  # Spark takes the first line for it, even if a quote is open at its end
         about = file_headers.header(path, {**options, "multiline": "true"}, separator)
     return {**about, "trouble": found}
 
 
-def trouble(path: str, options: Mapping[str, str]) -> dict[str, Any] | None:
+def find_trouble(path: str, options: Mapping[str, str]) -> dict[str, Any] | None:
     """Return the first ``line`` that Spark would parse unlike RFC 4180, and ``why``; None if there is none.
 
     Also the number of ``characters`` of the file, since its listed size may be compressed, the usual number of
     ``columns``, and ``begins``, whether the first record is plausible. The trouble is ``minor`` if Spark reads all
     records but drops carriage returns. A file that cannot be read is left to Spark, whose error names the damage.
     """
-    grammar = Grammar.of(options)
+    grammar = Grammar.from_options(options)
     several = options.get("multiline", "").lower() == "true"
     encoding = options.get("encoding", options.get("charset", "utf-8"))
     try:
         if not _needs_lines(path, grammar, encoding, several=several):
             return None
-        with _opened(path, encoding) as file:
+        with _open_text(path, encoding) as file:
             lines = _CountedLines(file)
             check = _Check(grammar, several)
-            found = check.first(lines)
+            found = check.find_first(lines)
             minor = found is None and check.returns
             if found is None and not minor:
                 return None
             at = lines.number
             for _ in lines:
                 pass
-        with _opened(path, encoding) as file:
+        with _open_text(path, encoding) as file:
             beginning = [line for line in itertools.islice(file, SAMPLE) if not grammar.is_no_record(line)]
         facts = {"line": at, "why": found or RETURNS, "minor": minor, "characters": lines.characters}
-        return {**facts, "columns": usual_count(beginning, grammar), "begins": _begins(beginning, grammar)}
+        return {**facts, "columns": usual_count(beginning, grammar), "begins": _closes_first_record(beginning, grammar)}
     except file_headers.BROKEN:
         return None
 
 
-def _opened(path: str, encoding: str) -> Any:
+def _open_text(path: str, encoding: str) -> Any:
     how = {"newline": "", "errors": "replace", "encoding": python_encoding(encoding)}
     return filesystems.reader(path, "rt", "infer", **how)
 
@@ -115,7 +115,7 @@ def usual_count(lines: Sequence[str], grammar: Grammar) -> int:
     return counts.most_common(1)[0][0]
 
 
-def _begins(lines: Sequence[str], grammar: Grammar) -> bool:
+def _closes_first_record(lines: Sequence[str], grammar: Grammar) -> bool:
     """Return whether all quotes of the first record are closed."""
     return not lines or grammar.closes(lines[0]) or extent(lines, 0, grammar).closed
 
@@ -187,16 +187,16 @@ class _Check:
     ends: set[str] = field(default_factory=set)
     returns: bool = False
 
-    def first(self, counted: Iterable[str]) -> str | None:
+    def find_first(self, counted: Iterable[str]) -> str | None:
         """Return the first problem; the lines after it are left in the iterator."""
         lines = iter(counted)
         for line in lines:
-            if self.several and (why := self._blank(line)):
+            if self.several and (why := self._blank_fault(line)):
                 return why
             if self.grammar.is_no_record(line):
                 continue
             parts = [line]
-            if not self.grammar.closes(line) and (why := self._beyond_line(parts, lines)):
+            if not self.grammar.closes(line) and (why := self._multi_line_fault(parts, lines)):
                 return why
             self.returns |= self.several and any("\r" in part for part in parts[:-1])
             if self.several and (why := self._line_end(parts)):
@@ -213,13 +213,13 @@ class _Check:
             return "its line ending differs from that of the lines before it"
         return None
 
-    def _blank(self, line: str) -> str | None:
+    def _blank_fault(self, line: str) -> str | None:
         blank = not self.columns and line.strip("\r\n") and not line.strip()
         if blank:
             return "it is blank and precedes the first record"
         return None
 
-    def _beyond_line(self, parts: list[str], lines: Iterator[str]) -> str | None:
+    def _multi_line_fault(self, parts: list[str], lines: Iterator[str]) -> str | None:
         """Return the fault of a record whose quotes are not closed in its first line; append its other lines."""
         if not self.grammar.opening.fullmatch(parts[0]):
             return "text follows a closing quote, or a quote within a value is not doubled"
@@ -231,10 +231,10 @@ class _Check:
                 continue
             if not self.grammar.closing.fullmatch(line):
                 return "text follows a closing quote, or a line before it opens a quote by mistake"
-            return self._doubt(parts)
+            return self._doubt_reason(parts)
         return "the file ends within a quote"
 
-    def _doubt(self, parts: list[str]) -> str | None:
+    def _doubt_reason(self, parts: list[str]) -> str | None:
         """Return why a record of several lines may be several records."""
         count = self.grammar.count("".join(parts))
         if self.columns and count != self.columns:

@@ -56,19 +56,19 @@ class CsvFiles:
     damaged: dict[str, str]
 
     @cached_property
-    def lower(self) -> dict[str, str]:
+    def lower_options(self) -> dict[str, str]:
         """Options by lower-case names."""
         return {name.lower(): value for name, value in self.options.items()}
 
     @cached_property
     def _grammar(self) -> Grammar:
-        return Grammar.of(self.lower)
+        return Grammar.from_options(self.lower_options)
 
     @property
     def has_plain_headers(self) -> bool:
         """Whether Python's csv reads the headers as Spark does."""
         plain = self._grammar.escape == self._grammar.quote
-        return len(self._grammar.separator) == 1 and "linesep" not in self.lower and plain
+        return len(self._grammar.separator) == 1 and "linesep" not in self.lower_options and plain
 
     def headers(self, paths: Sequence[str], about: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
         """Return the header names of files; an empty name becomes Spark's.
@@ -89,11 +89,11 @@ class CsvFiles:
         return [name or "" for name in rows[0]]
 
     @property
-    def _checks(self) -> bool:
+    def _checks_files(self) -> bool:
         """Whether files are checked: not if the definition says how to read odd quotes."""
-        return self.table.dialect == "rfc4180" and not csv_check.UNCHECKED & set(self.lower)
+        return self.table.dialect == "rfc4180" and not csv_check.UNCHECKED & set(self.lower_options)
 
-    def about(self, paths: Sequence[str], *, header: bool) -> dict[str, dict[str, Any]]:
+    def headers_and_trouble(self, paths: Sequence[str], *, header: bool) -> dict[str, dict[str, Any]]:
         """Return the header and trouble of each file that can be opened here (``csv_check.header_and_check``).
 
         Args:
@@ -101,16 +101,16 @@ class CsvFiles:
             header: whether the files have a header that can be read here.
         """
         opened = [path for path in paths if not path.endswith(HADOOP_ONLY)]
-        if not opened or not (header or self._checks):
+        if not opened or not (header or self._checks_files):
             return {}
         much = sum(self.sizes.get(path, 0) for path in opened) > MUCH
         few = executors.FEW
-        if much and self._checks:
+        if much and self._checks_files:
             few = 0
-        how = (self.lower, self._grammar.separator, header, self._checks)
-        return executors.each(self.session, csv_check.header_and_check, opened, *how, few=few)
+        how = (self.lower_options, self._grammar.separator, header, self._checks_files)
+        return executors.map_files(self.session, csv_check.header_and_check, opened, *how, few=few)
 
-    def to_split(self, about: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    def files_to_split(self, about: Mapping[str, Mapping[str, Any]]) -> set[str]:
         """Return the files that are split into records here; those that are too large are added to ``damaged``."""
         found = {path: facts["trouble"] for path, facts in about.items() if facts.get("trouble")}
         split: set[str] = set()
@@ -126,13 +126,13 @@ class CsvFiles:
         most = min(MOST_BYTES, self.table.maxRecordBytes)
         if self.table.singleVariantColumn:
             return ", and a file with such a line cannot be read into a VARIANT"
-        if self.lower.get("header", "").lower() == "true" and not trouble["begins"]:
+        if self.lower_options.get("header", "").lower() == "true" and not trouble["begins"]:
             return ", and a quote in the header is not closed either"
         if max(trouble["characters"], size) > most:
             return f", and a file with such a line can have at most {human_bytes(most)}: correct the line"
         return ""
 
-    def parsed(self, paths: Sequence[str], columns: int, schema: StructType) -> DataFrame:
+    def parse(self, paths: Sequence[str], columns: int, schema: StructType) -> DataFrame:
         """Parse split files by a schema that ends with the field of the corrupt record.
 
         Args:
@@ -162,8 +162,10 @@ class CsvFiles:
         from pyspark.sql import functions as F
 
         grammar = self._grammar
-        header = self.lower.get("header", "").lower() == "true"
-        encoding = csv_check.python_encoding(self.lower.get("encoding", self.lower.get("charset", "utf-8")))
+        header = self.lower_options.get("header", "").lower() == "true"
+        encoding = csv_check.python_encoding(
+            self.lower_options.get("encoding", self.lower_options.get("charset", "utf-8"))
+        )
 
         def split(content: Any) -> list[tuple[str, bool]]:
             return records(bytes(content), grammar, columns, header, encoding)
@@ -178,7 +180,7 @@ class CsvFiles:
             cloudpickle.unregister_pickle_by_value(csv_records)  # type: ignore[no-untyped-call]
 
 
-def with_distinct_fields(columns: Sequence[Column]) -> list[Column]:
+def make_fields_distinct(columns: Sequence[Column]) -> list[Column]:
     """Make the field names of columns distinct: the second ``a`` is rescued as ``a_2``."""
     taken = {column.field for column in columns}
     seen: set[str] = set()
@@ -193,7 +195,7 @@ def with_distinct_fields(columns: Sequence[Column]) -> list[Column]:
     return distinct
 
 
-def padded_names(names: Iterable[str]) -> list[str]:
+def padding_warnings(names: Iterable[str]) -> list[str]:
     """Return a warning about header names with spaces around them; empty if there are none."""
     if not (quoted := ", ".join(f'"{name}"' for name in sorted(names))):
         return []

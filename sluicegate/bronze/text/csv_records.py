@@ -99,7 +99,7 @@ class Grammar:
         self.closing_and_opening = re.compile(f"{body}{quote}{blanks}{between}{quote}{body}")
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> Grammar:
+    def from_options(cls, options: Mapping[str, str]) -> Grammar:
         """Build the grammar from reader options with lower-case names."""
         separator = options.get("sep", options.get("delimiter", ",")).replace("\\t", "\t")
         quote = options.get("quote", '"')
@@ -207,9 +207,9 @@ class Records:
 
     def __post_init__(self) -> None:
         plain = (line for line in self.lines[1:] if not self.grammar.has_quote(line) and line.strip())
-        rows = (_ended(line).split(self.grammar.separator) for line in plain if self._has_all(line))
+        rows = (_strip_line_end(line).split(self.grammar.separator) for line in plain if self._has_all(line))
         fellows = list(itertools.islice(rows, FELLOWS))
-        self.figures = [place for place in range(self.columns) if _of_figures([row[place] for row in fellows])]
+        self.figures = [place for place in range(self.columns) if _is_of_figures([row[place] for row in fellows])]
 
     def split(self, *, header: bool) -> Iterator[tuple[str, bool]]:
         """Yield each record without its last line ending, and whether its quotes are plausible.
@@ -217,7 +217,7 @@ class Records:
         Args:
             header: whether the first record is a header, which is dropped.
         """
-        number, after_tail = self._behind_header() if header else 0, False
+        number, after_tail = self._header_end() if header else 0, False
         while number < len(self.lines):
             line = self.lines[number]
             if self.grammar.is_no_record(line):
@@ -226,13 +226,13 @@ class Records:
             if self.grammar.closes(line):
                 # After a quote that could not be closed, what looks like its end is no record.
                 after_tail = after_tail and self._is_tail(line)
-                yield _ended(line), not after_tail
+                yield _strip_line_end(line), not after_tail
                 number += 1
                 continue
             quoted_record = extent(self.lines, number, self.grammar)
             parts = self.lines[number : quoted_record.end]
             if quoted_record.closed and self._is_believed(parts):
-                yield _ended("".join(parts)), True
+                yield _strip_line_end("".join(parts)), True
                 number, after_tail = quoted_record.end, False
                 continue
             if quoted_record.whole:
@@ -240,16 +240,16 @@ class Records:
             else:
                 swallowed = parts[1:-1]
             if self._are_records(swallowed):
-                yield _ended(line), False
-                yield from ((_ended(part), True) for part in swallowed if not self.grammar.is_no_record(part))
+                yield _strip_line_end(line), False
+                yield from ((_strip_line_end(part), True) for part in swallowed if not self.grammar.is_no_record(part))
                 if quoted_record.closed:
-                    yield _ended(parts[-1]), False
-                number, after_tail = self._behind_records(quoted_record), False
+                    yield _strip_line_end(parts[-1]), False
+                number, after_tail = self._records_end(quoted_record), False
                 continue
-            yield _ended("".join(parts)), False
+            yield _strip_line_end("".join(parts)), False
             number, after_tail = quoted_record.end, not quoted_record.closed
 
-    def _behind_header(self) -> int:
+    def _header_end(self) -> int:
         """Return the number of the line after the first record."""
         for number, line in enumerate(self.lines):
             if not self.grammar.is_no_record(line):
@@ -259,7 +259,7 @@ class Records:
         return len(self.lines)
 
     @staticmethod
-    def _behind_records(swallowed: Extent) -> int:
+    def _records_end(swallowed: Extent) -> int:
         """Return the number of the next line; a line with an unclosable quote is split by itself."""
         if swallowed.closed or swallowed.whole:
             return swallowed.end
@@ -291,18 +291,18 @@ class Records:
         return separators >= AGREEING and len(agreeing) >= MOST * len(whole)
 
     def _agrees(self, line: str) -> bool:
-        values = _ended(line).split(self.grammar.separator)
+        values = _strip_line_end(line).split(self.grammar.separator)
         figures = [values[place].strip(f" {self.grammar.quote}") for place in self.figures]
         return any(figures) and all(not value or FIGURE.fullmatch(value) for value in figures)
 
 
-def _of_figures(values: Iterable[str]) -> bool:
+def _is_of_figures(values: Iterable[str]) -> bool:
     filled = [value for value in values if value.strip()]
     figures = sum(FIGURE.fullmatch(value) is not None for value in filled)
     return bool(filled) and figures >= FIGURES * len(filled)
 
 
-def _ended(text: str) -> str:
+def _strip_line_end(text: str) -> str:
     """Return a text without its last line ending."""
     if text.endswith("\r\n"):
         return text[:-2]

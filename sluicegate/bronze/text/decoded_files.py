@@ -23,7 +23,7 @@ from sluicegate.definition import encodings
 from sluicegate.errors import SourceError, Where
 from sluicegate.lake import layout
 from sluicegate.spark import executors
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.storage import filesystems
 
 if TYPE_CHECKING:
@@ -84,13 +84,13 @@ class DecodedFiles:
         self.thorough = True
         return doubted
 
-    def places(self, name: str, table: BronzeTable, paths: Sequence[str], sizes: Mapping[str, int]) -> list[str]:
+    def paths_to_read(self, name: str, table: BronzeTable, paths: Sequence[str], sizes: Mapping[str, int]) -> list[str]:
         """Return the paths to read for some files: their own, or those of their copies.
 
         Raises:
             SourceError: a file cannot be read, or its header has undecodable bytes.
         """
-        examined = self._examined(table, paths)
+        examined = self._files_to_examine(table, paths)
         if not examined:
             return list(paths)
         self._decode(name, table, [path for path in examined if path not in self.results], sizes)
@@ -99,7 +99,7 @@ class DecodedFiles:
                 raise _unreadable(name, table, path, reason)
         return [self.results.get(path, {}).get("copy") or path for path in paths]
 
-    def _examined(self, table: BronzeTable, paths: Sequence[str]) -> Sequence[str]:
+    def _files_to_examine(self, table: BronzeTable, paths: Sequence[str]) -> Sequence[str]:
         """Return the files that may need copies: all, or those whose names Spark takes for patterns."""
         if table.format not in TEXTS:
             return []
@@ -114,7 +114,7 @@ class DecodedFiles:
         few = 0
         if sum(sizes.get(path, 0) for path in paths) <= SMALL:
             few = executors.FEW
-        self.results |= executors.each(self.session, text_decoder.decode, paths, *_decoding(self, table), few=few)
+        self.results |= executors.map_files(self.session, text_decoder.decode, paths, *_decoding(self, table), few=few)
         for path in paths:
             if first := self.results[path].get("first"):
                 say(f"  bronze {name:<28} {path}: {first}: such records are stored as corrupt")
@@ -132,7 +132,7 @@ class DecodedFiles:
         """
         for place, names in headers.items():
             if any(self.sentinel in column for column in names):
-                path = self.landed(place)
+                path = self.landed_path(place)
                 raise _unreadable(name, table, path, f"its header cannot be decoded: {self.results[path]['first']}")
 
     def bad_records(self, paths: Sequence[str]) -> list[str]:
@@ -144,13 +144,13 @@ class DecodedFiles:
         tainted = {result["copy"] for result in self.results.values() if result.get("sentinels")}
         return not tainted.isdisjoint(paths)
 
-    def landed(self, path: str) -> str:
+    def landed_path(self, path: str) -> str:
         """Return the landed file of a copy."""
         return next(
             (landed for landed, result in self.results.items() if path in (result.get("copy"), result.get("bad"))), path
         )
 
-    def named(self, raw: DataFrame, about: Column, paths: Sequence[str]) -> tuple[DataFrame, Column]:
+    def restore_names(self, raw: DataFrame, about: Column, paths: Sequence[str]) -> tuple[DataFrame, Column]:
         """Return the records with the metadata of the landed files in place of the copies'."""
         from pyspark.sql import functions as F
 
@@ -170,12 +170,12 @@ class DecodedFiles:
         time = F.coalesce(F.timestamp_micros(former["micros"]), about["file_modification_time"])
         return joined, F.struct(path.alias("file_path"), time.alias("file_modification_time"))
 
-    def without_sentinels(self, raw: DataFrame, form: str, options: Mapping[str, str]) -> DataFrame:
+    def flag_sentinels(self, raw: DataFrame, form: str, options: Mapping[str, str]) -> DataFrame:
         """Mark records with a sentinel as corrupt; their text has ``\\xfc`` for the byte 0xFC."""
         from pyspark.sql import functions as F
 
         columns = [name for name in raw.columns if name not in (CORRUPT_AS, ABOUT)]
-        record = F.struct(*[F.col(quoted(name)) for name in columns])
+        record = F.struct(*[F.col(quote_name(name)) for name in columns])
         as_json = F.to_json(record)
         kinds = {type(field.dataType).__name__ for field in raw.schema}
         text = as_json
@@ -188,7 +188,7 @@ class DecodedFiles:
         all_texts = F.concat_ws("", F.col(CORRUPT_AS), as_json)
         tainted = F.contains(all_texts, F.lit(self.sentinel))
         shown = F.regexp_replace(corrupt, f"{self.sentinel}([0-9a-f]{{2}})z", r"\\x$1")
-        values = {name: F.when(~tainted, F.col(quoted(name))) for name in columns}
+        values = {name: F.when(~tainted, F.col(quote_name(name))) for name in columns}
         return raw.withColumns({**values, CORRUPT_AS: F.when(tainted, shown).otherwise(F.col(CORRUPT_AS))})
 
 
@@ -214,36 +214,36 @@ def encoding_of(table: BronzeTable) -> str:
     return codec.name
 
 
-def without_encoding(options: Mapping[str, str]) -> dict[str, str]:
+def drop_encoding(options: Mapping[str, str]) -> dict[str, str]:
     """Return the reader options for files that are UTF-8 or have been decoded."""
     return {name: value for name, value in options.items() if name.lower() not in ("encoding", "charset")}
 
 
-def demanding(value: Column, condition: Column) -> Column:
+def guard_value(value: Column, condition: Column) -> Column:
     """Return a value that ends the job where a condition holds."""
     from pyspark.sql import functions as F
 
     return F.when(condition, F.raise_error(F.lit(UNSURE_OF_BYTES))).otherwise(value)
 
 
-def demanded(schema: StructType) -> dict[str, Column]:
-    """Return the text columns of a schema, each ``demanding`` that it has no U+FFFD."""
+def guarded_texts(schema: StructType) -> dict[str, Column]:
+    """Return the text columns of a schema, each ``guard_value`` that it has no U+FFFD."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType, VariantType
 
     texts: dict[str, Column] = {}
     for field_ in schema:
-        value = F.col(quoted(field_.name))
+        value = F.col(quote_name(field_.name))
         if isinstance(field_.dataType, (StringType, VariantType)):
             text = value
             if isinstance(field_.dataType, VariantType):
                 text = F.to_json(value)
-            texts[field_.name] = demanding(value, F.contains(text, F.lit(REPLACED)))
+            texts[field_.name] = guard_value(value, F.contains(text, F.lit(REPLACED)))
     return texts
 
 
 @contextmanager
-def opened(session: SparkSession, target: str, *, thorough: bool = False) -> Iterator[DecodedFiles]:
+def open_copies(session: SparkSession, target: str, *, thorough: bool = False) -> Iterator[DecodedFiles]:
     """Provide decoded copies of files of a bronze table, beside the tables of its pipeline.
 
     Args:
@@ -263,7 +263,7 @@ def opened(session: SparkSession, target: str, *, thorough: bool = False) -> Ite
 
 def _clear(home: str, own_folder: str) -> None:
     """Remove the copies of a run, and those that killed runs left."""
-    fs, root = filesystems.opened(layout.address(home))
+    fs, root = filesystems.open_store(layout.address(home))
     oldest = (datetime.now(UTC) - LEFT_OVER).strftime(STARTED)
     with suppress(OSError):
         for name in [_last_part(str(path)) for path in fs.ls(root, detail=False)]:

@@ -37,13 +37,13 @@ from sluicegate.bronze.text.json_sql import (
 )
 from sluicegate.bronze.text.text_decoder import UNSURE_OF_BYTES
 from sluicegate.console import say
-from sluicegate.lake.layout import canonical
+from sluicegate.lake.layout import to_ledger_path
 from sluicegate.schema import json_doubts, json_values
-from sluicegate.spark.session import active
-from sluicegate.spark_sql.engine_columns import working
-from sluicegate.spark_sql.identifiers import literal, quoted
+from sluicegate.spark.session import use_session
+from sluicegate.spark_sql.engine_columns import working_column
+from sluicegate.spark_sql.identifiers import literal, quote_name
 from sluicegate.spark_sql.type_parts import has_variant, is_text
-from sluicegate.spark_sql.types import UNNAMED, once, unnamed
+from sluicegate.spark_sql.types import UNNAMED, merge_duplicate_fields, restore_empty_names
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField, StructType
 
 # Columns with a corrupt record's text and with a line's file; each process has other names, which no field can have.
-CORRUPT_AS, ABOUT = (working(f"{name}_{uuid.uuid4().hex}") for name in ("corrupt_record", "metadata"))
+CORRUPT_AS, ABOUT = (working_column(f"{name}_{uuid.uuid4().hex}") for name in ("corrupt_record", "metadata"))
 
 # What is said of a file with lines of several values.
 HOW_JOINED = (
@@ -93,32 +93,32 @@ class JsonFiles:
         texts = self._texts(paths, whole=False)
         # Whether a line is flat is a column: written into both conditions, it would be computed in both.
         flat = texts.selectExpr("value", f"{FLAT} AS flat")
-        many = f"NOT flat AND {FILLED} AND ({ARRAY} OR {self._left_out})"
-        shown = f"if({many}, '{{\"{ODD}\":0}}', {self.doubts.shown(f'if(flat, value, {NOT_EMPTY})')})"
+        many = f"NOT flat AND {FILLED} AND ({ARRAY} OR {self._dropped_rest_condition})"
+        shown = f"if({many}, '{{\"{ODD}\":0}}', {self.doubts.add_sign_fields(f'if(flat, value, {NOT_EMPTY})')})"
         inferred = self._fields(flat.selectExpr(f"{shown} AS value"))
         names = {field.name for field in inferred}
         if ODD not in names and UNNAMED not in names:
-            yield Group(json_doubts.on_record(inferred, self.doubts.of_signs(inferred, names)), list(paths))
+            yield Group(json_doubts.record_doubts(inferred, self.doubts.find_doubts(inferred, names)), list(paths))
             return
         # Of all together: a column's type is that of all its values in the ledger batch, however its files are grouped.
-        fields = json_doubts.on_record(
-            self._fields(texts.where(self._one).selectExpr(f"{SHOWN} AS value")), json_doubts.ALL
+        fields = json_doubts.record_doubts(
+            self._fields(texts.where(self._single_value_condition).selectExpr(f"{SHOWN} AS value")), json_doubts.ALL
         )
-        special = texts.where(f"({self._not_flat}) OR {UNNAMED_IN}")
-        joined = f"max(value RLIKE '{JOINED}' AND NOT {self._one}) AS joined"
+        special = texts.where(f"({self._not_flat_condition}) OR {UNNAMED_IN}")
+        joined = f"max(value RLIKE '{JOINED}' AND NOT {self._single_value_condition}) AS joined"
         irregular = special.select("value", "_metadata.file_path").groupBy("file_path").agg(F.expr(joined)).collect()
-        odd = {canonical(row["file_path"]) for row in irregular}
+        odd = {to_ledger_path(row["file_path"]) for row in irregular}
         for row in irregular:
             if row["joined"]:
-                say(f"  bronze {self.table:<28} {canonical(row['file_path'])}: {HOW_JOINED}")
+                say(f"  bronze {self.table:<28} {to_ledger_path(row['file_path'])}: {HOW_JOINED}")
         plain = [path for path in paths if path not in odd]
         if plain:
             yield Group(fields, plain)
         yield Group(fields, [path for path in paths if path in odd], ReadMode.LINES)
 
-    def all_flat(self, paths: Sequence[str]) -> bool:
+    def has_flat_lines(self, paths: Sequence[str]) -> bool:
         """Return whether each line is at most one record, so that Spark's reader drops none."""
-        return self._texts(paths, whole=False).where(self._not_flat).isEmpty()
+        return self._texts(paths, whole=False).where(self._not_flat_condition).isEmpty()
 
     def documents(self, paths: Sequence[str]) -> Iterator[Group]:
         """Yield groups of files of one value: whole ones, those with names that Spark cannot read, damaged arrays.
@@ -126,20 +126,20 @@ class JsonFiles:
         Text that is not JSON is corrupt. Files with more after their first value are in none of the groups: usually
         each of their lines is a record, and Spark would read the first and silently skip the others.
         """
-        kinds, doubts = self._kinds(paths)
+        kinds, doubts = self._file_kinds(paths)
         by_kind: dict[str, list[str]] = {}
         for path in paths:
             by_kind.setdefault(kinds.get(path, "plain"), []).append(path)
         self.damaged.update(dict.fromkeys(by_kind.get("goes on", ()), HOW_ONE_VALUE))
-        parts = self._parts(by_kind.get("array", []))
+        parts = self._damaged_arrays(by_kind.get("array", []))
         self.damaged.update(parts)
         yield from self._whole_files(by_kind.get("plain", []), by_kind.get("special", []), paths, doubts)
         if texts := by_kind.get("text"):
             fields = self._fields(self._texts(texts, whole=True).selectExpr(f"{SHOWN} AS value"))
-            yield Group(json_doubts.on_record(fields, json_doubts.ALL), texts, ReadMode.LINES, whole=True)
+            yield Group(json_doubts.record_doubts(fields, json_doubts.ALL), texts, ReadMode.LINES, whole=True)
         if parts:
             fields = self._fields(self._elements(list(parts)).where("sound"))
-            yield Group(json_doubts.on_record(fields, json_doubts.ALL), list(parts), ReadMode.ELEMENTS)
+            yield Group(json_doubts.record_doubts(fields, json_doubts.ALL), list(parts), ReadMode.ELEMENTS)
         if corrupt := [path for path in paths if kinds.get(path) in ("array", "no JSON") and path not in parts]:
             yield Group([], corrupt, ReadMode.LINES, whole=True)
 
@@ -153,40 +153,45 @@ class JsonFiles:
         whole = [path for path in paths if path in members]
         if whole:
             fields = self._fields_of_files(whole, odd)
-            yield Group(json_doubts.on_record(fields, self.doubts.of_signs(fields, doubts)), whole)
+            yield Group(json_doubts.record_doubts(fields, self.doubts.find_doubts(fields, doubts)), whole)
 
-    def _kinds(self, paths: Sequence[str]) -> tuple[dict[str, str], set[str]]:
+    def _file_kinds(self, paths: Sequence[str]) -> tuple[dict[str, str], set[str]]:
         """Return the kind of each multi-line file that is not one plain value, and doubts about values. One job."""
         first = "get_json_object(value, '$') IS NOT NULL"
         not_one = f"CASE WHEN {first} THEN 'goes on' WHEN {ARRAY} THEN 'array' ELSE 'no JSON' END"
         # Of UTF-16 that nobody has named, Spark's reader would take the digits of numbers from other places.
         texted = f"{UNNAMED_IN} OR nuls"
-        kind = f"CASE WHEN NOT {self._one} THEN {not_one} WHEN {texted} THEN 'text' WHEN {SPECIAL} THEN 'special' END"
+        kind = (
+            f"CASE WHEN NOT {self._single_value_condition} THEN {not_one} WHEN {texted} THEN 'text' "
+            f"WHEN {SPECIAL} THEN 'special' END"
+        )
         texts = self._texts(paths, whole=True).where(FILLED)
         signs = {name: f"({sign})" for name, sign in self.doubts.signs.items()}
         conditions = [f"{sign} AS {name}" for name, sign in signs.items()]
         each = texts.selectExpr("_metadata.file_path AS path", f"{kind} AS kind", *conditions)
         files = each.where(" OR ".join(["kind IS NOT NULL", *signs])).collect()
-        kinds = {canonical(row["path"]): row["kind"] for row in files if row["kind"] is not None}
+        kinds = {to_ledger_path(row["path"]): row["kind"] for row in files if row["kind"] is not None}
         return kinds, {name for name in signs if any(row[name] for row in files)}
 
-    def _parts(self, paths: Sequence[str]) -> dict[str, str]:
+    def _damaged_arrays(self, paths: Sequence[str]) -> dict[str, str]:
         """Return the damaged arrays that begin with complete elements, with their damage."""
         if not paths:
             return {}
         texts = self._texts(paths, whole=True)
-        damage_of = _on_executors(damage, "string")
+        damage_of = _executor_function(damage, "string")
         damages = texts.select(texts["_metadata.file_path"].alias("path"), damage_of("value").alias("why"))
-        return {canonical(row["path"]): row["why"] for row in damages.where("why IS NOT NULL").collect()}
+        return {to_ledger_path(row["path"]): row["why"] for row in damages.where("why IS NOT NULL").collect()}
 
     def texts(self, group: Group) -> DataFrame:
         """Return the texts of a group's records: ``value``, ``sound`` (one JSON value) and the file."""
         if group.mode == ReadMode.ELEMENTS:
             return self._elements(group.paths)
         texts = self._texts(group.paths, whole=group.whole)
-        return texts.where(FILLED).selectExpr("value", f"{self._one} AS sound", f"_metadata AS {ABOUT}")
+        return texts.where(FILLED).selectExpr(
+            "value", f"{self._single_value_condition} AS sound", f"_metadata AS {ABOUT}"
+        )
 
-    def parsed(self, group: Group, schema: StructType) -> DataFrame:
+    def parse(self, group: Group, schema: StructType) -> DataFrame:
         """Parse the texts of a group by a schema that ends with the field of the corrupt record.
 
         Fields that are text, VARIANTs, and all others are parsed apart: the numbers of the first are tagged, and the
@@ -196,12 +201,14 @@ class JsonFiles:
 
         corrupt, part_of = (
             schema[CORRUPT_AS],
-            {field.name: _part(field) for field in schema if field.name != CORRUPT_AS},
+            {field.name: _text_column(field) for field in schema if field.name != CORRUPT_AS},
         )
         parts = [part for part in ("texts", "variants", "typed") if part in part_of.values()]
         # from_json would make doubles of the numbers before it makes texts of them.
         named = self.texts(group).withColumn("typed", F.expr(NAMED))
-        texts = named.withColumn("texts", json_values.tagged(F.col("typed"))).withColumn("variants", F.col("value"))
+        texts = named.withColumn("texts", json_values.tag_numbers(F.col("typed"))).withColumn(
+            "variants", F.col("value")
+        )
         arrays = [
             self._records(part, [*(field for field in schema if part_of.get(field.name) == part), corrupt]).alias(part)
             for part in parts
@@ -210,7 +217,7 @@ class JsonFiles:
         records = records.where("all IS NULL OR size(all) > 0")
         each = records.select(F.explode_outer("all").alias("j"), "value", ABOUT)
         fields = [
-            named_back(F.col(f"j.{part_of[field.name]}").getField(field.name), field)
+            restore_value(F.col(f"j.{part_of[field.name]}").getField(field.name), field)
             for field in schema
             if field.name in part_of
         ]
@@ -235,9 +242,9 @@ class JsonFiles:
     def variants(self, group: Group, name: str) -> DataFrame:
         """Return each line, or each file, as one VARIANT in the column ``name``."""
         texts = self._texts(group.paths, whole=group.whole).where(FILLED)
-        sound = f"if({FLAT} OR {self._one}, try_parse_json(value), NULL)"
+        sound = f"if({FLAT} OR {self._single_value_condition}, try_parse_json(value), NULL)"
         both = texts.selectExpr(f"{sound} AS v", "value", f"_metadata AS {ABOUT}")
-        return both.selectExpr(f"v AS {quoted(name)}", f"if(v IS NULL, value, NULL) AS {CORRUPT_AS}", ABOUT)
+        return both.selectExpr(f"v AS {quote_name(name)}", f"if(v IS NULL, value, NULL) AS {CORRUPT_AS}", ABOUT)
 
     # --- checks -------------------------------------------------------------------------------------------------------
 
@@ -246,28 +253,28 @@ class JsonFiles:
         return {**self.options, "columnNameOfCorruptRecord": CORRUPT_AS}
 
     @property
-    def _one(self) -> str:
+    def _single_value_condition(self) -> str:
         """Condition that a text is one JSON value, or one and a comma, as far as the reader's options let it pass.
 
         Nearly all pass without options, and then the check with them, which copies all values, is skipped.
         """
-        options = self._lenient()
+        options = self._leniency_options()
         array = f"""concat('[', regexp_replace(value, ',\\\\s*$', ''), '\\n,"{END}"]')"""
         parsed = f"from_json({array}, 'array<string>'{options})"
         return f"(({ONE}) OR get({parsed}, 1) <=> '{END}')"
 
     @property
-    def _left_out(self) -> str:
+    def _dropped_rest_condition(self) -> str:
         """Condition that Spark's reader would take a line for a record, and drop what follows it.
 
         Spark keeps a line that it considers corrupt, and the other lines of its file keep all digits of their numbers,
         which are lost when texts are read one by one. In UTF-16 it would read empty texts for the numbers.
         """
-        options = self._lenient({"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS})
+        options = self._leniency_options({"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS})
         taken = f"from_json(value, 'x STRING, {CORRUPT_AS} STRING'{options}).{CORRUPT_AS} IS NULL"
-        return f"(NOT {self._one} AND ({NOT_UTF_8} OR {taken}))"
+        return f"(NOT {self._single_value_condition} AND ({NOT_UTF_8} OR {taken}))"
 
-    def _lenient(self, added: Mapping[str, str] | None = None) -> str:
+    def _leniency_options(self, added: Mapping[str, str] | None = None) -> str:
         """Reader options that decide what passes for JSON, and added ones, as an argument of a SQL function."""
         options = {
             name: value for name, value in self.options.items() if name.lower().startswith(("allow", "maxstring"))
@@ -279,8 +286,8 @@ class JsonFiles:
         return f", map({entries})"
 
     @property
-    def _not_flat(self) -> str:
-        return f"NOT ({FLAT}) AND {FILLED} AND ({ARRAY} OR {self._left_out})"
+    def _not_flat_condition(self) -> str:
+        return f"NOT ({FLAT}) AND {FILLED} AND ({ARRAY} OR {self._dropped_rest_condition})"
 
     def _texts(self, paths: Sequence[str], *, whole: bool) -> DataFrame:
         reader = self.session.read.options(**{**self.options, "wholetext": str(whole).lower()})
@@ -293,11 +300,13 @@ class JsonFiles:
                 f"if(startswith({demanded}, '\ufeff'), substr(value, 2), value) AS value", "_metadata"
             )
         # Hadoop removes the byte order mark of UTF-8 alone, and only where it reads lines.
-        shown = texts.selectExpr(f"TRIM(LEADING '\ufeff' FROM {self._shown}) AS value", "_metadata", f"{NULS} AS nuls")
+        shown = texts.selectExpr(
+            f"TRIM(LEADING '\ufeff' FROM {self._decoded_text}) AS value", "_metadata", f"{NULS} AS nuls"
+        )
         return shown.selectExpr(f"{demanded} AS value", "_metadata", "nuls")
 
     @property
-    def _shown(self) -> str:
+    def _decoded_text(self) -> str:
         """SQL of the text of a whole file whose encoding no option names."""
         cases = ""
         for encoding, begins in BEGINS.items():
@@ -311,7 +320,7 @@ class JsonFiles:
         if not odd:
             reader = self.session.read.options(**self._inference_options)
             try:
-                return self._without_ours(landed_paths.load(reader, "json", paths).schema)
+                return self._restore_fields(landed_paths.load(reader, "json", paths).schema)
             except AnalysisException as error:
                 if error.getCondition() != "COLUMN_ALREADY_EXISTS":  # a record has a key twice
                     raise
@@ -320,18 +329,22 @@ class JsonFiles:
     def _fields(self, texts: DataFrame) -> list[StructField]:
         """Return the fields of some texts."""
         named = texts.selectExpr(f"{NAMED} AS value")
-        with active(self.session):  # else fields of two files whose names differ in case would be one
+        with use_session(self.session):  # else fields of two files whose names differ in case would be one
             inferred = self.session.read.options(**self._inference_options).json(named).schema
-        return self._without_ours(inferred)
+        return self._restore_fields(inferred)
 
     @staticmethod
-    def _without_ours(inferred: StructType) -> list[StructField]:
+    def _restore_fields(inferred: StructType) -> list[StructField]:
         """Restore fields as they are in the files; a column needs a name, so an unnamed field keeps the one we gave."""
         from pyspark.sql.types import StructField, StructType
 
-        fields = [StructField(field.name, unnamed(field.dataType)) for field in inferred if field.name != CORRUPT_AS]
+        fields = [
+            StructField(field.name, restore_empty_names(field.dataType))
+            for field in inferred
+            if field.name != CORRUPT_AS
+        ]
         # A key that is twice in a record is two fields for Spark, which then reads none of the ledger batch.
-        whole = once(StructType(fields))
+        whole = merge_duplicate_fields(StructType(fields))
         if not isinstance(whole, StructType):
             return fields
         return list(whole)
@@ -339,13 +352,13 @@ class JsonFiles:
     def _elements(self, paths: Sequence[str]) -> DataFrame:
         from pyspark.sql import functions as F
 
-        split = _on_executors(elements, "array<struct<value: string, sound: boolean>>")
+        split = _executor_function(elements, "array<struct<value: string, sound: boolean>>")
         texts = self._texts(paths, whole=True).select("value", F.col("_metadata").alias(ABOUT))
         each = texts.select(F.explode(split("value")).alias("element"), ABOUT)
         return each.select("element.value", "element.sound", ABOUT).where(f"sound OR {FILLED}")
 
 
-def _part(field: StructField) -> str:
+def _text_column(field: StructField) -> str:
     """Return the column with the text of which a field is parsed."""
     if is_text(field.dataType):
         return "texts"
@@ -354,14 +367,14 @@ def _part(field: StructField) -> str:
     return "typed"
 
 
-def _on_executors(function: Callable[[str], Any], kind: str) -> Callable[[str], Expression]:
+def _executor_function(function: Callable[[str], Any], kind: str) -> Callable[[str], Expression]:
     """Return a column function that runs on executors without this package or Arrow."""
     from pyspark import cloudpickle
     from pyspark.sql import functions as F
 
     from sluicegate.bronze.text import json_elements as here
 
-    def applied(column: str) -> Expression:
+    def column_function(column: str) -> Expression:
         cloudpickle.register_pickle_by_value(here)  # type: ignore[no-untyped-call]
         try:
             # Spark would take the hints of a function's types for those of a pandas one, and warn.
@@ -369,14 +382,14 @@ def _on_executors(function: Callable[[str], Any], kind: str) -> Callable[[str], 
         finally:
             cloudpickle.unregister_pickle_by_value(here)  # type: ignore[no-untyped-call]
 
-    return applied
+    return column_function
 
 
-def named_back(value: Expression, field: StructField) -> Expression:
+def restore_value(value: Expression, field: StructField) -> Expression:
     """Restore a value as it is in the files, without our markers of numbers and of unnamed fields."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType
 
     if not isinstance(field.dataType, StringType):
         return value.alias(field.name)
-    return json_values.without_tags(F.replace(value, F.lit(UNNAMED), F.lit(""))).alias(field.name)
+    return json_values.remove_tags(F.replace(value, F.lit(UNNAMED), F.lit(""))).alias(field.name)

@@ -153,7 +153,7 @@ def decode(path: str, *given: Any) -> dict[str, Any]:
     """
     how = Decoding(*given)
     try:
-        about = filesystems.file(path)
+        about = filesystems.file_facts(path)
         micros = 0
         if about is not None:
             micros = round(about[1].timestamp() * 1_000_000) // 1000 * 1000
@@ -237,11 +237,11 @@ class _Copy:
 
     def is_needless(self) -> bool:
         """Return whether a UTF-8 file needs no copy, as nothing in it is bad."""
-        return not any(map(self._is_odd, self._of_whole_lines(self._texts())))
+        return not any(map(self._is_odd, self._whole_lines(self._texts())))
 
     def write(self) -> dict[str, Any]:
         """Write the copy and the bad records, where there is something to write."""
-        fs, root = filesystems.opened(self.copy)
+        fs, root = filesystems.open_store(self.copy)
         with suppress(FileExistsError):
             fs.makedirs(fs._parent(root), exist_ok=True)
         with fs.open(root, "wb") as good, fs.open(f"{root}.bad", "wb") as bad:
@@ -260,11 +260,11 @@ class _Copy:
     def _parts(self) -> Iterator[tuple[str, list[str]]]:
         """Yield the good text in parts, each with its bad records."""
         if self.how.whole:
-            yield self._whole("".join(self._texts()))
+            yield self._clean_record("".join(self._texts()))
         elif self.how.several:
-            yield from ((self._with_sentinels(text), []) for text in self._texts())
+            yield from ((self._insert_sentinels(text), []) for text in self._texts())
         else:
-            yield from map(self._lines, self._of_whole_lines(self._texts()))
+            yield from map(self._clean_lines, self._whole_lines(self._texts()))
 
     def _texts(self) -> Iterator[str]:
         """Yield the decoded text, block by block, without a byte order mark."""
@@ -278,7 +278,7 @@ class _Copy:
                 yield decoding.decode(block)
             yield decoding.decode(b"", True)
 
-    def _of_whole_lines(self, texts: Iterable[str]) -> Iterator[str]:
+    def _whole_lines(self, texts: Iterable[str]) -> Iterator[str]:
         """Yield the text in parts of whole lines."""
         rest = ""
         for text in texts:
@@ -299,19 +299,19 @@ class _Copy:
         # A \r at the end may be the first half of a \r\n.
         return max(text.rfind("\n"), text.rfind("\r", 0, len(text) - 1)) + 1
 
-    def _lines(self, text: str) -> tuple[str, list[str]]:
+    def _clean_lines(self, text: str) -> tuple[str, list[str]]:
         if self.begun and not self._is_odd(text):
             self.line += text.count(self.how.separator or "\n")
             return text, []
         good: list[str] = []
         bad: list[str] = []
-        for line, end in _split(text, self.how.separator):
+        for line, end in _split_lines(text, self.how.separator):
             odd = self._is_odd(line)
             if odd and not self.begun:
                 raise _UndecodableHeader(f"its header has {self._fault(line)}")
             self.begun = self.begun or not self._comes_before_header(line)
             if odd:
-                bad.append(self._bad(line))
+                bad.append(self._format_bad_record(line))
             else:
                 good.append(line + end)
             self.line += 1
@@ -333,7 +333,7 @@ class _Copy:
             values = text.split("\n")
         return _has_lone_surrogate(text) or any(map(_is_too_deep, values))
 
-    def _whole(self, text: str) -> tuple[str, list[str]]:
+    def _clean_record(self, text: str) -> tuple[str, list[str]]:
         """Return the text of one record, or of an array of records, without what is bad."""
         if not self._is_odd(text):
             return text, []
@@ -341,12 +341,12 @@ class _Copy:
         if self.how.form == "json":
             parts = elements(text)
         if not parts or not parts[0][1]:
-            return "", [self._bad(text)]
+            return "", [self._format_bad_record(text)]
         good: list[str] = []
         bad: list[str] = []
         for part, _ in parts:
             if self._is_odd(part):
-                bad.append(self._bad(part))
+                bad.append(self._format_bad_record(part))
             else:
                 good.append(part)
         if not good:
@@ -358,24 +358,24 @@ class _Copy:
             end = "]"
         return f"[{','.join(good)}{end}", bad
 
-    def _with_sentinels(self, text: str) -> str:
+    def _insert_sentinels(self, text: str) -> str:
         """Replace each undecodable byte by a sentinel."""
         sentinel = self.how.sentinel
         shown, count = UNDECODED.subn(lambda found: f"{sentinel}{ord(found[0]) - FIRST:02x}z", text)
         self.counts["sentinels"] += count
         if count:
-            self._bad(text)
+            self._format_bad_record(text)
         self.line += text.count("\n")
         return shown
 
-    def _bad(self, text: str) -> str:
+    def _format_bad_record(self, text: str) -> str:
         """Format a bad record for people."""
         self.first = self.first or f"it has {self._fault(text)}"
         return UNDECODED.sub(lambda found: f"\\x{ord(found[0]) - FIRST:02x}", text)
 
     def _fault(self, text: str) -> str:
         """Return the fault of a text that begins in ``self.line``, without its values, which may be personal data."""
-        byte = undecodable.first_in(text, self.line)
+        byte = undecodable.first_undecodable(text, self.line)
         if byte is not None:
             return byte.reason(self.encoding)
         if _is_too_deep(text):
@@ -383,7 +383,7 @@ class _Copy:
         return f"half of a surrogate pair in line {self.line}, which is not a character"
 
 
-def _split(text: str, separator: str) -> Iterator[tuple[str, str]]:
+def _split_lines(text: str, separator: str) -> Iterator[tuple[str, str]]:
     """Yield the lines of a text, each with its ending."""
     place = 0
     for end_of_line in re.finditer(re.escape(separator) if separator else LINE_END, text):

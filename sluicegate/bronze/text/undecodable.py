@@ -37,7 +37,7 @@ class Undecodable(NamedTuple):
         return f"{fault}; if the file has another encoding, such as windows-1252, set the option encoding"
 
 
-def first_in(text: str, line: int) -> Undecodable | None:
+def first_undecodable(text: str, line: int) -> Undecodable | None:
     """Return the first undecodable byte of decoded text; None if there is none.
 
     Args:

@@ -25,7 +25,7 @@ class _Elements:
         self.filled = self.filled or not text.isspace()
 
 
-def uninterpreted(path: str, row_tag: str) -> str | None:
+def uninterpreted_reason(path: str, row_tag: str) -> str | None:
     """Return why a file gave no record though it has content; None if only its root element is there."""
     elements = _Elements()
     parser = expat.ParserCreate()

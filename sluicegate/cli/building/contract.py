@@ -10,13 +10,13 @@ import typer
 
 from sluicegate import api
 from sluicegate.cli.building.import_ import PARTIAL
-from sluicegate.cli.options import JsonOption, show_json, with_settings
+from sluicegate.cli.options import JsonOption, pass_settings, show_json
 from sluicegate.console import program, say, warn
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 
 
-@with_settings("lake", "landing", "pipelines", "target")
+@pass_settings("lake", "landing", "pipelines", "target")
 def contract(
     action: Annotated[str, typer.Argument(metavar="ACTION", help="export or import.")],
     subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="The pipeline to export, or the file to import.")],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sluicegate.cli.options import JsonOption, show_json, with_settings
+from sluicegate.cli.options import JsonOption, pass_settings, show_json
 from sluicegate.console import program, say
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
@@ -20,7 +20,7 @@ PARTIAL = 3
 """Exit code of an import that left something out."""
 
 
-@with_settings("landing", "pipelines")
+@pass_settings("landing", "pipelines")
 def import_(
     source: Annotated[Path, typer.Argument(metavar="SOURCE", help="A .sql or .py file that declares tables.")],
     name: Annotated[
@@ -49,7 +49,7 @@ def import_(
     """
     from sluicegate.tools.migrate.create import create
 
-    imported = create(source, name, settings, _given(values or []))
+    imported = create(source, name, settings, _parse_values(values or []))
     if as_json:
         show_json(imported.facts())
         _exit(imported, strict)
@@ -58,7 +58,7 @@ def import_(
     _exit(imported, strict)
 
 
-def _given(values: Sequence[str]) -> dict[str, str]:
+def _parse_values(values: Sequence[str]) -> dict[str, str]:
     """Return the values of ``--set NAME=VALUE`` by name."""
     pairs = [value.partition("=") for value in values]
     for name, equals, _ in pairs:
@@ -88,7 +88,7 @@ def _show(imported: Imported, source: str) -> None:
     say(imported.summary())
     if imported.error:
         raise imported.error
-    if imported.whole:
+    if imported.is_complete:
         say("pipeline.yaml is valid")
     say("next:", f"  {program()} plan {imported.name}")
 
@@ -97,5 +97,5 @@ def _exit(imported: Imported, strict: bool) -> None:
     """Exit with the code of the definition's error, or with ``PARTIAL`` if something was not imported."""
     if imported.error:
         raise typer.Exit(imported.error.exit_code)
-    if not imported.whole or (strict and imported.remarks):
+    if not imported.is_complete or (strict and imported.remarks):
         raise typer.Exit(PARTIAL)

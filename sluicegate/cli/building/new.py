@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sluicegate.cli.options import JsonOption, show_json, show_table, with_settings
+from sluicegate.cli.options import JsonOption, pass_settings, show_json, show_table
 from sluicegate.console import program, say
 from sluicegate.settings import Settings
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sluicegate.tools.scaffold.table import NewTable
 
 
-@with_settings("landing", "pipelines")
+@pass_settings("landing", "pipelines")
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the pipeline and of its folder.")],
     sources: Annotated[

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from sluicegate.cli.options import with_settings
+from sluicegate.cli.options import pass_settings
 from sluicegate.console import say
 from sluicegate.settings import Settings
 
 
-@with_settings("landing")
+@pass_settings("landing")
 def simulate(
     pipeline: Annotated[
         str, typer.Argument(metavar="PIPELINE", help="Pipeline of this project that the files are for.")
@@ -50,9 +50,9 @@ def simulate(
     where = settings.landing
     since = None
     if begin is not None:
-        from sluicegate.landing.chosen.copy import moment
+        from sluicegate.landing.chosen.copy import parse_moment
 
-        since = moment(begin)
+        since = parse_moment(begin)
     faults = simulators.Faults(drift, duplicates, bad, late)
     if continuous:
         landed = simulators.continuously(where, every, records, seed, pipeline, faults, since)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sluicegate import api
-from sluicegate.cli.options import JsonOption, PipelineName, show_json, with_settings
+from sluicegate.cli.options import JsonOption, PipelineName, pass_settings, show_json
 from sluicegate.console import say, warn
 from sluicegate.errors import CaseError, CasesFailed, JobFailed, SluicegateError
 from sluicegate.flow import report
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sluicegate.tools.testing.case_run import CaseResult
 
 
-@with_settings("pipelines", "target")
+@pass_settings("pipelines", "target")
 def run_cases(
     pipeline: PipelineName,
     word: Annotated[
@@ -47,11 +47,11 @@ def run_cases(
 
     Example: sluicegate test heart_rate -k late
     """
-    from sluicegate.tools.testing.case_files import choose, load
+    from sluicegate.tools.testing.case_files import choose_cases, load
 
     # The target's own places are not used, and its variables need not be set where cases run.
     definition = api.load(pipeline, replace(settings, given=settings.given | {"lake", "landing", "master"}))
-    chosen = choose(load(definition), word, case or ())
+    chosen = choose_cases(load(definition), word, case or ())
     folder = Path(tempfile.mkdtemp(prefix="sluicegate-test-"))
     results = _Results(len(chosen), as_json=as_json, keep=keep)
     extra = ["--folder", str(folder)]
@@ -59,11 +59,11 @@ def run_cases(
         extra += [f"--matching={word}"]
     extra += [f"--case={name}" for name in case or ()]
     in_folder = Settings.of(
-        str(folder / "lake"), str(folder / "landing"), settings.pipelines, _local(), definition.settings.target
+        str(folder / "lake"), str(folder / "landing"), settings.pipelines, _local_master(), definition.settings.target
     )
     ended: SluicegateError | None = None
     try:
-        reports = _submit(pipeline, in_folder, _to_stderr, extra, results.take)
+        reports = _submit(pipeline, in_folder, _warn_line, extra, results.take)
         if reports.unreported:
             raise JobFailed("the job did not report all cases", hint="run it again")
     except SluicegateError as error:
@@ -78,7 +78,7 @@ def run_cases(
         raise typer.Exit(ended.exit_code)
 
 
-def _local() -> str:
+def _local_master() -> str:
     """Return a local Spark master: the folder of a case exists on this machine only."""
     master = os.environ.get("SLUICEGATE_MASTER", "")
     if master.startswith("local"):
@@ -98,7 +98,7 @@ def _submit(
     return submit.submit("cases", pipeline, settings, submit.run_info(), tell, extra, take)
 
 
-def _to_stderr(line: str) -> None:
+def _warn_line(line: str) -> None:
     """Print a line of output of Spark or of the user's functions."""
     warn(line)
 

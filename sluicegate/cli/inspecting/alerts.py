@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from sluicegate import api
-from sluicegate.cli.options import JsonOption, PipelineName, show_json, show_table, with_settings
+from sluicegate.cli.options import JsonOption, PipelineName, pass_settings, show_json, show_table
 from sluicegate.console import say
 from sluicegate.settings import Settings
 
 
-@with_settings("lake", "landing", "pipelines", "target")
+@pass_settings("lake", "landing", "pipelines", "target")
 def alerts(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption = False) -> None:
     """Check the limits under `alerts`: freshness, volume, backlog, rates of rules.
 
@@ -18,7 +18,7 @@ def alerts(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption = 
 
     Example: sluicegate alerts heart_rate
     """
-    from sluicegate.monitor.alerts import failed
+    from sluicegate.monitor.alerts import alerts_error
 
     definition = api.load(pipeline, settings)
     exceeded = api.alerts(definition)
@@ -34,7 +34,7 @@ def alerts(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption = 
     else:
         rows = [[alert.level, alert.kind, alert.table, alert.rule, alert.found, alert.limit] for alert in exceeded]
         show_table(["level", "kind", "table", "rule", "found", "limit"], rows)
-    if (error := failed(exceeded)) is not None:
+    if (error := alerts_error(exceeded)) is not None:
         if as_json:
             raise SystemExit(error.exit_code)
         say("")

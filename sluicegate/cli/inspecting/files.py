@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sluicegate import api
-from sluicegate.cli.options import JsonOption, PipelineName, loaded, show_json, show_table, with_settings
+from sluicegate.cli.options import JsonOption, PipelineName, load_definition, pass_settings, show_json, show_table
 from sluicegate.console import say
 from sluicegate.landing.file_states import FileStatus
 from sluicegate.settings import Settings
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable, Pipeline
 
 
-@with_settings("lake", "landing", "pipelines", "target")
+@pass_settings("lake", "landing", "pipelines", "target")
 def files(
     pipeline: PipelineName,
     table: Annotated[
@@ -37,7 +37,7 @@ def files(
 
     Example: sluicegate files heart_rate --state failed
     """
-    definition = loaded(pipeline, settings)
+    definition = load_definition(pipeline, settings)
     if table is not None:
         entries = _entries(definition, table, states or (), newest)
         if as_json:
@@ -71,7 +71,7 @@ def _entries(definition: Pipeline, table: str, states: Sequence[str], newest: in
     """Return the entries of a table's ledger as rows to print."""
     entries = api.files(definition, table, states=states, newest=newest).to_pylist()
     source = definition.bronze[table]
-    return entries if source.of_files or source.kafka is not None else [_of_versions(entry) for entry in entries]
+    return entries if source.reads_files or source.kafka is not None else [_version_entry(entry) for entry in entries]
 
 
 def _show(source: BronzeTable, entries: Sequence[dict[str, Any]]) -> None:
@@ -98,7 +98,7 @@ def _sum_of_files(source: BronzeTable, entries: Sequence[dict[str, Any]]) -> str
     skipped = sum(entry["state"] == FileStatus.SKIPPED for entry in entries)
     empty = 0
     noun = "runs"
-    if source.of_files:
+    if source.reads_files:
         empty = sum(entry["state"] == FileStatus.INGESTED and entry["rows"] == 0 for entry in entries)
         noun = "files"
     text = f"{len(entries):,} {noun}"
@@ -109,7 +109,7 @@ def _sum_of_files(source: BronzeTable, entries: Sequence[dict[str, Any]]) -> str
     return text
 
 
-def _of_versions(entry: dict[str, Any]) -> dict[str, Any]:
+def _version_entry(entry: dict[str, Any]) -> dict[str, Any]:
     """Return the fields that apply to versions of a Delta table: they have no size or modification time."""
     if entry["state"] == FileStatus.WAITING:
         fields = ["chunk", "state"]
@@ -118,7 +118,7 @@ def _of_versions(entry: dict[str, Any]) -> dict[str, Any]:
     return {column: entry[column] for column in ["path", *fields]}
 
 
-@with_settings("lake", "landing", "pipelines", "target")
+@pass_settings("lake", "landing", "pipelines", "target")
 def schema(
     pipeline: PipelineName,
     table: Annotated[str, typer.Argument(help="Name of a bronze table.")],
@@ -134,7 +134,7 @@ def schema(
     from sluicegate.lake.layout import Lake
     from sluicegate.schema import history
 
-    definition = loaded(pipeline, settings)
+    definition = load_definition(pipeline, settings)
     bronze_table(definition, table)
     versions = history.versions(Lake(definition.settings.lake, definition.name), table)
     if as_json:

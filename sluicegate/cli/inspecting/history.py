@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sluicegate import api
-from sluicegate.cli.options import JsonOption, PipelineName, loaded, show_json, show_table, with_settings
+from sluicegate.cli.options import JsonOption, PipelineName, load_definition, pass_settings, show_json, show_table
 from sluicegate.console import human_bytes, say, sparkline
 from sluicegate.settings import Settings
 
@@ -18,7 +18,7 @@ _SECONDS = ["estimated s", "took s"]
 _OF_GOLD = ["groups", "bytes written", "per byte changed"]
 
 
-@with_settings("lake", "pipelines", "target")
+@pass_settings("lake", "pipelines", "target")
 def history(
     pipeline: PipelineName,
     table: Annotated[str | None, typer.Argument(help="Name of a table; all of the pipeline by default.")] = None,
@@ -36,7 +36,7 @@ def history(
 
     Example: sluicegate history heart_rate daily_patient_avg
     """
-    rows = api.history(loaded(pipeline, settings), table, newest=newest).to_pylist()
+    rows = api.history(load_definition(pipeline, settings), table, newest=newest).to_pylist()
     events = [event | {"details": json.loads(event["details"])} for event in rows]
     if as_json:
         show_json(events)

@@ -10,10 +10,18 @@ import typer
 
 from sluicegate import api
 from sluicegate.cli.inspecting.impact import show_impact
-from sluicegate.cli.options import JsonOption, PipelineName, loaded, show_json, show_table, warn_of_owner, with_settings
+from sluicegate.cli.options import (
+    JsonOption,
+    PipelineName,
+    load_definition,
+    pass_settings,
+    show_json,
+    show_table,
+    warn_of_owner,
+)
 from sluicegate.console import say, warn
 from sluicegate.errors import StoreRefused, StoreUnreachable
-from sluicegate.flow.model import AVAILABLE_NOW, ON_CONNECT, ProgressKind, query_because
+from sluicegate.flow.model import AVAILABLE_NOW, ON_CONNECT, ProgressKind, query_trigger
 from sluicegate.settings import Settings
 from sluicegate.spark_sql.refresh.strategy_kind import StrategyKind
 
@@ -25,7 +33,7 @@ if TYPE_CHECKING:
     from sluicegate.spark_sql.refresh.strategy import RefreshStrategy
 
 
-@with_settings("lake", "landing", "pipelines", "target")
+@pass_settings("lake", "landing", "pipelines", "target")
 def plan(
     pipeline: PipelineName,
     impact: Annotated[
@@ -45,15 +53,15 @@ def plan(
     Example: sluicegate plan heart_rate
     """
     if impact is not None:
-        definition = loaded(pipeline, settings)
+        definition = load_definition(pipeline, settings)
         show_impact(definition, impact, as_json=as_json)
         return
     definition = api.load(pipeline, settings)
     waiting = api.plan(definition, partly=True)
     with suppress(StoreRefused, StoreUnreachable):  # which is said below
         warn_of_owner(definition)
-    news, unknown = _with_news(definition, waiting), _unknown(definition, waiting)
-    facts = [_planned(definition, waiting, work, news, unknown) for work in waiting.tables]
+    news, unknown = _tables_with_work(definition, waiting), _unknown_tables(definition, waiting)
+    facts = [_table_facts(definition, waiting, work, news, unknown) for work in waiting.tables]
     if as_json:
         show_json(_as_json(definition, waiting, facts))
     else:
@@ -79,7 +87,7 @@ def _show(definition: Pipeline, waiting: Plan, facts: Sequence[Mapping[str, Any]
     from sluicegate.monitor import graph
 
     _show_header(definition)
-    say("", "each table with what it reads:", *(f"  {line}" for line in graph.drawn(definition)), "")
+    say("", "each table with what it reads:", *(f"  {line}" for line in graph.graph_lines(definition)), "")
     columns = ["layer", "table", "reads", "how", "a run would"]
     show_table(columns, [[fact[column] for column in columns] for fact in facts])
     say("", waiting.sentence())
@@ -105,7 +113,7 @@ def _show_header(definition: Pipeline) -> None:
         say(f"  parameters: {', '.join(f'{name} = {value}' for name, value in params.items())}")
 
 
-def _with_news(definition: Pipeline, waiting: Plan) -> set[str]:
+def _tables_with_work(definition: Pipeline, waiting: Plan) -> set[str]:
     """Return the tables that have work of their own, or that read a table with work."""
     tables: set[str] = set()
     for work in waiting.tables:  # each after those that it reads
@@ -114,7 +122,7 @@ def _with_news(definition: Pipeline, waiting: Plan) -> set[str]:
     return tables
 
 
-def _unknown(definition: Pipeline, waiting: Plan) -> dict[str, str]:
+def _unknown_tables(definition: Pipeline, waiting: Plan) -> dict[str, str]:
     """Return the tables downstream of one whose work is unknown, each with the name of that table."""
     unreadable = [work.table for work in waiting.tables if work.problem is not None]
     origins: dict[str, str] = {}
@@ -127,15 +135,15 @@ def _unknown(definition: Pipeline, waiting: Plan) -> dict[str, str]:
     return origins
 
 
-def _planned(
+def _table_facts(
     definition: Pipeline, waiting: Plan, work: TableWork, news: set[str], unknown: dict[str, str]
 ) -> dict[str, Any]:
-    would = _would(definition, waiting, work, news)
+    would = _planned_work(definition, waiting, work, news)
     if would == "do nothing" and work.table in unknown:
         would = f"unknown: it depends on {unknown[work.table]}"
     deleted = waiting.deleted.get(work.table, {})
     would += "".join(f"; delete the {count:,} rows of the flow {flow}" for flow, count in deleted.items())
-    reads, manner = _described(definition, work.layer, work.table, work.flow.refresh_strategy)
+    reads, manner = _describe_table(definition, work.layer, work.table, work.flow.refresh_strategy)
     if work.described is not None:
         if would == "do nothing":
             would = f"set {work.described}"
@@ -147,12 +155,12 @@ def _planned(
     if rules:
         manner += f"; rules: {', '.join(rules)}"
     remote = bool(definition.settings.remote)
-    no_stream = work.flow.without_stream(remote=remote)
+    no_stream = work.flow.why_without_stream(remote=remote)
     if no_stream and not remote:
         manner += f"; read by a query: {no_stream}"
     planned: dict[str, Any] = {
         "layer": work.layer, "table": work.table, "reads": reads, "how": manner, "rules": rules,
-        "trigger": query_because(no_stream) if no_stream else AVAILABLE_NOW, "a run would": would,
+        "trigger": query_trigger(no_stream) if no_stream else AVAILABLE_NOW, "a run would": would,
     }  # fmt: skip
     if stale := waiting.outdated.get(work.table):
         planned["former_definition"] = stale.facts()
@@ -162,7 +170,7 @@ def _planned(
     return planned | {"a run would": f"{would}; {touched}", "touches": touched.facts()}
 
 
-def _would(definition: Pipeline, waiting: Plan, work: TableWork, news: set[str]) -> str:
+def _planned_work(definition: Pipeline, waiting: Plan, work: TableWork, news: set[str]) -> str:
     """Describe what a run would do with the rows of a table."""
     from sluicegate.console import files
 
@@ -176,28 +184,28 @@ def _would(definition: Pipeline, waiting: Plan, work: TableWork, news: set[str])
     if work.unknown and progress.kind != ProgressKind.INCREMENTAL:
         return "query the brokers and read new records"
     if progress.kind == ProgressKind.INCREMENTAL:
-        return "; ".join(filter(None, [_versions(progress), progress.why]))
+        return "; ".join(filter(None, [_version_texts(progress), progress.why]))
     if progress.command:
         return f"fail: {progress.why}; `{progress.command}` rebuilds the table"
     if progress.kind == ProgressKind.FULL_REFRESH:
         return f"full refresh: {progress.why}" if progress.why else "create it"
-    if _follows(waiting, work):
+    if _has_earlier_work(waiting, work):
         return "process the output of the previous layer"
     if work.table in news:
         return f"process the output of {', '.join(read for read in definition.reads(work.table) if read in news)}"
-    return _waits(work)
+    return _waiting_reason(work)
 
 
-def _versions(progress: Progress) -> str:
+def _version_texts(progress: Progress) -> str:
     """Describe the source versions that a table would process, by flow if it has flows; empty for none."""
     if progress.streams:
-        return _of_flows(progress)
+        return _flow_texts(progress)
     if progress.since < progress.until:
         return f"process versions {progress.since + 1} to {progress.until}"
     return ""
 
 
-def _follows(waiting: Plan, work: TableWork) -> bool:
+def _has_earlier_work(waiting: Plan, work: TableWork) -> bool:
     """Return whether a previous layer has work."""
     from sluicegate.definition import LAYERS
 
@@ -205,7 +213,7 @@ def _follows(waiting: Plan, work: TableWork) -> bool:
     return LAYERS.index(work.layer) > first
 
 
-def _waits(work: TableWork) -> str:
+def _waiting_reason(work: TableWork) -> str:
     """Describe why a table without new input waits."""
     from sluicegate.console import files
 
@@ -224,7 +232,7 @@ def _rules(definition: Pipeline, name: str) -> list[str]:
     return [*table.expectations, *table.expect_table]
 
 
-def _described(definition: Pipeline, layer: str, name: str, strategy: RefreshStrategy | None) -> tuple[str, str]:
+def _describe_table(definition: Pipeline, layer: str, name: str, strategy: RefreshStrategy | None) -> tuple[str, str]:
     """Describe what a table reads, and how."""
     if layer == "bronze":
         return definition.bronze[name].path, _bronze_text(definition.bronze[name])
@@ -245,7 +253,7 @@ def _described(definition: Pipeline, layer: str, name: str, strategy: RefreshStr
         )
     table = definition.silver[name]
     if table.changes:
-        if table.several:
+        if table.flows_or_branches:
             reads = f"new rows of {', '.join(table.streams)}"
         else:
             reads = str(table.from_)
@@ -257,7 +265,7 @@ def _bronze_text(table: BronzeTable) -> str:
     if table.kafka is not None:
         records = f"new {table.kafka.value} records once, {table.kafka.maxRecordsPerBatch:,} per batch"
         return f"kafka, {records}, from the {table.kafka.starting_offsets} offsets"
-    if not table.of_files:
+    if not table.reads_files:
         return "delta, new rows; full refresh when existing rows or columns changed"
     return f"{table.format}, new files once, {table.maxFilesPerTrigger:,} per batch"
 
@@ -268,21 +276,21 @@ def _changes_texts(table: SilverTable) -> Iterator[str]:
     if changes is None:
         return
     rows = "latest row"
-    if changes.history:
+    if changes.has_history:
         rows = "each version"
     yield f"{rows} for each {', '.join(changes.keys)} by {changes.sequence_by}"
-    yield from _of_deletes(table)
-    if table.several:
-        yield f"by the flows {', '.join(table.several)}"
-        yield from _joined(table)
-    yield from _rescued(table)
+    yield from _delete_texts(table)
+    if table.flows_or_branches:
+        yield f"by the flows {', '.join(table.flows_or_branches)}"
+        yield from _lookup_texts(table)
+    yield from _rescued_texts(table)
 
 
 def _record_texts(table: SilverTable) -> Iterator[str]:
     """Describe a table of records."""
     if table.keys:
         yield f"one row for each {', '.join(table.keys)}"
-    if table.many:
+    if table.gives_many_rows:
         yield "several rows for each record"
     elif not table.keys:
         yield "one row for each record"
@@ -291,13 +299,13 @@ def _record_texts(table: SilverTable) -> Iterator[str]:
     for maker in table.makers.values():
         if maker.is_python:
             yield f"by the Python function {maker.python}"
-    if table.several:
-        yield f"by the flows {', '.join(table.several)}"
-    yield from _joined(table)
-    yield from _rescued(table)
+    if table.flows_or_branches:
+        yield f"by the flows {', '.join(table.flows_or_branches)}"
+    yield from _lookup_texts(table)
+    yield from _rescued_texts(table)
 
 
-def _rescued(table: SilverTable) -> list[str]:
+def _rescued_texts(table: SilverTable) -> list[str]:
     """Describe how rescued values are handled, if the definition changes the default."""
     if table.rescued == "keep":
         return ["values that bronze rescued become NULL"]
@@ -306,7 +314,7 @@ def _rescued(table: SilverTable) -> list[str]:
     return []
 
 
-def _of_deletes(table: SilverTable) -> list[str]:
+def _delete_texts(table: SilverTable) -> list[str]:
     """Describe the rules that are not applied to deletes, if there are any."""
     changes = table.apply_changes
     if changes is None or changes.apply_as_deletes is None:
@@ -317,11 +325,11 @@ def _of_deletes(table: SilverTable) -> list[str]:
     return []
 
 
-def _of_flows(state: Progress) -> str:
+def _flow_texts(state: Progress) -> str:
     """Describe what each of several flows would process."""
     texts = [
-        f"{name}: all rows" if stream.whole else f"{name}: versions {stream.since + 1} to {stream.until}"
-        for name, stream in state.streams.items() if stream.work
+        f"{name}: all rows" if stream.is_whole else f"{name}: versions {stream.since + 1} to {stream.until}"
+        for name, stream in state.streams.items() if stream.has_work
     ]  # fmt: skip
     if texts:
         return f"process {', '.join(texts)}"
@@ -345,10 +353,10 @@ def _strategy_text(strategy: RefreshStrategy) -> str:
     )
 
 
-def _joined(table: SilverTable) -> list[str]:
+def _lookup_texts(table: SilverTable) -> list[str]:
     """Describe the effect of a change in each lookup."""
     texts = []
-    for name in [read for read in table.joined if table.several or read != table.stream]:
+    for name in [read for read in table.lookup_tables if table.flows_or_branches or read != table.stream]:
         join_keys_of_flows = [maker.query.join_keys.get(name, []) for maker in table.makers.values() if maker.query]
         if table.lookup_mode(name) == "as_of_run":
             texts.append(f"joins {name} as of the run")

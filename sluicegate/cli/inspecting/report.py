@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from sluicegate import api
-from sluicegate.cli.options import JsonOption, PipelineName, with_settings
+from sluicegate.cli.options import JsonOption, PipelineName, pass_settings
 from sluicegate.console import say
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 
 
-@with_settings("lake", "landing", "pipelines", "target")
+@pass_settings("lake", "landing", "pipelines", "target")
 def report(
     pipeline: PipelineName,
     run: Annotated[str | None, typer.Argument(help="Id of a run, as shown by history; the newest by default.")] = None,
@@ -33,7 +33,7 @@ def report(
     from sluicegate.airflow.page import report as page_report
     from sluicegate.dashboard import as_json as views_json
 
-    page = page_report.report_of(api.load(pipeline, settings), run, rows=rows)
+    page = page_report.create_report(api.load(pipeline, settings), run, rows=rows)
     if as_json:
         say(views_json.text(page))
         return

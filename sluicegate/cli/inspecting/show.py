@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sluicegate.cli.options import JsonOption, PipelineName, loaded, show_json, show_table, with_settings
+from sluicegate.cli.options import JsonOption, PipelineName, load_definition, pass_settings, show_json, show_table
 from sluicegate.console import human_bytes, say
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 from sluicegate.storage import aws
-from sluicegate.storage.store_errors import translated
+from sluicegate.storage.store_errors import translate_errors
 
 if TYPE_CHECKING:
     from sluicegate.dashboard.batches import Balance
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _ENDS = ["written", "quarantined", "dropped", "duplicates"]
 
 
-@with_settings("lake", "landing", "pipelines", "target")
+@pass_settings("lake", "landing", "pipelines", "target")
 def show(
     pipeline: Annotated[str | None, PipelineName.__metadata__[0]] = None,
     table: Annotated[str | None, typer.Argument(help="Name of a table; with --days, a silver table.")] = None,
@@ -62,7 +62,7 @@ def show(
     options = {"--run": run is not None, "--runs": runs, "--days": days, "--quarantine": quarantine,
              "--search": search is not None}  # fmt: skip
     chosen = [name for name, is_given in options.items() if is_given]
-    kind = _demanded(chosen, pipeline, table, rule=rule, rows=rows)
+    kind = _choose_page(chosen, pipeline, table, rule=rule, rows=rows)
     view = _view(kind, pipeline, table, settings, {"run": run, "rule": rule, "rows": rows, "search": search})
     if as_json:
         show_json(views_json.facts(view))
@@ -70,7 +70,9 @@ def show(
     _PRINTED[kind](view)
 
 
-def _demanded(chosen: Sequence[str], pipeline: str | None, table: str | None, *, rule: str | None, rows: bool) -> str:
+def _choose_page(
+    chosen: Sequence[str], pipeline: str | None, table: str | None, *, rule: str | None, rows: bool
+) -> str:
     """Return the page that the options select.
 
     Raises:
@@ -101,8 +103,8 @@ def _demanded(chosen: Sequence[str], pipeline: str | None, table: str | None, *,
     return kind
 
 
-@aws.briefly()
-@translated()
+@aws.brief_requests()
+@translate_errors()
 def _view(kind: str, name: str | None, table: str | None, settings: Settings, more: dict[str, Any]) -> Any:
     from sluicegate.dashboard import batches, find, overview
     from sluicegate.dashboard import runs as of_runs
@@ -110,18 +112,18 @@ def _view(kind: str, name: str | None, table: str | None, settings: Settings, mo
 
     definition = None
     if name is not None:
-        definition = loaded(name, settings)
+        definition = load_definition(name, settings)
     source = Source(settings if definition is None else definition.settings, patience=None)
     if kind == "search":
         return find.search(source, source.names() if name is None else [name], more["search"])
     if definition is None:
         return overview.overview(source, source.names(), {})
     if kind == "runs":
-        return of_runs.of_batches(batches.newest(source, definition))
-    return _of_pipeline(kind, source, definition, table, more)
+        return of_runs.group_batches(batches.newest_batches(source, definition))
+    return _pipeline_view(kind, source, definition, table, more)
 
 
-def _of_pipeline(kind: str, source: Source, definition: Pipeline, table: str | None, more: dict[str, Any]) -> Any:
+def _pipeline_view(kind: str, source: Source, definition: Pipeline, table: str | None, more: dict[str, Any]) -> Any:
     from sluicegate.dashboard import days, flow_graph, one_table, quarantined, run_details
     from sluicegate.monitor import event_log
 
@@ -129,7 +131,7 @@ def _of_pipeline(kind: str, source: Source, definition: Pipeline, table: str | N
     if kind == "graph":
         return flow_graph.graph(source, definition, ())
     if kind == "run":
-        return run_details.named(source, definition, more["run"])
+        return run_details.find_run(source, definition, more["run"])
     if kind == "days":
         return days.day_details(source, definition, table)
     if table is None:
@@ -150,14 +152,14 @@ def _home(lines: Sequence[Line]) -> None:
     for entry in lines:
         for mistake in entry.mistakes:
             say(f"{entry.name}: {mistake}")
-    _counted(lines, "pipeline")
+    _show_count(lines, "pipeline")
 
 
 def _graph(view: Graph) -> None:
     columns = ["layer", "table", "state", "rows", "changed (UTC)", "read", *_ENDS, "how", "seconds"]
     shown = [
         [node.kind, node.table, node.state, node.rows, node.changed, *_balance(node.balance), node.technique,
-         _s(node.seconds)]
+         _seconds_text(node.seconds)]
         for node in view.nodes if node.kind not in ("landing", "view")
     ]  # fmt: skip
     show_table(columns, shown, ["rows", "read", *_ENDS, "seconds"])
@@ -204,12 +206,12 @@ def _quarantine(view: QuarantineDetails) -> None:
 
 def _runs(runs_shown: Sequence[PipelineRun]) -> None:
     shown = [
-        [item.key, item.state, item.kind, item.began, _s(item.seconds), item.entered, item.quarantined]
+        [item.key, item.state, item.kind, item.began, _seconds_text(item.seconds), item.entered, item.quarantined]
         for item in runs_shown
     ]
     columns = ["run", "state", "kind", "began (UTC)", "seconds", "rows into bronze", "quarantined"]
     show_table(columns, shown, columns[4:])
-    _counted(runs_shown, "run")
+    _show_count(runs_shown, "run")
 
 
 def _run(view: RunDetails) -> None:
@@ -221,7 +223,7 @@ def _run(view: RunDetails) -> None:
             *_balance(table.balance),
             table.usual,
             table.batches[-1].technique,
-            _s(table.seconds),
+            _seconds_text(table.seconds),
             table.differs,
         ]
         for table in view.tables
@@ -242,7 +244,7 @@ def _days(view: DayDetails) -> None:
 def _search(hits: Sequence[Hit]) -> None:
     shown = [[hit.pipeline, hit.layer, hit.table, hit.column, hit.kind, hit.comment] for hit in hits]
     show_table(["pipeline", "layer", "table", "column", "type", "comment"], shown)
-    _counted(hits, "hit")
+    _show_count(hits, "hit")
 
 
 _PRINTED: dict[str, Any] = {"home": _home, "graph": _graph, "table": _table, "quarantine": _quarantine, "runs": _runs,
@@ -256,11 +258,11 @@ def _balance(balance: Balance | None) -> Iterable[int | None]:
     return [balance.read, *(getattr(balance, name) for name in _ENDS)]
 
 
-def _s(seconds: float | None) -> str | None:
+def _seconds_text(seconds: float | None) -> str | None:
     if seconds is None:
         return None
     return f"{seconds:.1f}"
 
 
-def _counted(items: Sequence[Any], noun: str) -> None:
+def _show_count(items: Sequence[Any], noun: str) -> None:
     say("", f"{len(items):,} {noun}{'' if len(items) == 1 else 's'}")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sluicegate.cli.options import JsonOption, show_json, show_table, with_settings
+from sluicegate.cli.options import JsonOption, pass_settings, show_json, show_table
 from sluicegate.console import say, warn
 from sluicegate.settings import Settings
 
@@ -21,7 +21,7 @@ _PACKAGES = (
 )  # fmt: skip
 
 
-@with_settings("lake", "pipelines", "target")
+@pass_settings("lake", "pipelines", "target")
 def sql(
     query: Annotated[str, typer.Argument(help="One SELECT in Spark's SQL over pipeline.table or database.table.")],
     *,
@@ -67,19 +67,19 @@ def _show_rows(query: str, settings: Settings, limit: int, *, engine_columns: bo
         warn(f"warning: the tables of {name} are unknown: {error.message}")
     result = shell.query(query, definitions, settings)
     if not engine_columns:
-        result = shell.without_engine_columns(result, query)
+        result = shell.drop_engine_columns(result, query)
     if as_json:
         show_json([dict(zip(result.column_names, row, strict=True)) for row in arrow_values.rows(result)])
         return
     rows = arrow_values.rows(result.slice(0, limit))
-    show_table(result.column_names, [[_pasteable(value) for value in row] for row in rows])
+    show_table(result.column_names, [[_pasteable_value(value) for value in row] for row in rows])
     more = ""
     if result.num_rows > limit:
         more = f", the first {limit:,} of them shown"
     say("", f"{result.num_rows:,} {'row' if result.num_rows == 1 else 'rows'}{more}")
 
 
-def _pasteable(value: Any) -> Any:
+def _pasteable_value(value: Any) -> Any:
     """Return a value as SQL accepts it: a time with its fractions, a number without separators."""
     if isinstance(value, datetime):
         text = value.strftime("%Y-%m-%d %H:%M:%S")

@@ -12,12 +12,12 @@ from sluicegate import api
 from sluicegate.cli.options import (
     JsonOption,
     PipelineName,
-    loaded,
+    load_definition,
+    pass_settings,
     printer,
+    repeat_display,
     show_json,
     show_table,
-    watched,
-    with_settings,
 )
 from sluicegate.console import program, say
 from sluicegate.errors import SluicegateError, UserError
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sluicegate.monitor.status import Status
 
 
-@with_settings("lake", "landing", "pipelines", "master", "target")
+@pass_settings("lake", "landing", "pipelines", "master", "target")
 def status(
     pipeline: PipelineName,
     verify: Annotated[
@@ -69,12 +69,12 @@ def status(
     if watch:
         if verify or as_json:
             raise UserError("--watch cannot be combined with --verify or --json", hint="omit one of them")
-        watched(lambda: _show_tables(api.status(api.load(pipeline, settings))))
+        repeat_display(lambda: _show_tables(api.status(api.load(pipeline, settings))))
         return
-    definition = loaded(pipeline, settings)
+    definition = load_definition(pipeline, settings)
     share = _share(sample)
     if verify:
-        _show_verified(definition, _verified(definition, share, since_last=since_last, spark=not no_spark), as_json)
+        _show_verified(definition, _verify(definition, share, since_last=since_last, spark=not no_spark), as_json)
         return
     current = api.status(definition)
     if as_json:
@@ -131,23 +131,23 @@ def _show_tables(current: Status) -> None:
 
 
 def _share(sample: str) -> float:
-    from sluicegate.definition.pipeline.verify_schedule import percent_of
+    from sluicegate.definition.pipeline.verify_schedule import parse_percent
 
     try:
-        return percent_of(sample)
+        return parse_percent(sample)
     except ValueError:
         raise UserError(f"invalid --sample {sample}", hint="above 0% and at most 100%, for example 10%") from None
 
 
-def _verified(definition: Pipeline, share: float, *, since_last: bool, spark: bool) -> list[Finding]:
+def _verify(definition: Pipeline, share: float, *, since_last: bool, spark: bool) -> list[Finding]:
     """Verify the tables, and return the findings; ``share`` is the percentage to compare."""
     if spark:  # what the job says is no part of what is shown here, with or without JSON
         return api.verify(definition, percent=share, since_last=since_last, tell=printer(as_json=True))
     findings = api.verify(definition, percent=share, since_last=since_last, spark=False)
-    return [_in_words(finding) for finding in findings]
+    return [_name_option(finding) for finding in findings]
 
 
-def _in_words(finding: Finding) -> Finding:
+def _name_option(finding: Finding) -> Finding:
     """Name the command line option in a finding that --no-spark caused."""
     if finding.reason == FindingReason.WITHOUT_SPARK:
         return replace(finding, what=f"{finding.what}, as --no-spark says", reason=FindingReason.IN_WORDS)

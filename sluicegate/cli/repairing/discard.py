@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sluicegate import api
-from sluicegate.cli.options import JsonOption, PipelineName, ask, printer, show_json, with_settings
+from sluicegate.cli.options import JsonOption, PipelineName, ask, pass_settings, printer, show_json
 from sluicegate.console import say, warn
 from sluicegate.settings import Settings
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sluicegate.launch.discard import Chosen
 
 
-@with_settings("lake", "pipelines", "target")
+@pass_settings("lake", "pipelines", "target")
 def discard(
     pipeline: PipelineName,
     table: Annotated[str, typer.Argument(help="Name of a silver table.")],

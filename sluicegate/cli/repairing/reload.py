@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sluicegate import api
-from sluicegate.cli.options import JsonOption, PipelineName, printer, show_json, with_settings
+from sluicegate.cli.options import JsonOption, PipelineName, pass_settings, printer, show_json
 from sluicegate.console import say, warn
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sluicegate.landing.chosen.reread import ResetPreview
 
 
-@with_settings("lake", "landing", "pipelines", "master", "target")
+@pass_settings("lake", "landing", "pipelines", "master", "target")
 def reload(
     pipeline: PipelineName,
     table: Annotated[str, typer.Argument(help="Name of a bronze table.")],
@@ -54,7 +54,7 @@ def reload(
         show_json(reports[0].tables[0].as_dict())
 
 
-@with_settings("lake", "landing", "pipelines", "master", "target")
+@pass_settings("lake", "landing", "pipelines", "master", "target")
 def reset(
     pipeline: PipelineName,
     table: Annotated[str, typer.Argument(help="Name of a bronze table.")],
@@ -87,7 +87,7 @@ def reset(
         show_json(reports[0].tables[0].as_dict())
 
 
-@with_settings("lake", "landing", "pipelines", "master", "target")
+@pass_settings("lake", "landing", "pipelines", "master", "target")
 def replay(
     pipeline: PipelineName,
     table: Annotated[str, typer.Argument(help="Name of a silver table.")],

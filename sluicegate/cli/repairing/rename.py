@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from sluicegate.cli.options import JsonOption, show_json, with_settings
+from sluicegate.cli.options import JsonOption, pass_settings, show_json
 from sluicegate.console import say
 from sluicegate.settings import Settings
 
 
-@with_settings("lake", "landing", "pipelines", "target")
+@pass_settings("lake", "landing", "pipelines", "target")
 def rename(
     pipeline: Annotated[str, typer.Argument(metavar="OLD", help="Name of the pipeline.")],
     name: Annotated[str, typer.Argument(metavar="NEW", help="New name.")],

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from sluicegate import api
-from sluicegate.cli.options import JsonOption, PipelineName, printer, show_json, with_settings
+from sluicegate.cli.options import JsonOption, PipelineName, pass_settings, printer, show_json
 from sluicegate.settings import Settings
 
 
-@with_settings("lake", "landing", "pipelines", "master", "target")
+@pass_settings("lake", "landing", "pipelines", "master", "target")
 def catalog(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption = False) -> None:
     """Register all tables of a pipeline in the catalog again (a run registers only new ones).
 

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 import typer
 
 from sluicegate import api
-from sluicegate.cli.options import JsonOption, PipelineName, printer, show_json, show_table, with_settings
+from sluicegate.cli.options import JsonOption, PipelineName, pass_settings, printer, show_json, show_table
 from sluicegate.console import say
 from sluicegate.settings import Settings
 
 
-@with_settings("lake", "landing", "pipelines", "master", "target")
+@pass_settings("lake", "landing", "pipelines", "master", "target")
 def copy_into(
     pipeline: PipelineName,
     table: Annotated[str, typer.Argument(help="Name of a bronze table.")],
@@ -59,8 +59,8 @@ def copy_into(
     from sluicegate.landing.chosen import copy as landing_copy
 
     definition = api.load(pipeline, settings)
-    names, reader = landing_copy.names(columns), landing_copy.options(option or [])
-    after, before = (landing_copy.moment(text) if text else None for text in (modified_after, modified_before))
+    names, reader = landing_copy.parse_names(columns), landing_copy.parse_options(option or [])
+    after, before = (landing_copy.parse_moment(text) if text else None for text in (modified_after, modified_before))
     reports = api.copy_into(
         definition, table, source, files=files or (), pattern=pattern, force=force, modified_after=after,
         modified_before=before, select=select, columns=names, format=format_, options=reader,

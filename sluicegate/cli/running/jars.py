@@ -44,9 +44,9 @@ def jars(
     fetched = of.fetch(required, of.folder(), program, java.spark_home())
     for jar in fetched:
         say(f"fetched {jar.file}")
-    present = of.found(s3=s3)
+    present = of.find_jars(s3=s3)
     say(f"the {len(required)} pinned jars are in {of.folder()}")
-    if foreign := sorted({file.name for file in present} - {jar.file for jar in of.pinned()}):
+    if foreign := sorted({file.name for file in present} - {jar.file for jar in of.pinned_jars()}):
         say(f"Spark also loads the other jars in this folder: {', '.join(foreign)}")
     if archive:
         _make_archive()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from sluicegate import api
-from sluicegate.cli.options import JsonOption, PipelineName, printer, show_json, show_table, with_settings
+from sluicegate.cli.options import JsonOption, PipelineName, pass_settings, printer, show_json, show_table
 from sluicegate.console import say
 from sluicegate.settings import Settings
 
 
-@with_settings("lake", "landing", "pipelines", "master", "target")
+@pass_settings("lake", "landing", "pipelines", "master", "target")
 def maintain(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption = False) -> None:
     """Compact small files of the tables (OPTIMIZE), and delete files that no recent version needs (VACUUM).
 
@@ -20,11 +20,11 @@ def maintain(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption 
 
     definition = api.load(pipeline, settings)
     lake = Lake(definition.settings.lake, definition.name)
-    before = of.maintainable(definition, lake)
-    due = [table for table in before if table.due]
+    before = of.maintained_tables(definition, lake)
+    due = [table for table in before if table.is_due]
     if due:  # also where Spark has nothing to do: it is rare, and one way
         submit.submit("maintain", pipeline, definition.settings, submit.run_info(), printer(as_json))
-    facts = of.compared(before, of.maintainable(definition, lake))
+    facts = of.compare_tables(before, of.maintained_tables(definition, lake))
     if as_json:
         show_json(facts)
         return

@@ -8,7 +8,7 @@ import typer
 
 from sluicegate import api
 from sluicegate.cli import arrow
-from sluicegate.cli.options import JsonOption, PipelineName, printer, show_json, with_settings
+from sluicegate.cli.options import JsonOption, PipelineName, pass_settings, printer, show_json
 from sluicegate.cli.running import streams
 from sluicegate.errors import UserError
 from sluicegate.launch.run_mode import RunMode
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sluicegate.launch.request import Request
 
 
-@with_settings("lake", "landing", "pipelines", "master", "target")
+@pass_settings("lake", "landing", "pipelines", "master", "target")
 def run(
     pipeline: PipelineName,
     layer: Annotated[str | None, typer.Option("--layer", help="Only this layer: bronze, silver or gold.")] = None,
@@ -104,7 +104,7 @@ def _request(definition: Pipeline, since: str | None, until: str | None, full_re
 
     if full_refresh:
         names = (name.strip() for name in full_refresh.split(","))
-        return Request.of(definition, RunMode.FULL_REFRESH, since, until, [name for name in names if name])
+        return Request.from_arguments(definition, RunMode.FULL_REFRESH, since, until, [name for name in names if name])
     if since or until:
-        return Request.of(definition, RunMode.INTERVAL, since, until, [])
-    return Request.of(definition, RunMode.INCREMENTAL, since, until, [])
+        return Request.from_arguments(definition, RunMode.INTERVAL, since, until, [])
+    return Request.from_arguments(definition, RunMode.INCREMENTAL, since, until, [])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sluicegate.cli.options import JsonOption, show_json, with_settings
+from sluicegate.cli.options import JsonOption, pass_settings, show_json
 from sluicegate.console import say
 from sluicegate.settings import Settings
 
 
-@with_settings("lake")
+@pass_settings("lake")
 def stop(*, settings: Settings, as_json: JsonOption = False) -> None:
     """End the Spark that the last run in this lake left ready for the next one. No JVM.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sluicegate import api
-from sluicegate.cli.options import JsonOption, printer, show_json, show_table, with_settings
+from sluicegate.cli.options import JsonOption, pass_settings, printer, show_json, show_table
 from sluicegate.console import say
 from sluicegate.errors import JobFailed, PipelineMissing, UserError
 from sluicegate.flow import report
@@ -48,32 +48,34 @@ def run_continuously(
 
     definition = api.load(pipeline, settings)
     registry = Registry()
-    with metrics_server.serving(registry, metrics[1], metrics[0]) if metrics else nullcontext() as port:
+    with metrics_server.serve_metrics(registry, metrics[1], metrics[0]) if metrics else nullcontext() as port:
         tell = printer(as_json)
         if metrics:
             tell(f"metrics at http://{metrics[0]}:{port}/metrics")
-        continuous.start(definition, definition.settings, layer, every or EVERY, tell, _taker(as_json, registry))
+        continuous.start(
+            definition, definition.settings, layer, every or EVERY, tell, _batch_handler(as_json, registry)
+        )
 
 
-def _taker(as_json: bool, registry: Registry) -> Callable[[str], None]:
+def _batch_handler(as_json: bool, registry: Registry) -> Callable[[str], None]:
     """Return the function that counts the batches of a run by their messages, and prints them as JSON if requested."""
-    from sluicegate.monitor.metrics import of_batch
+    from sluicegate.monitor.metrics import batch_samples
 
-    def take(message: str) -> None:
+    def take_batch(message: str) -> None:
         try:
             facts = report.facts_of(report.BATCH, message)
         except JobFailed:  # the next one is none the worse for it
             return
         if facts is None:
             return
-        registry.add(of_batch(facts))
+        registry.add(batch_samples(facts))
         if as_json:
             say(json.dumps(facts))
 
-    return take
+    return take_batch
 
 
-@with_settings("lake")
+@pass_settings("lake")
 def streams(
     pipeline: Annotated[
         str | None, typer.Argument(metavar="PIPELINE", help="Only continuous runs of this pipeline.")
@@ -91,20 +93,20 @@ def streams(
     Example: sluicegate streams heart_rate --stop-all
     """
     from sluicegate.definition.fields import name_fault
-    from sluicegate.monitor.streams import chosen, listed
+    from sluicegate.monitor.streams import find_stream, list_streams
 
     if pipeline is not None and name_fault(pipeline):
         raise PipelineMissing(f"{pipeline!r} is not a valid pipeline name")
     if stop and stop_all:
         raise UserError("--stop and --stop-all exclude each other", hint="use one of them")
     if stop_all:
-        _stop(settings.lake, listed(settings.lake, pipeline), as_json=as_json)
+        _stop(settings.lake, list_streams(settings.lake, pipeline), as_json=as_json)
     elif stop:
-        _stop(settings.lake, [chosen(settings.lake, pipeline, run_id) for run_id in stop], as_json=as_json)
+        _stop(settings.lake, [find_stream(settings.lake, pipeline, run_id) for run_id in stop], as_json=as_json)
     elif as_json:
-        show_json([asdict(stream) for stream in listed(settings.lake, pipeline)])
+        show_json([asdict(stream) for stream in list_streams(settings.lake, pipeline)])
     else:
-        _show(listed(settings.lake, pipeline))
+        _show(list_streams(settings.lake, pipeline))
 
 
 def _stop(lake: str, runs: Iterable[Stream], *, as_json: bool) -> None:

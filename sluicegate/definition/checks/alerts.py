@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sluicegate.definition.checks.known_tables import DefinedTables, LocatedMistake
-from sluicegate.definition.fields import nearest
+from sluicegate.definition.fields import suggest_name
 from sluicegate.definition.pipeline.alerts import KINDS, Alerts
 
 
@@ -14,16 +14,16 @@ def findings(tables: DefinedTables, alerts: Alerts) -> Iterator[LocatedMistake]:
     for kind in KINDS:
         for name in getattr(alerts, kind):
             if name not in tables.layers:
-                hint = nearest(name, tables.layers) or f"tables: {', '.join(tables.layers)}"
+                hint = suggest_name(name, tables.layers) or f"tables: {', '.join(tables.layers)}"
                 yield LocatedMistake("unknown-table", ("alerts", kind, name), f"unknown table {name}", hint)
-    yield from _of_files(tables, alerts)
-    yield from _of_rules(tables, alerts)
+    yield from _volume_findings(tables, alerts)
+    yield from _rule_rate_findings(tables, alerts)
 
 
-def _of_files(tables: DefinedTables, alerts: Alerts) -> Iterator[LocatedMistake]:
+def _volume_findings(tables: DefinedTables, alerts: Alerts) -> Iterator[LocatedMistake]:
     for name, volume in alerts.volume.items():
         bronze = tables.bronze.get(name)
-        if volume.of == "files" and name in tables.layers and (bronze is None or not bronze.of_files):
+        if volume.of == "files" and name in tables.layers and (bronze is None or not bronze.reads_files):
             layer = tables.layers[name]
             if layer == "bronze" and bronze is None:
                 continue  # it has a mistake of its own
@@ -31,7 +31,7 @@ def _of_files(tables: DefinedTables, alerts: Alerts) -> Iterator[LocatedMistake]
             yield LocatedMistake("alert", ("alerts", "volume", name, "of"), message, "of: rows")
 
 
-def _of_rules(tables: DefinedTables, alerts: Alerts) -> Iterator[LocatedMistake]:
+def _rule_rate_findings(tables: DefinedTables, alerts: Alerts) -> Iterator[LocatedMistake]:
     for name, rules in alerts.rule_rate.items():
         table = tables.bronze.get(name) or tables.silver.get(name) or tables.gold.get(name)
         if table is None:
@@ -40,6 +40,6 @@ def _of_rules(tables: DefinedTables, alerts: Alerts) -> Iterator[LocatedMistake]
             expectations = table.expectations
         for rule in rules:
             if expectations is not None and rule not in expectations:
-                hint = nearest(rule, expectations) or f"its expectations: {', '.join(expectations) or 'none'}"
+                hint = suggest_name(rule, expectations) or f"its expectations: {', '.join(expectations) or 'none'}"
                 message = f"unknown expectation {rule} of {name}"
                 yield LocatedMistake("unknown-rule", ("alerts", "rule_rate", name, rule), message, hint)

@@ -10,7 +10,7 @@ from sluicegate.definition.checks import streaming_query
 from sluicegate.definition.checks.flows import flow_findings
 from sluicegate.definition.checks.known_tables import DefinedTables, LocatedMistake
 from sluicegate.definition.checks.sequences import sequence_findings
-from sluicegate.definition.fields import nearest
+from sluicegate.definition.fields import suggest_name
 from sluicegate.definition.pipeline.model import BronzeTable
 from sluicegate.definition.tables import reader_options
 from sluicegate.definition.tables.apply_changes import END_AT, START_AT, TRACKED, ApplyChanges, ApplyChangesFromSnapshot
@@ -41,25 +41,25 @@ _HIDDEN = ("_chunk", "_pos", "_sequence", "_record_row", "_record_flow")
 def findings(tables: DefinedTables) -> Iterator[LocatedMistake]:
     """All mistakes across the tables."""
     for name, bronze in tables.bronze.items():
-        yield from _options(("bronze", name, "options"), bronze)
-        yield from _cleaning(name, bronze, tables.bronze)
-        yield from _commented("bronze", name, bronze, tables.columns(name))
+        yield from _option_findings(("bronze", name, "options"), bronze)
+        yield from _cleaning_findings(name, bronze, tables.bronze)
+        yield from _comment_findings("bronze", name, bronze, tables.columns(name))
     for name, view in tables.views.written.items():
-        yield from read_checks.of_view(tables, ("views", name), view)
+        yield from read_checks.view_findings(tables, ("views", name), view)
     for name, silver in tables.silver.items():
-        yield from _silver(tables, name, silver)
+        yield from _silver_findings(tables, name, silver)
     for name, gold in tables.gold.items():
-        yield from _gold(tables, name, gold)
-        yield from _commented("gold", name, gold, None if gold.is_python else gold.query.outputs)
+        yield from _gold_findings(tables, name, gold)
+        yield from _comment_findings("gold", name, gold, None if gold.is_python else gold.query.outputs)
     yield from read_checks.cycles_of_views(tables.views)
     yield from read_checks.cycles(tables.views, "silver", tables.silver)
     yield from read_checks.cycles(tables.views, "gold", tables.gold)
 
 
-def _options(path: Path, table: BronzeTable) -> Iterator[LocatedMistake]:
+def _option_findings(path: Path, table: BronzeTable) -> Iterator[LocatedMistake]:
     first: dict[str, str] = {}
     for name, value in table.options.items():
-        if problem := reader_options.problem(table.format, name, value):
+        if problem := reader_options.check_option(table.format, name, value):
             yield LocatedMistake(problem.code, (*path, name), problem.message, problem.hint)
         elif name.lower() in first:
             # To Spark they are one option, and which value wins is undefined.
@@ -69,91 +69,95 @@ def _options(path: Path, table: BronzeTable) -> Iterator[LocatedMistake]:
         first.setdefault(name.lower(), name)
 
 
-def _cleaning(name: str, table: BronzeTable, tables: Mapping[str, BronzeTable]) -> Iterator[LocatedMistake]:
+def _cleaning_findings(name: str, table: BronzeTable, tables: Mapping[str, BronzeTable]) -> Iterator[LocatedMistake]:
     """Files that one table moves or deletes must not be read by another, before or after."""
     if table.cleanSource == "OFF":
         return
     for other, other_table in tables.items():
         to = table.cleanSourceMoveDestination
-        if to is not None and (_within(to, other_table.path) or _within(other_table.path, to)):
+        if to is not None and (_is_within(to, other_table.path) or _is_within(other_table.path, to)):
             place = ("bronze", name, "cleanSourceMoveDestination")
             yield LocatedMistake(
                 "clean-source", place, f"{to} and the folder that {other} reads, {other_table.path}, overlap"
             )
-        if other != name and (_within(table.path, other_table.path) or _within(other_table.path, table.path)):
+        if other != name and (_is_within(table.path, other_table.path) or _is_within(other_table.path, table.path)):
             place = ("bronze", name, "cleanSource")
             yield LocatedMistake("clean-source", place, f"{other} also reads the folder {other_table.path}")
 
 
-def _within(path: str, folder: str) -> bool:
-    path, folder = _resolved(path), _resolved(folder)
+def _is_within(path: str, folder: str) -> bool:
+    path, folder = _resolve_address(path), _resolve_address(folder)
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def _resolved(address: str) -> str:
+def _resolve_address(address: str) -> str:
     """An address with the links of a local path resolved, and ``s3://`` spelled as Spark does."""
     if address.startswith("/"):
         return os.path.realpath(address)
     return address.replace("s3://", "s3a://", 1)
 
 
-def _silver(tables: DefinedTables, name: str, table: SilverTable) -> Iterator[LocatedMistake]:
+def _silver_findings(tables: DefinedTables, name: str, table: SilverTable) -> Iterator[LocatedMistake]:
     path: Path = ("silver", name)
     for flow, maker in table.makers.items():
-        yield from _maker(tables, (*path, *(("flows", flow) if table.flows else ())), maker, many=table.many)
+        yield from _maker_findings(
+            tables, (*path, *(("flows", flow) if table.flows else ())), maker, many=table.gives_many_rows
+        )
     yield from flow_findings(tables, name, table)
-    yield from _lookups(tables, path, table)
-    yield from _declared(tables, name, table)
-    yield from _columns(tables, name, table)
+    yield from _lookup_findings(tables, path, table)
+    yield from _declared_column_findings(tables, name, table)
+    yield from _column_findings(tables, name, table)
     yield from sequence_findings(tables, name, table)
     yield from _rule_names(path, table)
-    yield from _rows(tables, path, table)
+    yield from _row_findings(tables, path, table)
 
 
-def _maker(
+def _maker_findings(
     tables: DefinedTables, path: Path, maker: SilverTable | SilverFlow, *, many: bool
 ) -> Iterator[LocatedMistake]:
     if maker.query is not None:
-        by_place = isinstance(maker, SilverFlow) and maker.named_as is not None
+        by_place = isinstance(maker, SilverFlow) and maker.first_branch is not None
         yield from _objections((*path, "sql"), maker.query.stream_objections(many=many, by_place=by_place))
-        yield from read_checks.of_query(tables, (*path, "sql"), maker.written or maker.query)
+        yield from read_checks.query_findings(tables, (*path, "sql"), maker.written_query or maker.query)
         if not by_place:
             yield from _output_names((*path, "sql"), maker.query)
     elif maker.from_:
-        yield from read_checks.of_field(tables, (*path, "from"), maker.from_, None)
+        yield from read_checks.source_findings(tables, (*path, "from"), maker.from_, None)
 
 
-def _lookups(tables: DefinedTables, path: Path, table: SilverTable) -> Iterator[LocatedMistake]:
+def _lookup_findings(tables: DefinedTables, path: Path, table: SilverTable) -> Iterator[LocatedMistake]:
     """Tables under ``lookups`` must be read, but not streamed; a Python transform reads exactly these."""
-    joined = table.joined
+    joined = table.lookup_tables
     for lookup in table.lookups:
         place = (*path, "lookups", lookup)
-        if lookup in table.streams and (not table.several or lookup not in joined):
+        if lookup in table.streams and (not table.flows_or_branches or lookup not in joined):
             yield LocatedMistake(
                 "not-a-lookup", place, f"{lookup} is read as a stream, so it cannot be a lookup", "remove it"
             )
         elif any(maker.is_python for maker in table.makers.values()):
-            yield from read_checks.of_field(tables, place, lookup, None)
+            yield from read_checks.source_findings(tables, place, lookup, None)
         elif lookup not in joined:
-            hint = nearest(lookup, joined) or (f"its lookups: {', '.join(joined)}" if joined else "it joins no lookup")
+            hint = suggest_name(lookup, joined) or (
+                f"its lookups: {', '.join(joined)}" if joined else "it joins no lookup"
+            )
             yield LocatedMistake("not-a-lookup", place, f"{path[-1]} does not join {lookup}", hint)
 
 
-def _declared(tables: DefinedTables, name: str, table: SilverTable) -> Iterator[LocatedMistake]:
+def _declared_column_findings(tables: DefinedTables, name: str, table: SilverTable) -> Iterator[LocatedMistake]:
     """The transform must give each declared column, and with ``failOnNewColumns`` no other."""
-    outputs, declared = tables.made(table, (name,)), table.declared
+    outputs, declared = tables.output_columns(table, (name,)), table.declared_columns
     if outputs is None or declared is None:
         return
-    for column in _not_among(declared, outputs):
+    for column in _missing_columns(declared, outputs):
         message = f"{name} declares {column}, but its query does not return it"
-        yield LocatedMistake("unknown-column", ("silver", name, "schema"), message, instead(column, outputs))
+        yield LocatedMistake("unknown-column", ("silver", name, "schema"), message, suggest_columns(column, outputs))
     if table.schemaEvolutionMode != "failOnNewColumns" or table.changes is not None:
         return
     for flow, maker in table.makers.items():
         if maker.query is None:
             continue
         place: Path = ("silver", name, *(("flows", flow) if table.flows else ()), "sql")
-        for column in _not_among(tables.of_maker(maker) or (), declared):
+        for column in _missing_columns(tables.maker_columns(maker) or (), declared):
             message = f"{column} is not in the schema of {name}, whose schemaEvolutionMode fails on new columns"
             line = maker.query.line_of_output(column)
             yield LocatedMistake(
@@ -161,7 +165,7 @@ def _declared(tables: DefinedTables, name: str, table: SilverTable) -> Iterator[
             )
 
 
-def _not_among(columns: Iterable[str], names_of_others: Iterable[str]) -> list[str]:
+def _missing_columns(columns: Iterable[str], names_of_others: Iterable[str]) -> list[str]:
     """Columns that are not among some others, whatever their case."""
     names = {other.lower() for other in names_of_others}
     return [column for column in columns if column.lower() not in names]
@@ -184,21 +188,23 @@ def _rule_names(path: Path, table: SilverTable) -> Iterator[LocatedMistake]:
         first.setdefault(rule, place)
 
 
-def _rows(tables: DefinedTables, path: Path, table: SilverTable) -> Iterator[LocatedMistake]:
+def _row_findings(tables: DefinedTables, path: Path, table: SilverTable) -> Iterator[LocatedMistake]:
     """``rows: many`` and ``quarantine: record`` must have a meaning for the table."""
-    if table.many and table.changes is not None:
+    if table.gives_many_rows and table.changes is not None:
         message = "rows: many requires sql or python: apply_changes returns at most one row for each record"
         yield LocatedMistake(
             "rows", (*path, "rows"), message, "split the records in a silver table that this one reads"
         )
-    for before in filter(None, (_of_many(tables, stream) for stream in table.streams if table.many)):
+    for before in filter(
+        None, (_table_of_many_rows(tables, stream) for stream in table.streams if table.gives_many_rows)
+    ):
         message = f"rows: many twice: {before} already returns many rows for each record, and {path[-1]} reads {before}"
         yield LocatedMistake(
             "rows", (*path, "rows"), message, f"return all rows in the query of {before}, or move this step to gold"
         )
     if table.quarantine == "row":
         return
-    if not table.many:
+    if not table.gives_many_rows:
         message = "quarantine: record requires rows: many"
         yield LocatedMistake("quarantine", (*path, "quarantine"), message, "remove it, or set rows: many")
     for place, rule, expectation in table.rules:
@@ -209,7 +215,7 @@ def _rows(tables: DefinedTables, path: Path, table: SilverTable) -> Iterator[Loc
             )
 
 
-def _of_many(tables: DefinedTables, name: str) -> str:
+def _table_of_many_rows(tables: DefinedTables, name: str) -> str:
     """The silver table with ``rows: many`` that a table is or is made of, row by row; empty if there is none."""
     visited: set[str] = set()
     pending = [name]
@@ -217,17 +223,17 @@ def _of_many(tables: DefinedTables, name: str) -> str:
         name = pending.pop(0)
         if name not in tables.silver or name in visited:
             continue
-        if tables.silver[name].many:
+        if tables.silver[name].gives_many_rows:
             return name
         visited.add(name)
         pending += tables.silver[name].streams
     return ""
 
 
-def _gold(tables: DefinedTables, name: str, table: GoldTable) -> Iterator[LocatedMistake]:
+def _gold_findings(tables: DefinedTables, name: str, table: GoldTable) -> Iterator[LocatedMistake]:
     if table.is_python:
         for number, read in enumerate(table.reads):
-            yield from read_checks.of_field(tables, ("gold", name, "reads", number), read, None)
+            yield from read_checks.source_findings(tables, ("gold", name, "reads", number), read, None)
     else:
         yield from _gold_query(tables, name, table)
     if table.refresh == "incremental" and (strategy := table.refresh_strategy()).kind == "whole":
@@ -240,7 +246,7 @@ def _gold_query(tables: DefinedTables, name: str, table: GoldTable) -> Iterator[
     yield from _objections(path, table.query.table_objections())
     if not table.query.tables:
         yield LocatedMistake("reads-nothing", path, "the query does not read any table", sql_line=1)
-    yield from read_checks.of_query(tables, path, table.written or table.query)
+    yield from read_checks.query_findings(tables, path, table.written_query or table.query)
     yield from _delta_names(path, table.query)
     yield from _names_for_readers(tables, name, table.query)
     for objection in streaming_query.objections(table) if table.mode else ():
@@ -273,13 +279,13 @@ def _output_names(path: Path, query: Query) -> Iterator[LocatedMistake]:
     yield from _delta_names(path, query)
     for output in query.outputs or []:
         # Provenance may be passed through, but not computed: the quarantine has it, too.
-        provenance = output in ("receipt_time", "source_file") and query.hands_on(output)
+        provenance = output in ("receipt_time", "source_file") and query.is_passed_through(output)
         if output.startswith("_") or (output.lower() in RESERVED and not provenance):
             message = f"{output} is reserved, as all names that start with _: rename it with AS"
             yield LocatedMistake("reserved-name", path, message, sql_line=query.line_of_output(output))
 
 
-def _columns(tables: DefinedTables, name: str, table: SilverTable) -> Iterator[LocatedMistake]:
+def _column_findings(tables: DefinedTables, name: str, table: SilverTable) -> Iterator[LocatedMistake]:
     """Columns named by a table's fields must exist, as far as its columns are known."""
     path: Path = ("silver", name)
     columns = tables.columns(name)
@@ -297,30 +303,32 @@ def _columns(tables: DefinedTables, name: str, table: SilverTable) -> Iterator[L
         record = tables.columns(table.stream)
     else:
         record = columns
-    if table.sequence_by and record is not None and not table.several:
+    if table.sequence_by and record is not None and not table.flows_or_branches:
         if table.sequence_by in record:
             fields["sequence_by",] = []
         else:
             fields["sequence_by",] = [table.sequence_by]
-    yield from _unknown(name, path, fields, columns)
+    yield from _unknown_columns(name, path, fields, columns)
     if table.changes is None:
-        yield from _expected(path, name, table, columns)
-    elif (source := tables.evaluated(table)) is not None:
-        if table.several:
+        yield from _expectation_findings(path, name, table, columns)
+    elif (source := tables.evaluated_columns(table)) is not None:
+        if table.flows_or_branches:
             of = name
         else:
             of = table.stream
-        yield from _changes(name, of, table, table.changes, source)
+        yield from _change_findings(name, of, table, table.changes, source)
         # Expectations are evaluated on records, before they become rows, so on the source's columns.
-        yield from _expected(path, of, table, source)
+        yield from _expectation_findings(path, of, table, source)
 
 
-def _commented(layer: Layer, name: str, table: Described, columns: list[str] | None) -> Iterator[LocatedMistake]:
+def _comment_findings(layer: Layer, name: str, table: Described, columns: list[str] | None) -> Iterator[LocatedMistake]:
     if columns is not None:
-        yield from _unknown(name, (layer, name), {("column_comments",): list(table.column_comments)}, columns)
+        yield from _unknown_columns(name, (layer, name), {("column_comments",): list(table.column_comments)}, columns)
 
 
-def _unknown(name: str, path: Path, fields: Mapping[Path, list[str]], columns: list[str]) -> Iterator[LocatedMistake]:
+def _unknown_columns(
+    name: str, path: Path, fields: Mapping[Path, list[str]], columns: list[str]
+) -> Iterator[LocatedMistake]:
     """Names in ``fields``, by their paths below ``path``, that are not columns of table ``name``."""
     for field_path, names in fields.items():
         for number, column in enumerate(names):
@@ -332,11 +340,13 @@ def _unknown(name: str, path: Path, fields: Mapping[Path, list[str]], columns: l
                 if field_path[-1] in _BY_COLUMN:
                     place = (*place, column)
                 yield LocatedMistake(
-                    "unknown-column", place, f"unknown column {column} of {name}", instead(column, columns)
+                    "unknown-column", place, f"unknown column {column} of {name}", suggest_columns(column, columns)
                 )
 
 
-def _changes(name: str, of: str, table: SilverTable, changes: Changes, source: list[str]) -> Iterator[LocatedMistake]:
+def _change_findings(
+    name: str, of: str, table: SilverTable, changes: Changes, source: list[str]
+) -> Iterator[LocatedMistake]:
     """Source columns of ``apply_changes`` that do not exist, or that the table adds itself."""
     path: Path = ("silver", name, "apply_changes" if table.apply_changes else "apply_changes_from_snapshot")
     fields: dict[Path, list[str]] = {
@@ -348,30 +358,32 @@ def _changes(name: str, of: str, table: SilverTable, changes: Changes, source: l
     if table.apply_changes:
         fields["column_list",] = table.apply_changes.column_list or []
         fields["except_column_list",] = table.apply_changes.except_column_list or []
-    yield from _unknown(of, path, fields, source)
+    yield from _unknown_columns(of, path, fields, source)
     lower = {column.lower() for column in source}
     for column in table.apply_changes.delete_columns if table.apply_changes else []:
         if column.lower() not in lower:
             message = f"unknown column {column} of {of}"
-            yield LocatedMistake("unknown-column", (*path, "apply_as_deletes"), message, instead(column, source))
-    for column in (START_AT, END_AT) if changes.history else ():
-        if column in changes.selected(source):
+            yield LocatedMistake(
+                "unknown-column", (*path, "apply_as_deletes"), message, suggest_columns(column, source)
+            )
+    for column in (START_AT, END_AT) if changes.has_history else ():
+        if column in changes.selected_columns(source):
             message = f"{of} already has a column {column}, which {name} adds"
             yield LocatedMistake(
                 "reserved-name", (*path, "stored_as_scd_type"), message, "exclude it with except_column_list"
             )
 
 
-def _expected(path: Path, of: str, table: SilverTable, columns: list[str]) -> Iterator[LocatedMistake]:
+def _expectation_findings(path: Path, of: str, table: SilverTable, columns: list[str]) -> Iterator[LocatedMistake]:
     """Columns of expectations must exist in the table that they are evaluated on."""
     lower = {column.lower() for column in columns}
     for place, rule, expectation in table.rules:
         for column in expectation.columns:
             if column.lower() not in lower:
                 message = f"unknown column {column} of {of}"
-                yield LocatedMistake("unknown-column", (*path, place, rule), message, instead(column, columns))
+                yield LocatedMistake("unknown-column", (*path, place, rule), message, suggest_columns(column, columns))
 
 
-def instead(column: str, columns: list[str]) -> str:
+def suggest_columns(column: str, columns: list[str]) -> str:
     """Suggestion for a column that there is not: the nearest name, else all names."""
-    return nearest(column, columns) or f"its columns are {', '.join(columns)}"
+    return suggest_name(column, columns) or f"its columns are {', '.join(columns)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sluicegate.definition.checks.known_tables import DefinedTables, LocatedMistake
-from sluicegate.definition.fields import nearest
+from sluicegate.definition.fields import suggest_name
 from sluicegate.definition.tables.silver import SilverTable
 from sluicegate.definition.tables.silver_flow import SilverFlow
 from sluicegate.definition.yaml import Path
@@ -13,28 +13,30 @@ from sluicegate.definition.yaml import Path
 
 def flow_findings(tables: DefinedTables, name: str, table: SilverTable) -> Iterator[LocatedMistake]:
     """Mistakes of a table that only one with several flows can have."""
-    if table.several and table.apply_changes_from_snapshot is not None:  # flows are refused by the model itself
+    if (
+        table.flows_or_branches and table.apply_changes_from_snapshot is not None
+    ):  # flows are refused by the model itself
         yield LocatedMistake("one-of", ("silver", name, "sql"), "apply_changes_from_snapshot reads one table")
-    for flow, maker in table.several.items():
+    for flow, maker in table.flows_or_branches.items():
         if not table.flows:
-            yield from _branch(("silver", name, "sql"), maker)
-        columns = tables.of_maker(maker, (name,))
+            yield from _branch_findings(("silver", name, "sql"), maker)
+        columns = tables.maker_columns(maker, (name,))
         if columns is None:
             continue
         lower = {column.lower() for column in columns}
-        for field_name, column in _needed(table):
-            in_record = column == table.sequence_by and _in_record(tables, maker, column)
+        for field_name, column in _required_columns(table):
+            in_record = column == table.sequence_by and _is_in_record(tables, maker, column)
             if column.lower() not in lower and not in_record:
                 message = f"the flow {flow} does not return {column}, which every record of {name} needs"
-                hint = nearest(column, columns) or f"its columns are {', '.join(columns)}"
+                hint = suggest_name(column, columns) or f"its columns are {', '.join(columns)}"
                 yield LocatedMistake("unknown-column", ("silver", name, *field_name), message, hint)
 
 
-def _branch(place: Path, maker: SilverFlow) -> Iterator[LocatedMistake]:
+def _branch_findings(place: Path, maker: SilverFlow) -> Iterator[LocatedMistake]:
     """UNION ALL puts columns together by their places, so each branch has as many as the first."""
     if maker.query is None:
         return
-    outputs, first = maker.query.outputs, maker.named_as.outputs if maker.named_as else maker.query.outputs
+    outputs, first = maker.query.outputs, maker.first_branch.outputs if maker.first_branch else maker.query.outputs
     if outputs is None:
         message = "UNION ALL matches columns by position, and * leaves their order open"
         hint = "list the columns, or use `flows`, which match columns by name"
@@ -45,7 +47,7 @@ def _branch(place: Path, maker: SilverFlow) -> Iterator[LocatedMistake]:
         yield LocatedMistake("union", place, message, hint, maker.query.first_line)
 
 
-def _needed(table: SilverTable) -> Iterator[tuple[Path, str]]:
+def _required_columns(table: SilverTable) -> Iterator[tuple[Path, str]]:
     """Columns that each flow must give, with the field that names them."""
     changes = table.apply_changes
     for number, column in enumerate(changes.keys if changes else table.keys):
@@ -54,7 +56,7 @@ def _needed(table: SilverTable) -> Iterator[tuple[Path, str]]:
         yield (*(("apply_changes",) if changes else ()), "sequence_by"), sequence
 
 
-def _in_record(tables: DefinedTables, maker: SilverFlow, column: str) -> bool:
+def _is_in_record(tables: DefinedTables, maker: SilverFlow, column: str) -> bool:
     """Whether a column may be one of the record, which the query does not select."""
     record = tables.columns(maker.stream)
     return record is None or column in record

@@ -55,52 +55,52 @@ class DefinedTables:
         table = self.silver.get(name)
         if table is None or name in visited:
             return None
-        outputs = self.made(table, (*visited, name))
-        if table.declared is None:
+        outputs = self.output_columns(table, (*visited, name))
+        if table.declared_columns is None:
             return outputs
         adds_columns = table.schemaEvolutionMode == "addNewColumns"
         if outputs is None and adds_columns:
             return None
-        declared = {column.lower() for column in table.declared}
+        declared = {column.lower() for column in table.declared_columns}
         more = [column for column in outputs or () if column.lower() not in declared]
         if not adds_columns:
             # Engine columns are not part of the definition, so a declared schema keeps them.
             more = [column for column in more if column.lower() in RESERVED]
-        return [*table.declared, *more]
+        return [*table.declared_columns, *more]
 
     @staticmethod
     def _bronze_columns(table: BronzeTable) -> list[str] | None:
-        if table.declared is None:
+        if table.declared_columns is None:
             return None
         more = COLUMNS if table.kafka is not None else table.partitionColumns
-        return list(dict.fromkeys([*table.declared, *more, *_BRONZE_COLUMNS]))
+        return list(dict.fromkeys([*table.declared_columns, *more, *_BRONZE_COLUMNS]))
 
-    def made(self, table: SilverTable, visited: tuple[str, ...] = ()) -> list[str] | None:
+    def output_columns(self, table: SilverTable, visited: tuple[str, ...] = ()) -> list[str] | None:
         """Output columns of a silver table's transform; None if they are not known without its data."""
-        evaluated = self.evaluated(table, visited)
+        evaluated = self.evaluated_columns(table, visited)
         if evaluated is None or table.changes is None:
             return evaluated
-        return [*table.changes.selected(evaluated), *([START_AT, END_AT] if table.changes.history else [])]
+        return [*table.changes.selected_columns(evaluated), *([START_AT, END_AT] if table.changes.has_history else [])]
 
-    def evaluated(self, table: SilverTable, visited: tuple[str, ...] = ()) -> list[str] | None:
+    def evaluated_columns(self, table: SilverTable, visited: tuple[str, ...] = ()) -> list[str] | None:
         """Columns of the records as rules see them, of all flows together; None if they are not known."""
         columns: dict[str, str] = {}
         for maker in table.makers.values():
-            of_maker = self.of_maker(maker, visited)
+            of_maker = self.maker_columns(maker, visited)
             if of_maker is None:
                 return None
             for column in of_maker:
-                columns.setdefault(column.lower() if table.several else column, column)
+                columns.setdefault(column.lower() if table.flows_or_branches else column, column)
         return [*columns.values()]
 
-    def of_maker(self, maker: SilverTable | SilverFlow, visited: tuple[str, ...] = ()) -> list[str] | None:
+    def maker_columns(self, maker: SilverTable | SilverFlow, visited: tuple[str, ...] = ()) -> list[str] | None:
         """Output columns of a table's own transform, or of one of its flows; None if they are not known."""
         if maker.is_python:
             return None
         if isinstance(maker, SilverFlow):
             named = None
-            if maker.named_as:
-                named = maker.named_as.outputs
+            if maker.first_branch:
+                named = maker.first_branch.outputs
             columns = named or (maker.query.outputs if maker.query else self.columns(maker.stream, visited))
             if columns is None or maker.query:
                 return columns

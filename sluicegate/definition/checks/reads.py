@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sluicegate.definition import graph
 from sluicegate.definition.checks.known_tables import DefinedTables, LocatedMistake
-from sluicegate.definition.fields import nearest
+from sluicegate.definition.fields import suggest_name
 from sluicegate.definition.pipeline.views import Views
 from sluicegate.definition.tables.gold import GoldTable
 from sluicegate.definition.tables.silver import SilverTable
@@ -15,7 +15,7 @@ from sluicegate.definition.yaml import Path
 from sluicegate.spark_sql.query import Query
 
 
-def of_view(tables: DefinedTables, path: Path, query: Query) -> Iterator[LocatedMistake]:
+def view_findings(tables: DefinedTables, path: Path, query: Query) -> Iterator[LocatedMistake]:
     """A view reads whole tables, of any layer, and its columns have names."""
     if query.stream is not None:
         message = f"a view cannot be read as a stream: write {query.stream} without STREAM(…)"
@@ -25,20 +25,20 @@ def of_view(tables: DefinedTables, path: Path, query: Query) -> Iterator[Located
             yield LocatedMistake("sql", path, objection.message, sql_line=objection.line)
     if fault := tables.views.faults.get(str(path[1])):
         yield LocatedMistake("sql", path, fault.message, sql_line=fault.line)
-    yield from of_query(tables, path, query)
+    yield from query_findings(tables, path, query)
 
 
-def of_query(tables: DefinedTables, path: Path, query: Query) -> Iterator[LocatedMistake]:
+def query_findings(tables: DefinedTables, path: Path, query: Query) -> Iterator[LocatedMistake]:
     """What a query reads, as it is written: tables of this pipeline, or views."""
     for read in query.tables:
         if read not in tables.views.names or read == query.stream:
-            yield from of_field(tables, path, read, query.line_of(read))
+            yield from source_findings(tables, path, read, query.line_of(read))
         elif path[0] == "silver" and (gold := [of for of in tables.views.tables(read) if of in tables.gold]):
             message = f"{read} is a view of the gold table {gold[0]}, which is built after silver"
             yield LocatedMistake("wrong-layer", path, message, f"move {path[1]} to gold", query.line_of(read))
 
 
-def of_field(tables: DefinedTables, path: Path, read: str, line: int | None) -> Iterator[LocatedMistake]:
+def source_findings(tables: DefinedTables, path: Path, read: str, line: int | None) -> Iterator[LocatedMistake]:
     """A table that is read must be one of this pipeline; silver reads bronze and silver, gold any."""
     reader, name = str(path[0]), path[1]
     layer = tables.layers.get(read)
@@ -51,7 +51,7 @@ def of_field(tables: DefinedTables, path: Path, read: str, line: int | None) -> 
         ]
         if line is not None:
             readable += [view for view in tables.views.names if view != name]
-        hint = nearest(read.rsplit(".", 1)[-1], readable) or (
+        hint = suggest_name(read.rsplit(".", 1)[-1], readable) or (
             f"known tables: {', '.join(readable)}" if readable else ""
         )
         yield LocatedMistake("unknown-table", path, f"unknown table {read} in this pipeline", hint, line)
@@ -64,11 +64,11 @@ def cycles(
     views: Views, layer: Layer, tables: Mapping[str, SilverTable] | Mapping[str, GoldTable]
 ) -> Iterator[LocatedMistake]:
     """Cycles of the tables of a layer, also by views, each reported once, where its first table reads the next."""
-    reads = {name: table.named for name, table in tables.items()}
+    reads = {name: table.referenced_names for name, table in tables.items()}
     for cycle in graph.cycles({**reads, **views.reads}):
         name, read = cycle[0], cycle[1] if len(cycle) > 1 else cycle[0]
         if name not in views.reads:
-            yield _cycle(cycle, *_place_of_reading(layer, name, tables[name], read), layer)
+            yield _cycle_mistake(cycle, *_place_of_reading(layer, name, tables[name], read), layer)
 
 
 def cycles_of_views(views: Views) -> Iterator[LocatedMistake]:
@@ -78,10 +78,10 @@ def cycles_of_views(views: Views) -> Iterator[LocatedMistake]:
             read = cycle[1]
         else:
             read = cycle[0]
-        yield _cycle(cycle, ("views", cycle[0]), views.written[cycle[0]].line_of(read), "view")
+        yield _cycle_mistake(cycle, ("views", cycle[0]), views.written[cycle[0]].line_of(read), "view")
 
 
-def _cycle(cycle: Sequence[str], path: Path, line: int | None, kind: str) -> LocatedMistake:
+def _cycle_mistake(cycle: Sequence[str], path: Path, line: int | None, kind: str) -> LocatedMistake:
     name, read = cycle[0], cycle[1] if len(cycle) > 1 else cycle[0]
     if name == read:
         hints = {"silver": "stream its source instead", "view": "read the tables of the view here"}
@@ -99,13 +99,13 @@ def _cycle(cycle: Sequence[str], path: Path, line: int | None, kind: str) -> Loc
 def _place_of_reading(layer: Layer, name: str, table: SilverTable | GoldTable, read: str) -> tuple[Path, int | None]:
     """Path of the field by which a table reads another, and the line in its query, if that is one."""
     if isinstance(table, GoldTable):
-        if table.written is None:
+        if table.written_query is None:
             return (layer, name, "reads", table.reads.index(read)), None
-        return (layer, name, "sql"), table.written.line_of(read)
+        return (layer, name, "sql"), table.written_query.line_of(read)
     for flow, maker in table.makers.items():
         place: Path = (layer, name, *(("flows", flow) if table.flows else ()))
-        if maker.written is not None and read in maker.written.tables:
-            return (*place, "sql"), maker.written.line_of(read)
+        if maker.written_query is not None and read in maker.written_query.tables:
+            return (*place, "sql"), maker.written_query.line_of(read)
         if maker.from_ == read:
             return (*place, "from"), None
     return (layer, name, "lookups"), None

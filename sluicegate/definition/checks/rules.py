@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from sluicegate.definition import graph
-from sluicegate.definition.checks.columns import instead
+from sluicegate.definition.checks.columns import suggest_columns
 from sluicegate.definition.checks.known_tables import DefinedTables, LocatedMistake
-from sluicegate.definition.fields import nearest
+from sluicegate.definition.fields import suggest_name
 from sluicegate.definition.tables.bronze import BronzeTable
-from sluicegate.definition.tables.column_names import normalized
+from sluicegate.definition.tables.column_names import normalize_name
 from sluicegate.definition.tables.expectations import Expectation, ExpectationAction
 from sluicegate.definition.tables.gold import GoldTable
 from sluicegate.definition.tables.ruled import Ruled
@@ -45,7 +45,7 @@ def findings(tables: DefinedTables) -> Iterator[LocatedMistake]:
         for name, table in tables_of_layer.items():
             path: Path = (layer, name)
             if layer != "silver":
-                yield from _expectations(path, table, layer, _columns(tables, name))
+                yield from _expectation_findings(path, table, layer, _columns(tables, name))
             yield from _table_rules(tables, path, table)
         yield from _cycles(layer, tables_of_layer)
 
@@ -63,20 +63,22 @@ def _columns(tables: DefinedTables, name: str) -> list[str] | None:
 # --- expectations ----------------------------------------------------------------------------------------------------
 
 
-def _expectations(path: Path, table: Ruled, layer: Layer, columns: Sequence[str] | None) -> Iterator[LocatedMistake]:
+def _expectation_findings(
+    path: Path, table: Ruled, layer: Layer, columns: Sequence[str] | None
+) -> Iterator[LocatedMistake]:
     first: dict[str, str] = {}
     for place, rule, expectation in table.rules:
         rule_path = (*path, place, rule)
-        yield from _of_layer(rule_path, expectation, layer)
+        yield from _layer_findings(rule_path, expectation, layer)
         if rule in first:
             yield LocatedMistake("duplicate-name", rule_path, f"duplicate rule {rule} (also in {first[rule]})")
         first.setdefault(rule, place)
         if not expectation.unique:
-            yield from _unknown(rule_path, str(path[-1]), expectation.columns, columns)
-            yield from _not_normalized(rule_path, table, expectation.columns, columns)
+            yield from _unknown_columns(rule_path, str(path[-1]), expectation.columns, columns)
+            yield from _unnormalized_names(rule_path, table, expectation.columns, columns)
 
 
-def _of_layer(path: Path, expectation: Expectation, layer: Layer) -> Iterator[LocatedMistake]:
+def _layer_findings(path: Path, expectation: Expectation, layer: Layer) -> Iterator[LocatedMistake]:
     allowed, message, hint = _ACTIONS[layer]
     if expectation.action not in allowed:
         yield LocatedMistake("not-allowed", path, message, hint)
@@ -93,23 +95,25 @@ def _of_layer(path: Path, expectation: Expectation, layer: Layer) -> Iterator[Lo
         yield LocatedMistake("unique", path, message, hint)
 
 
-def _unknown(path: Path, name: str, columns: Sequence[str], schema: Sequence[str] | None) -> Iterator[LocatedMistake]:
+def _unknown_columns(
+    path: Path, name: str, columns: Sequence[str], schema: Sequence[str] | None
+) -> Iterator[LocatedMistake]:
     lower = {column.lower() for column in schema or ()}
     for column in columns if schema is not None else ():
         if column.lower() not in lower:
             yield LocatedMistake(
-                "unknown-column", path, f"unknown column {column} of {name}", instead(column, [*(schema or ())])
+                "unknown-column", path, f"unknown column {column} of {name}", suggest_columns(column, [*(schema or ())])
             )
 
 
-def _not_normalized(
+def _unnormalized_names(
     path: Path, table: Ruled, columns: Sequence[str], schema: Sequence[str] | None
 ) -> Iterator[LocatedMistake]:
     """Names that no column of a bronze table with ``columnNames: normalized`` can have: they would be NULL for ever."""
     if schema is not None or not isinstance(table, BronzeTable) or not table.normalizes:
         return
     for column in columns:
-        if column.lower() not in RESERVED and (name := normalized(column)) != column.lower():
+        if column.lower() not in RESERVED and (name := normalize_name(column)) != column.lower():
             message = f"no column is named {column}, because columnNames is normalized"
             yield LocatedMistake("name", path, message, f"write {name}" if name else "rename it with letters")
 
@@ -126,38 +130,38 @@ def _table_rules(tables: DefinedTables, path: Path, table: Ruled) -> Iterator[Lo
             yield LocatedMistake(
                 "duplicate-name", rule_path, f"duplicate rule {rule_name} (also in {record_rules[rule_name]})"
             )
-        yield from _unknown(rule_path, name, rule.columns, columns)
-        yield from _not_normalized(rule_path, table, rule.columns, columns)
+        yield from _unknown_columns(rule_path, name, rule.columns, columns)
+        yield from _unnormalized_names(rule_path, table, rule.columns, columns)
         for objection in rule.query.table_objections() if rule.sql is not None else ():
             yield LocatedMistake("sql", (*rule_path, "sql"), objection.message, sql_line=objection.line)
-        for read in rule.named(name):
-            yield from _read(tables, rule_path, rule, read)
+        for read in rule.referenced_names(name):
+            yield from _source_findings(tables, rule_path, rule, read)
 
 
-def _read(tables: DefinedTables, path: Path, rule: TableRule, read: str) -> Iterator[LocatedMistake]:
+def _source_findings(tables: DefinedTables, path: Path, rule: TableRule, read: str) -> Iterator[LocatedMistake]:
     """A table that a rule reads must be of its own layer or one before it, and have the columns of a foreign key."""
     layer, place = tables.layers.get(read), (*path, "sql") if rule.sql is not None else (*path, "references")
     line = None
     if rule.sql is not None:
-        line = rule.written.line_of(read)
+        line = rule.written_query.line_of(read)
     before = LAYERS[: LAYERS.index(path[0]) + 1]
     if read in tables.views.names:
-        yield from _read_view(tables, place, read, line, before)
+        yield from _view_findings(tables, place, read, line, before)
     elif layer is None:
         readable = [table_name for table_name, of in tables.layers.items() if of in before]
         if rule.sql is not None:
             readable += tables.views.names
-        hint = nearest(read, readable) or f"known tables: {', '.join(readable)}"
+        hint = suggest_name(read, readable) or f"known tables: {', '.join(readable)}"
         yield LocatedMistake("unknown-table", place, f"unknown table {read} in this pipeline", hint, line)
     elif layer not in before:
         message = f"{read} is a {layer} table, which is built after {path[0]}"
         yield LocatedMistake("wrong-layer", place, message, f"move the rule to a {layer} table", line)
     elif rule.references is not None:
-        table, columns = rule.referenced
-        yield from _unknown(place, table, columns, _columns(tables, table))
+        table, columns = rule.foreign_key_target
+        yield from _unknown_columns(place, table, columns, _columns(tables, table))
 
 
-def _read_view(
+def _view_findings(
     tables: DefinedTables, place: Path, view: str, line: int | None, before: Sequence[Layer]
 ) -> Iterator[LocatedMistake]:
     """A view that a rule reads must be made of tables that are there by then; a foreign key refers to none."""

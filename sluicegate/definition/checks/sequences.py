@@ -27,7 +27,7 @@ def sequence_findings(tables: DefinedTables, name: str, table: SilverTable) -> I
     if column is None or _is_declared(table, column):
         return
     for maker in table.makers.values():
-        text = _text_of(tables, maker, column, (name,))
+        text = _text_of_maker(tables, maker, column, (name,))
         if text is None:
             continue
         of, field = text
@@ -35,7 +35,7 @@ def sequence_findings(tables: DefinedTables, name: str, table: SilverTable) -> I
             f"{name} is ordered by {field} of {of}, which has no declared type: compared as text, 10 sorts before 9, "
             "and an older record would win"
         )
-        place = "schemaHints" if tables.bronze[of].declared is None else "schema"
+        place = "schemaHints" if tables.bronze[of].declared_columns is None else "schema"
         hint = (
             f"declare its type in the {place} of {of}, for example {field} BIGINT or {field} TIMESTAMP, or write "
             f"CAST({field} AS BIGINT) AS {field} in a query; {field} STRING, if its text sorts in the right order"
@@ -50,17 +50,17 @@ def _place(name: str, table: SilverTable) -> Path:
     return ("silver", name, "apply_changes" if table.apply_changes else "apply_changes_from_snapshot")
 
 
-def _text_of(
+def _text_of_maker(
     tables: DefinedTables, maker: SilverTable | SilverFlow, column: str, visited: tuple[str, ...]
 ) -> tuple[str, str] | None:
     """Bronze table and its column of text without a type that a column is, untouched; None if it is none."""
     if maker.is_python:
         return None
-    field = column if maker.query is None else maker.query.streamed(column)
-    return None if field is None else _of_table(tables, maker.stream, field, visited)
+    field = column if maker.query is None else maker.query.streamed_column(column)
+    return None if field is None else _text_of_table(tables, maker.stream, field, visited)
 
 
-def _of_table(tables: DefinedTables, name: str, column: str, visited: tuple[str, ...]) -> tuple[str, str] | None:
+def _text_of_table(tables: DefinedTables, name: str, column: str, visited: tuple[str, ...]) -> tuple[str, str] | None:
     bronze, silver = tables.bronze.get(name), tables.silver.get(name)
     if bronze is not None:
         if _is_untyped(bronze, column):
@@ -68,18 +68,18 @@ def _of_table(tables: DefinedTables, name: str, column: str, visited: tuple[str,
         return None
     if silver is None or name in visited or _is_declared(silver, column):
         return None
-    texts = (_text_of(tables, maker, column, (*visited, name)) for maker in silver.makers.values())
+    texts = (_text_of_maker(tables, maker, column, (*visited, name)) for maker in silver.makers.values())
     return next(filter(None, texts), None)
 
 
 def _is_untyped(bronze: BronzeTable, column: str) -> bool:
     if bronze.format not in _TEXT or bronze.inferColumnTypes:
         return False
-    if bronze.declared is not None:  # which has a type for all but these
-        return column in bronze.partitionColumns and column not in bronze.declared
+    if bronze.declared_columns is not None:  # which has a type for all but these
+        return column in bronze.partitionColumns and column not in bronze.declared_columns
     typed = (*bronze.hints, *OF_BRONZE, *(COLUMNS if bronze.kafka is not None else ()))
     return column.lower() not in {name.lower() for name in typed}
 
 
 def _is_declared(table: SilverTable, column: str) -> bool:
-    return column.lower() in {name.lower() for name in table.declared or {}}
+    return column.lower() in {name.lower() for name in table.declared_columns or {}}

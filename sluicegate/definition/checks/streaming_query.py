@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sluicegate.spark_sql import query_shape
-from sluicegate.spark_sql.tokens import parsed
+from sluicegate.spark_sql.tokens import parse_sql
 
 if TYPE_CHECKING:
     from sluicegate.definition.tables.gold import GoldTable
@@ -35,10 +35,10 @@ class Unkeyed(ValueError):
 
 def objections(table: GoldTable) -> Iterator[Unkeyed]:
     """Objections to a gold table's query under its mode, without the schema of the table that it reads."""
-    if len(table.query.tables) != 1 or _readings(table.query) != 1:
+    if len(table.query.tables) != 1 or _count_reads(table.query) != 1:
         yield Unkeyed(f"mode {table.mode} reads exactly one table, as a stream", "join in a silver table")
         return
-    if table.mode != "append" and not _aggregates(table.query):
+    if table.mode != "append" and not _has_aggregation(table.query):
         yield Unkeyed(
             f"mode {table.mode} requires an aggregation in the query",
             "add GROUP BY, or use mode: append; without mode the table holds the query's result over all rows",
@@ -51,14 +51,14 @@ def objections(table: GoldTable) -> Iterator[Unkeyed]:
         yield error
 
 
-def _aggregates(query: Query) -> bool:
-    tree = parsed(query.text)
+def _has_aggregation(query: Query) -> bool:
+    tree = parse_sql(query.text)
     grouped = any(select.args.get("group") or select.args.get("distinct") for select in tree.find_all(exp.Select))
     return grouped or any(query_shape.aggregate(node) for node in tree.walk())
 
 
-def _readings(query: Query) -> int:
-    tree = parsed(query.text)
+def _count_reads(query: Query) -> int:
+    tree = parse_sql(query.text)
     return sum(1 for node in tree.find_all(exp.Table) if not query_shape.is_from_with(node))
 
 
@@ -72,7 +72,7 @@ def keys(query: Query, columns: Sequence[str] = ()) -> list[str]:
     Raises:
         Unkeyed: it is not a plain GROUP BY, or a grouping expression is not among its outputs.
     """
-    tree = parsed(query.text)
+    tree = parse_sql(query.text)
     if not isinstance(tree, exp.Select) or query_shape.has_subqueries(tree):
         raise Unkeyed("mode update requires one plain SELECT with GROUP BY", "use mode: complete")
     for part, name in _WITHOUT.items():
@@ -105,7 +105,7 @@ def _key(tree: exp.Select, expression: exp.Expr, columns: set[str]) -> str:
 
 def _text(expression: exp.Expr, table: str) -> str:
     """An expression in the one form in which equal ones are compared."""
-    return query_shape.comparable(expression, table).sql("spark")
+    return query_shape.comparable_form(expression, table).sql("spark")
 
 
 def _texts(expression: exp.Expr, table: str) -> set[str]:

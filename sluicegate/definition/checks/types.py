@@ -17,37 +17,41 @@ from sluicegate.spark_sql import ddl
 def findings(tables: DefinedTables) -> Iterator[LocatedMistake]:
     """Keys, sequences and rules over columns whose values Spark does not compare."""
     for name, bronze in tables.bronze.items():
-        yield from _whole_table(("bronze", name), bronze.expect_table, bronze.declared or {})
+        yield from _whole_table(("bronze", name), bronze.expect_table, bronze.declared_columns or {})
     for name, table in tables.silver.items():
         path: Path = ("silver", name)
         types = _types(tables, table)
         if (changes := table.changes) is not None:
             field_path = (*path, "apply_changes" if table.apply_changes else "apply_changes_from_snapshot")
-            yield from _compared((*field_path, "keys"), changes.keys, types)
-            yield from _compared((*field_path, "sequence_by"), [changes.sequence_by], types)
-        yield from _compared((*path, "keys"), table.keys, types)
-        yield from _compared((*path, "sequence_by"), [table.sequence_by] if table.sequence_by else [], types)
+            yield from _incomparable_columns((*field_path, "keys"), changes.keys, types)
+            yield from _incomparable_columns((*field_path, "sequence_by"), [changes.sequence_by], types)
+        yield from _incomparable_columns((*path, "keys"), table.keys, types)
+        yield from _incomparable_columns(
+            (*path, "sequence_by"), [table.sequence_by] if table.sequence_by else [], types
+        )
         for place, rule, expectation in table.rules:
-            yield from _compared((*path, place, rule), expectation.unique, types)
+            yield from _incomparable_columns((*path, place, rule), expectation.unique, types)
         yield from _whole_table(path, table.expect_table, types)
 
 
 def _types(tables: DefinedTables, table: SilverTable) -> dict[str, str]:
     """Types of the columns of a silver table that its schema declares, or that of the table whose rows it takes."""
-    if table.declared is not None:
-        return table.declared
+    if table.declared_columns is not None:
+        return table.declared_columns
     source = tables.bronze.get(table.from_ or "")
     if source is not None and not table.is_python:
-        return source.declared or {}
+        return source.declared_columns or {}
     return {}
 
 
 def _whole_table(path: Path, rules: Mapping[str, TableRule], types: Mapping[str, str]) -> Iterator[LocatedMistake]:
     for name, rule in rules.items():
-        yield from _compared((*path, "expect_table", name), rule.unique or rule.foreign_key or (), types)
+        yield from _incomparable_columns((*path, "expect_table", name), rule.unique or rule.foreign_key or (), types)
 
 
-def _compared(field_path: Path, columns: Sequence[str], types: Mapping[str, str]) -> Iterator[LocatedMistake]:
+def _incomparable_columns(
+    field_path: Path, columns: Sequence[str], types: Mapping[str, str]
+) -> Iterator[LocatedMistake]:
     kinds = {name.lower(): kind for name, kind in types.items()}
     for column in columns:
         kind = kinds.get(column.lower())

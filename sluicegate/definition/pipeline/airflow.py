@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, field_validator
 
-from sluicegate.definition.fields import Duration, Names, Part, wrong
+from sluicegate.definition.fields import Duration, Names, Part, field_error
 from sluicegate.definition.pipeline.notify import WithoutSecrets
 
 # What the columns of Airflow's database hold: with more, its scheduler ends with an error at each run that it makes.
@@ -50,14 +50,16 @@ class AirflowSettings(Part):
 
     @field_validator("execution_timeout", "retry_delay", "max_retry_delay")
     @classmethod
-    def _not_nothing(cls, span: Duration | None) -> Duration | None:
+    def _check_span(cls, span: Duration | None) -> Duration | None:
         if span is not None and not span:
-            raise wrong("time-span", "a duration of 0 would end or retry a task at once", "for example 30 minutes")
+            raise field_error(
+                "time-span", "a duration of 0 would end or retry a task at once", "for example 30 minutes"
+            )
         return span
 
     @field_validator("approvers")
     @classmethod
-    def _somebody(cls, approvers: list[str]) -> list[str]:
+    def _check_approvers(cls, approvers: list[str]) -> list[str]:
         if not all(approver.strip() for approver in approvers):
-            raise wrong("name", "a user id must not be empty")
+            raise field_error("name", "a user id must not be empty")
         return approvers

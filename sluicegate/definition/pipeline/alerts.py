@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from sluicegate.definition.fields import Duration, Part, cron, wrong
+from sluicegate.definition.fields import Duration, Part, check_cron, field_error
 from sluicegate.definition.tables.table_rules import RowCount
 from sluicegate.definition.tables.threshold import RowThreshold
 
@@ -17,24 +17,24 @@ KINDS = ("freshness", "volume", "backlog", "rule_rate")
 _Count = Annotated[int, Field(ge=0)]
 
 
-def _not_nothing(span: timedelta) -> timedelta:
+def _check_span(span: timedelta) -> timedelta:
     if not span:
-        raise wrong("time-span", "a duration of 0 is always exceeded", "for example 30 minutes")
+        raise field_error("time-span", "a duration of 0 is always exceeded", "for example 30 minutes")
     return span
 
 
-_Span = Annotated[Duration, AfterValidator(_not_nothing)]
+_Span = Annotated[Duration, AfterValidator(_check_span)]
 
 
-def _demand_a_limit(part: Any) -> None:
+def _demand_limit(part: Any) -> None:
     if part.warn is None and part.fail is None:
-        raise wrong("missing-field", "an alert needs warn, fail or both", "for example {fail: …}")
+        raise field_error("missing-field", "an alert needs warn, fail or both", "for example {fail: …}")
 
 
 def _demand_order(warn: Any, fail: Any, warned: object, failed: object) -> None:
     if warn is not None and fail is not None and warn >= fail:
         message = f"warn above {warned} has no effect: fail above {failed} is reached first"
-        raise wrong("threshold", message, "warn must be below fail")
+        raise field_error("threshold", message, "warn must be below fail")
 
 
 class AlertLevel(StrEnum):
@@ -62,8 +62,8 @@ class Freshness(Part):
     fail: _Span | None = None
 
     @model_validator(mode="after")
-    def _limits(self) -> Freshness:
-        _demand_a_limit(self)
+    def _check_limits(self) -> Freshness:
+        _demand_limit(self)
         _demand_order(self.warn, self.fail, self.warn, self.fail)
         return self
 
@@ -84,15 +84,19 @@ class Volume(Part):
     fail: RowCount | None = None
 
     @model_validator(mode="after")
-    def _limits(self) -> Volume:
-        _demand_a_limit(self)
+    def _check_limits(self) -> Volume:
+        _demand_limit(self)
         if self.warn is None or self.fail is None:
             return self
         low, high = (self.warn.min, self.fail.min), (self.warn.max, self.fail.max)
         if None not in low and low[0] <= low[1]:  # type: ignore[operator]
-            raise wrong("threshold", f"warn below {low[0]:,} has no effect: fail below {low[1]:,} is reached first")
+            raise field_error(
+                "threshold", f"warn below {low[0]:,} has no effect: fail below {low[1]:,} is reached first"
+            )
         if None not in high and high[0] >= high[1]:  # type: ignore[operator]
-            raise wrong("threshold", f"warn above {high[0]:,} has no effect: fail above {high[1]:,} is reached first")
+            raise field_error(
+                "threshold", f"warn above {high[0]:,} has no effect: fail above {high[1]:,} is reached first"
+            )
         return self
 
 
@@ -108,8 +112,8 @@ class Backlog(Part):
     fail: _Count | None = None
 
     @model_validator(mode="after")
-    def _limits(self) -> Backlog:
-        _demand_a_limit(self)
+    def _check_limits(self) -> Backlog:
+        _demand_limit(self)
         _demand_order(self.warn, self.fail, self.warn, self.fail)
         return self
 
@@ -128,8 +132,8 @@ class RuleRate(Part):
     fail: RowThreshold | None = None
 
     @model_validator(mode="after")
-    def _limits(self) -> RuleRate:
-        _demand_a_limit(self)
+    def _check_limits(self) -> RuleRate:
+        _demand_limit(self)
         if self.warn and self.fail and self.warn.is_share == self.fail.is_share:
             _demand_order(self.warn.number, self.fail.number, self.warn.text, self.fail.text)
         return self
@@ -147,7 +151,7 @@ class Alerts(Part):
         rule_rate: tables with limits, for each of their expectations, of the rows that break it.
     """
 
-    schedule: Annotated[str, AfterValidator(cron)] = "*/15 * * * *"
+    schedule: Annotated[str, AfterValidator(check_cron)] = "*/15 * * * *"
     remind_after: _Span | None = None
     freshness: dict[str, Freshness] = {}
     volume: dict[str, Volume] = {}
@@ -156,16 +160,16 @@ class Alerts(Part):
 
     @field_validator("rule_rate")
     @classmethod
-    def _some_rule(cls, tables: dict[str, dict[str, RuleRate]]) -> dict[str, dict[str, RuleRate]]:
+    def _check_rule_rate(cls, tables: dict[str, dict[str, RuleRate]]) -> dict[str, dict[str, RuleRate]]:
         for name, rules in tables.items():
             if not rules:
-                raise wrong(
+                raise field_error(
                     "missing-field", f"the alert on {name} names no expectation", "for example valid_price: {fail: 5%}"
                 )
         return tables
 
     @model_validator(mode="after")
-    def _something(self) -> Alerts:
+    def _check_any_alert(self) -> Alerts:
         if not any(getattr(self, kind) for kind in KINDS):
-            raise wrong("missing-field", f"alerts is empty: it takes {', '.join(KINDS)}")
+            raise field_error("missing-field", f"alerts is empty: it takes {', '.join(KINDS)}")
         return self

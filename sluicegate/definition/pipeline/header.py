@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from sluicegate.definition.fields import IDENTIFIER, Part, Schedule, Text, name_fault, wrong
+from sluicegate.definition.fields import IDENTIFIER, Part, Schedule, Text, field_error, name_fault
 from sluicegate.definition.pipeline.airflow import AirflowSettings
 from sluicegate.definition.pipeline.alerts import Alerts
 from sluicegate.definition.pipeline.maintenance import Maintenance
@@ -32,9 +32,11 @@ class Database(Part):
 
     @field_validator("name")
     @classmethod
-    def _name(cls, name: str) -> str:
+    def _check_name(cls, name: str) -> str:
         if not IDENTIFIER.fullmatch(name):
-            raise wrong("name", f"{name} is not a name: letters, digits and _ are allowed, with a letter or _ first")
+            raise field_error(
+                "name", f"{name} is not a name: letters, digits and _ are allowed, with a letter or _ first"
+            )
         return name
 
 
@@ -61,16 +63,16 @@ class Header(Part):
 
     @field_validator("name")
     @classmethod
-    def _name(cls, name: str) -> str:
+    def _check_name(cls, name: str) -> str:
         if fault := name_fault(name):
-            raise wrong("name", fault)
+            raise field_error("name", fault)
         return name
 
     @field_validator("queueUrl")
     @classmethod
-    def _queue(cls, url: str | None, info: ValidationInfo) -> str | None:
+    def _check_queue_url(cls, url: str | None, info: ValidationInfo) -> str | None:
         if url is not None and urlsplit(url).scheme not in ("https", "http"):
-            raise wrong("queueUrl", f"{url} is not an SQS queue URL such as https://sqs.REGION…/NAME")
+            raise field_error("queueUrl", f"{url} is not an SQS queue URL such as https://sqs.REGION…/NAME")
         if url is not None and info.data.get("trigger") is None:
-            raise wrong("queueUrl", "a queue requires trigger: file_arrival")
+            raise field_error("queueUrl", "a queue requires trigger: file_arrival")
         return url

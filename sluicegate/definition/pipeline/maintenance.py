@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from pydantic import field_validator
 
-from sluicegate.definition.fields import Part, Schedule, wrong
+from sluicegate.definition.fields import Part, Schedule, field_error
 from sluicegate.times import time_span
 
 # Delta's default: readers and followers of a table's changes may be behind for so long.
@@ -30,24 +30,24 @@ class Maintenance(Part):
 
     @field_validator("retention")
     @classmethod
-    def _retention(cls, retention: str) -> str:
+    def _check_retention(cls, retention: str) -> str:
         try:
             length = time_span(retention)
         except ValueError:
-            raise wrong("time-span", f"{retention} is not a duration", "for example 14 days") from None
+            raise field_error("time-span", f"{retention} is not a duration", "for example 14 days") from None
         if length < RETENTION:
             sentence = f"{retention} is less than {RETENTION.days} days"
-            raise wrong(
+            raise field_error(
                 "time-span", f"{sentence}: a query that still reads an old version would lose its files", "7 days"
             )
         if length > LONGEST:
             sentence = f"{retention} is more than {LONGEST.days} days"
-            raise wrong(
+            raise field_error(
                 "time-span", f"{sentence}, after which Delta removes the log entries of old versions", "30 days"
             )
         return retention
 
     @property
-    def keeps(self) -> timedelta:
+    def retention_span(self) -> timedelta:
         """The retention as a time span."""
         return time_span(self.retention)

@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import PrivateAttr
 
 from sluicegate.definition import graph
-from sluicegate.definition.fields import nearest
+from sluicegate.definition.fields import suggest_name
 from sluicegate.definition.pipeline.airflow import AirflowSettings as AirflowSettings
 from sluicegate.definition.pipeline.alerts import Alerts as Alerts
 from sluicegate.definition.pipeline.alerts import Backlog as Backlog
@@ -135,13 +135,13 @@ class Pipeline(Header):
             if name in getattr(self, layer):
                 return layer, getattr(self, layer)[name]
         tables = [*self.bronze, *self.silver, *self.gold]
-        hint = nearest(name, tables) or f"its tables are {', '.join(tables)}"
+        hint = suggest_name(name, tables) or f"its tables are {', '.join(tables)}"
         raise PipelineMissing(f"unknown table {name} of the pipeline {self.name}", hint=hint)
 
     def in_order(self, layer: Layer) -> list[str]:
         """Tables of a layer in topological order: each after those that it or its rules read, else as defined."""
         tables = getattr(self, layer)
-        return graph.in_order({name: [*self.reads(name), *tables[name].rules_read(name)] for name in tables})
+        return graph.topological_order({name: [*self.reads(name), *tables[name].rules_read(name)] for name in tables})
 
     def reads(self, name: str) -> list[str]:
         """Tables that a table reads, the followed one first; none for a bronze table, which reads files."""
@@ -160,7 +160,7 @@ class Pipeline(Header):
         table = self.silver.get(name) or self.gold.get(name)
         if table is None:
             return self.reads(name)
-        return table.named
+        return table.referenced_names
 
 
 def bronze_table(pipeline: Pipeline, name: str) -> BronzeTable:

@@ -8,21 +8,21 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, field_validator
 
-from sluicegate.definition.fields import Part, wrong
+from sluicegate.definition.fields import Part, field_error
 
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 _SECRET = re.compile(r"pass(word|wd|phrase)|secret|token|api_?key|credential", re.IGNORECASE)
 
 
-def _without_secrets(values: dict[str, Any]) -> dict[str, Any]:
-    for name in _names(values):
+def _refuse_secrets(values: dict[str, Any]) -> dict[str, Any]:
+    for name in _nested_names(values):
         if _SECRET.search(name):
             hint = "store it in an Airflow connection, and reference that by its id"
-            raise wrong("secret", f"{name} looks like a secret, which a definition must not contain", hint)
+            raise field_error("secret", f"{name} looks like a secret, which a definition must not contain", hint)
     return values
 
 
-WithoutSecrets = Annotated[dict[str, Any], AfterValidator(_without_secrets)]
+WithoutSecrets = Annotated[dict[str, Any], AfterValidator(_refuse_secrets)]
 """Values by names, none of which is that of a secret, at any depth."""
 
 
@@ -43,18 +43,18 @@ class Notify(Part):
 
     @field_validator("notifier")
     @classmethod
-    def _class(cls, notifier: str) -> str:
+    def _check_class_path(cls, notifier: str) -> str:
         if not _PATH.fullmatch(notifier):
             hint = "for example airflow.providers.smtp.notifications.smtp.SmtpNotifier"
-            raise wrong("notifier", f"{notifier} is not a class path such as module.Class", hint)
+            raise field_error("notifier", f"{notifier} is not a class path such as module.Class", hint)
         return notifier
 
 
-def _names(value: Any) -> Iterator[str]:
+def _nested_names(value: Any) -> Iterator[str]:
     """All names in a value, at any depth."""
     if isinstance(value, dict):
         yield from (str(name) for name in value)
         value = list(value.values())
     if isinstance(value, list):
         for element in value:
-            yield from _names(element)
+            yield from _nested_names(element)

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal
 
-from sluicegate.definition.fields import wrong
+from sluicegate.definition.fields import field_error
 from sluicegate.spark_sql.identifiers import literal
 from sluicegate.spark_sql.placeholders import Literals
 
@@ -53,13 +53,13 @@ class ParamValue:
             PydanticCustomError: it is a list.
         """
         if self.many:
-            raise wrong(
+            raise field_error(
                 "param-place", "a list is not supported here", "lists are for SQL, for example IN (${param:name})"
             )
         return _text(self.type, self.items[0])
 
     @property
-    def in_path(self) -> str:
+    def path_segment(self) -> str:
         """The value as a part of a path, which cannot lead out of a folder or be a pattern.
 
         Raises:
@@ -67,7 +67,7 @@ class ParamValue:
         """
         text = self.text
         if not _IN_A_PATH.fullmatch(text) or ".." in text:
-            raise wrong(
+            raise field_error(
                 "param-value",
                 f"{text!r} is not a valid path segment: use letters, digits and _ - . =, not starting with - . or =",
                 "write the fixed part into the path, and use the parameter for one segment",
@@ -81,7 +81,7 @@ class ParamValue:
         return shown[0]
 
 
-def value_of(kind: ParamType, value: Any) -> ParamValue:
+def parse_param_value(kind: ParamType, value: Any) -> ParamValue:
     """The value of a type that YAML's value is.
 
     Args:
@@ -95,18 +95,18 @@ def value_of(kind: ParamType, value: Any) -> ParamValue:
     if item_type == kind:
         return ParamValue(kind, (_READ[kind](value),))
     if not isinstance(value, list) or not value:
-        raise _other("a list with at least one item", "for example [one, two]", value)
+        raise _wrong_type_error("a list with at least one item", "for example [one, two]", value)
     return ParamValue(item_type, tuple(_READ[item_type](item) for item in value), many=True)
 
 
-def _string(value: Any) -> str:
+def _parse_string(value: Any) -> str:
     if not isinstance(value, str):
-        raise _other("a text", 'put it in quotes: "…"', value)
+        raise _wrong_type_error("a text", 'put it in quotes: "…"', value)
     if "${" in value:
         # Spark puts values of its own for ${…} also within the quotes of a literal, such as those of its environment.
-        raise wrong("param-value", f"{value!r} contains ${{, which Spark would replace", "write the value itself")
+        raise field_error("param-value", f"{value!r} contains ${{, which Spark would replace", "write the value itself")
     if _CONTROL.search(value):
-        raise wrong(
+        raise field_error(
             "param-value",
             f"{value!r} contains a control character",
             "only line breaks and tabs are allowed",
@@ -114,28 +114,28 @@ def _string(value: Any) -> str:
     return value
 
 
-def _whole(kind: str) -> Callable[[Any], int]:
+def _integer_parser(kind: str) -> Callable[[Any], int]:
     largest = _LARGEST[kind]
 
-    def read(value: Any) -> int:
+    def parse_integer(value: Any) -> int:
         if not isinstance(value, int) or isinstance(value, bool):
-            raise _other("an integer", "for example 42, without quotes", value)
+            raise _wrong_type_error("an integer", "for example 42, without quotes", value)
         if not -largest <= value <= largest:
-            raise wrong(
+            raise field_error(
                 "param-value", f"{value} is out of range for {kind}", "write type: bigint" if kind == "int" else ""
             )
         return value
 
-    return read
+    return parse_integer
 
 
-def _double(value: Any) -> float:
+def _parse_double(value: Any) -> float:
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
-        raise _other("a finite number", "for example 0.5, without quotes", value)
+        raise _wrong_type_error("a finite number", "for example 0.5, without quotes", value)
     return float(value)
 
 
-def _decimal(value: Any) -> Decimal:
+def _parse_decimal(value: Any) -> Decimal:
     try:
         if isinstance(value, (bool, list, dict)):
             number = Decimal("NaN")
@@ -144,56 +144,57 @@ def _decimal(value: Any) -> Decimal:
     except InvalidOperation:
         number = Decimal("NaN")
     if not number.is_finite():
-        raise _other("a decimal number", 'for example "19.90", in quotes, which keep trailing zeros', value)
+        raise _wrong_type_error("a decimal number", 'for example "19.90", in quotes, which keep trailing zeros', value)
     _, digits, exponent = number.as_tuple()
     if not isinstance(exponent, int) or max(len(digits), -exponent) + max(exponent, 0) > DIGITS:
-        raise wrong("param-value", f"{value} has more than {DIGITS} digits", "write type: double")
+        raise field_error("param-value", f"{value} has more than {DIGITS} digits", "write type: double")
     return number
 
 
-def _date(value: Any) -> date:
+def _parse_date(value: Any) -> date:
     try:
         if re.fullmatch(r"\d{4}-\d\d-\d\d", str(value)):
             return date.fromisoformat(value)
-        return _no_date(value)
+        return _refuse_date(value)
     except ValueError:
-        return _no_date(value)
+        return _refuse_date(value)
 
 
-def _no_date(value: Any) -> date:
-    raise _other("a date", "for example 2024-05-01", value)
+def _refuse_date(value: Any) -> date:
+    raise _wrong_type_error("a date", "for example 2024-05-01", value)
 
 
-def _timestamp(value: Any) -> datetime:
+def _parse_timestamp(value: Any) -> datetime:
     try:
         time = datetime.fromisoformat(value)
         if time.tzinfo:
             return time.astimezone(UTC)
         return time.replace(tzinfo=UTC)
     except (TypeError, ValueError, OverflowError):  # the last: in UTC it is in no year that there is
-        raise _other("a time", "for example 2024-05-01T12:00:00Z (UTC if it has no zone)", value) from None
+        raise _wrong_type_error("a time", "for example 2024-05-01T12:00:00Z (UTC if it has no zone)", value) from None
 
 
-def _boolean(value: Any) -> bool:
+def _parse_boolean(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise _other("true or false", "without quotes", value)
+        raise _wrong_type_error("true or false", "without quotes", value)
     return value
 
 
 _READ: dict[str, Callable[[Any], Any]] = {
-    "string": _string, "int": _whole("int"), "bigint": _whole("bigint"), "double": _double, "decimal": _decimal,
-    "date": _date, "timestamp": _timestamp, "boolean": _boolean,
+    "string": _parse_string, "int": _integer_parser("int"), "bigint": _integer_parser("bigint"),
+    "double": _parse_double, "decimal": _parse_decimal,
+    "date": _parse_date, "timestamp": _parse_timestamp, "boolean": _parse_boolean,
 }  # fmt: skip
 
 
-def _other(expected: str, hint: str, value: Any) -> Exception:
+def _wrong_type_error(expected: str, hint: str, value: Any) -> Exception:
     if value is None:
         shown = "nothing"
     elif isinstance(value, dict):
         shown = "a set of fields"
     else:
         shown = str(value)
-    return wrong("param-value", f"expected {expected}, got {shown}", hint)
+    return field_error("param-value", f"expected {expected}, got {shown}", hint)
 
 
 def _text(kind: str, item: Any) -> str:

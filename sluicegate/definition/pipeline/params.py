@@ -15,11 +15,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from sluicegate.definition.fields import IDENTIFIER, Part, nearest, wrong
-from sluicegate.definition.pipeline.param_values import ParamType, ParamValue, value_of
+from sluicegate.definition.fields import IDENTIFIER, Part, field_error, suggest_name
+from sluicegate.definition.pipeline.param_values import ParamType, ParamValue, parse_param_value
 from sluicegate.definition.tables.expectations import CONDITIONS, EXPECT_ALL
 from sluicegate.definition.yaml import Path
-from sluicegate.spark_sql.placeholders import REFERENCE, Literals, Misplaced, filled
+from sluicegate.spark_sql.placeholders import REFERENCE, Literals, Misplaced, fill_placeholders
 from sluicegate.spark_sql.tokens import QuerySyntax
 
 Place = Literal["path", "option", "sql"]
@@ -44,31 +44,33 @@ class Param(Part):
 
     @model_validator(mode="before")
     @classmethod
-    def _typed(cls, value: Any) -> Any:
+    def _check_type(cls, value: Any) -> Any:
         if isinstance(value, dict) and "type" in value:
             return value
         if isinstance(value, dict):
             default = value.get("default")
         else:
             default = value
-        guess = f"{{type: {_guessed(default)}" + ("}" if default is None else f", default: {_shown(default)}}}")
-        raise wrong("untyped-param", "a parameter needs a type", f"for example {guess}")
+        guess = f"{{type: {_guess_type(default)}" + (
+            "}" if default is None else f", default: {_format_default(default)}}}"
+        )
+        raise field_error("untyped-param", "a parameter needs a type", f"for example {guess}")
 
     @model_validator(mode="after")
-    def _right_default(self) -> Param:
+    def _check_default(self) -> Param:
         if self.default is not None:
-            value_of(self.type, self.default)
+            parse_param_value(self.type, self.default)
         return self
 
 
-def _guessed(default: Any) -> str:
+def _guess_type(default: Any) -> str:
     if isinstance(default, list):
-        return f"list<{_guessed(default[0] if default else '')}>"
+        return f"list<{_guess_type(default[0] if default else '')}>"
     kinds = {bool: "boolean", int: "int", float: "double"}
     return kinds.get(type(default), "string")
 
 
-def _shown(default: Any) -> str:
+def _format_default(default: Any) -> str:
     if isinstance(default, bool):
         return str(default).lower()
     return str(default)
@@ -89,7 +91,7 @@ class Params:
     used: set[str] = field(default_factory=set)
 
     @classmethod
-    def of(
+    def from_declarations(
         cls, declared: Mapping[str, Param | None], target_values: Mapping[str, Any], report: Report, *, complete: bool
     ) -> Params:
         """Parameters with their values.
@@ -109,13 +111,13 @@ class Params:
             values[name] = None
             if param is not None and chosen is not None:
                 with suppress(PydanticCustomError):
-                    values[name] = value_of(param.type, chosen)
+                    values[name] = parse_param_value(param.type, chosen)
             elif param is not None and complete:
                 hint = "add a default, or a value in each target"
                 report("missing-param", ("params", name), f"the parameter {name} has no value", hint, None)
         return cls(values, report)
 
-    def resolved(self, data: Any, path: Path = ()) -> Any:
+    def resolve(self, data: Any, path: Path = ()) -> Any:
         """A part of the document with values for references; mistakes in them are reported.
 
         Args:
@@ -125,22 +127,22 @@ class Params:
         if isinstance(data, dict):
             for key in data:
                 if REFERENCE.search(str(key)):
-                    self._misplaced(key, (*path, key))
-            return {key: self.resolved(value, (*path, key)) for key, value in data.items()}
+                    self._report_misplaced(key, (*path, key))
+            return {key: self.resolve(value, (*path, key)) for key, value in data.items()}
         if isinstance(data, list):
-            return [self.resolved(value, (*path, number)) for number, value in enumerate(data)]
+            return [self.resolve(value, (*path, number)) for number, value in enumerate(data)]
         if not isinstance(data, str) or not REFERENCE.search(data):
             return data
         place = _place(path)
         if place is None or (place == "sql" and _is_file(path, data)):  # the name of a file
-            self._misplaced(data, path)
+            self._report_misplaced(data, path)
             return data
         if place == "sql":
-            return self.sql(data, partial(self._at, path))
+            return self.sql(data, partial(self._report_at, path))
         return REFERENCE.sub(lambda match: self._part(match[1], path, place), data)
 
     def sql(self, text: str, report: Callable[[str, str, str, int], None]) -> str:
-        """SQL with literals for references; see ``placeholders.filled``.
+        """SQL with literals for references; see ``placeholders.fill_placeholders``.
 
         Args:
             text: SQL.
@@ -154,19 +156,19 @@ class Params:
             return Literals("NULL")
 
         try:
-            return filled(text, literals)
+            return fill_placeholders(text, literals)
         except Misplaced as error:
             report("param-place", error.message, "", error.line)
         except QuerySyntax:
             pass  # reported by whoever parses it
-        self._mention(text)
+        self._record_use(text)
         return REFERENCE.sub("NULL", text)
 
-    def unused(self) -> Iterator[str]:
+    def unused_params(self) -> Iterator[str]:
         """Parameters that no text refers to."""
         return (name for name in self.values if name not in self.used)
 
-    def _at(self, path: Path, code: str, message: str, hint: str, line: int) -> None:
+    def _report_at(self, path: Path, code: str, message: str, hint: str, line: int) -> None:
         self.report(code, path, message, hint, line)
 
     def _part(self, name: str, path: Path, place: Place) -> str:
@@ -175,28 +177,28 @@ class Params:
             return name
         try:
             if place == "path":
-                return value.in_path
+                return value.path_segment
             return value.text
         except PydanticCustomError as error:
-            self.report(*in_words(error, path), None)
+            self.report(*mistake_fields(error, path), None)
             return name
 
     def _value(self, name: str, report: Callable[[str, str, str], None]) -> ParamValue | None:
         self.used.add(name)
         if name not in self.values:
             declared = ", ".join(self.values)
-            hint = nearest(name, self.values) or (
+            hint = suggest_name(name, self.values) or (
                 f"declared parameters: {declared}" if declared else "declare it under params"
             )
             report("unknown-param", f"unknown parameter {name}", hint)
         return self.values.get(name)
 
-    def _misplaced(self, text: str, path: Path) -> None:
-        self._mention(text)
+    def _report_misplaced(self, text: str, path: Path) -> None:
+        self._record_use(text)
         message = "parameters are only replaced in paths, options and SQL"
         self.report("param-place", path, message, "write the value itself, or set it in each target", None)
 
-    def _mention(self, text: str) -> None:
+    def _record_use(self, text: str) -> None:
         self.used |= {match[1] for match in REFERENCE.finditer(text)}
 
 
@@ -234,7 +236,7 @@ def _is_file(path: Path, text: str) -> bool:
     return (path[0] == "views" or path[-1] == "sql") and len(text.split()) == 1
 
 
-def in_words(error: PydanticCustomError, path: Path) -> tuple[str, Path, str, str]:
+def mistake_fields(error: PydanticCustomError, path: Path) -> tuple[str, Path, str, str]:
     """Code, path, message and hint of a mistake."""
     context = error.context or {}
     return error.type, path, str(context["message"]), str(context["hint"])

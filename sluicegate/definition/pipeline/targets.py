@@ -16,9 +16,9 @@ from pydantic import field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from sluicegate import pii_key
-from sluicegate.definition.fields import VARIABLE, Part, Schedule, absolute, nearest, wrong
-from sluicegate.definition.pipeline.param_values import value_of
-from sluicegate.definition.pipeline.params import GivenValue, Param, in_words
+from sluicegate.definition.fields import VARIABLE, Part, Schedule, check_absolute, field_error, suggest_name
+from sluicegate.definition.pipeline.param_values import parse_param_value
+from sluicegate.definition.pipeline.params import GivenValue, Param, mistake_fields
 from sluicegate.definition.yaml import Path
 from sluicegate.settings import TARGET, Settings, place
 
@@ -49,24 +49,24 @@ class Target(Part):
 
     @field_validator("lake", "landing")
     @classmethod
-    def _own_place(cls, text: str | None) -> str | None:
+    def _check_place(cls, text: str | None) -> str | None:
         for name in ("lake", "landing"):
             if text is not None and f"${{{name}}}" in text:
-                raise wrong("not-allowed", f"${{{name}}} is set by the target itself", "write a path or a URI")
+                raise field_error("not-allowed", f"${{{name}}} is set by the target itself", "write a path or a URI")
         if text is not None and not text.startswith("${"):
-            absolute(text, "write an absolute path or a URI")
+            check_absolute(text, "write an absolute path or a URI")
         return text
 
     @model_validator(mode="before")
     @classmethod
-    def _with_lake(cls, value: Any) -> Any:
+    def _check_lake(cls, value: Any) -> Any:
         if isinstance(value, dict) and "lake" not in value:
             hint = "for example lake: s3a://bucket/lake-of-this-target"
-            raise wrong("missing-field", "lake is missing: each target needs its own tables", hint)
+            raise field_error("missing-field", "lake is missing: each target needs its own tables", hint)
         return value
 
 
-def chosen(targets: Mapping[str, Target | None], settings: Settings, add: Add, *, of_many: bool) -> str:
+def choose_target(targets: Mapping[str, Target | None], settings: Settings, add: Add, *, of_many: bool) -> str:
     """Name of the target that a definition is read for; empty if it has none, or the choice is a mistake.
 
     Args:
@@ -87,7 +87,9 @@ def chosen(targets: Mapping[str, Target | None], settings: Settings, add: Add, *
         add("no-target", ("targets",), f"no target chosen (targets: {names})", hint)
         return ""
     if name not in targets:
-        add("unknown-target", ("targets",), f"unknown target {name}", nearest(name, targets) or f"targets: {names}")
+        add(
+            "unknown-target", ("targets",), f"unknown target {name}", suggest_name(name, targets) or f"targets: {names}"
+        )
         return ""
     return name
 
@@ -102,10 +104,10 @@ def settings_of(name: str, target: Target, settings: Settings, add: Add) -> Sett
         add: takes a mistake.
     """
 
-    def said(field: str, text: str | None, otherwise: str) -> str:
+    def setting_value(field: str, text: str | None, otherwise: str) -> str:
         if text is None or field in settings.given:
             return otherwise
-        path, location = ("targets", name, field), _with_variables(text)
+        path, location = ("targets", name, field), _expand_variables(text)
         unset = VARIABLE.findall(location)
         for variable in unset:
             if variable == pii_key.VARIABLE:
@@ -115,16 +117,16 @@ def settings_of(name: str, target: Target, settings: Settings, add: Add) -> Sett
                 add("unset-variable", path, f"${{{variable}}} has no value", hint)
         if field != "master" and not unset:
             try:
-                absolute(location, "set the variable to an absolute path or a URI")
+                check_absolute(location, "set the variable to an absolute path or a URI")
             except PydanticCustomError as error:
-                add(*in_words(error, path))
+                add(*mistake_fields(error, path))
         return location
 
     return replace(
         settings,
-        lake=place(said("lake", target.lake, settings.lake)),
-        landing=place(said("landing", target.landing, settings.landing)),
-        master=said("master", target.master, settings.master),
+        lake=place(setting_value("lake", target.lake, settings.lake)),
+        landing=place(setting_value("landing", target.landing, settings.landing)),
+        master=setting_value("master", target.master, settings.master),
         target=name,
         given=frozenset(settings.arguments),
     )
@@ -143,7 +145,7 @@ def check_lakes(targets: Mapping[str, Target | None], add: Add) -> None:
     lakes: dict[str, str] = {}
     for name, target in targets.items():
         if target is not None:
-            lake = place(_with_variables(target.lake))
+            lake = place(_expand_variables(target.lake))
             if (other := lakes.setdefault(lake, name)) != name:
                 sentence = (
                     f"{other} and {name} share the lake {target.lake}, so they would overwrite each other's tables"
@@ -157,25 +159,25 @@ def check_params(targets: Mapping[str, Target | None], declared: Mapping[str, Pa
         for name, value in (fields.params if fields else {}).items():
             path, param = ("targets", target, "params", name), declared.get(name)
             if name not in declared:
-                hint = nearest(name, declared) or "declare it under params"
+                hint = suggest_name(name, declared) or "declare it under params"
                 add("unknown-param", path, f"unknown parameter {name}", hint)
             elif param is not None:
                 try:
-                    value_of(param.type, value)
+                    parse_param_value(param.type, value)
                 except PydanticCustomError as error:
-                    add(*in_words(error, path))
+                    add(*mistake_fields(error, path))
         for name, param in declared.items():
             if fields is not None and param is not None and param.default is None and name not in fields.params:
                 message = f"{target} sets no value for the parameter {name}, which has no default"
                 add("missing-param", ("targets", target), message, f"for example params: {{{name}: …}}")
 
 
-def _with_variables(text: str) -> str:
+def _expand_variables(text: str) -> str:
     """A text with the values of its variables; one that is empty has none: a lake would be wherever a process runs."""
 
-    def value(match: re.Match[str]) -> str:
+    def variable_value(match: re.Match[str]) -> str:
         if match[1] == pii_key.VARIABLE:
             return match[0]
         return os.environ.get(match[1]) or match[0]
 
-    return VARIABLE.sub(value, text)
+    return VARIABLE.sub(variable_value, text)

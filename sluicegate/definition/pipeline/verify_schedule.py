@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import field_validator
 
-from sluicegate.definition.fields import Part, Schedule, Text, wrong
+from sluicegate.definition.fields import Part, Schedule, Text, field_error
 
 
 class Verify(Part):
@@ -21,11 +21,11 @@ class Verify(Part):
 
     @field_validator("sample")
     @classmethod
-    def _sample(cls, sample: str) -> str:
+    def _check_sample(cls, sample: str) -> str:
         try:
-            percent_of(sample)
+            parse_percent(sample)
         except ValueError:
-            raise wrong(
+            raise field_error(
                 "sample", f"invalid sample size {sample}", "above 0% and at most 100%, for example 10%"
             ) from None
         return sample
@@ -33,10 +33,10 @@ class Verify(Part):
     @property
     def percent(self) -> float:
         """Share of files, records and rows that is compared, in percent."""
-        return percent_of(self.sample)
+        return parse_percent(self.sample)
 
 
-def percent_of(text: str) -> float:
+def parse_percent(text: str) -> float:
     """Parse a percentage, with or without the sign: more than 0 and at most 100.
 
     Raises:

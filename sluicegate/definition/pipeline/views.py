@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from sluicegate.definition import graph
 from sluicegate.spark_sql.query import Query
 from sluicegate.spark_sql.tokens import QuerySyntax
-from sluicegate.spark_sql.with_views import in_one_line, with_views
+from sluicegate.spark_sql.with_views import add_views, to_one_line
 
 
 class Views:
@@ -33,16 +33,16 @@ class Views:
         self.reads = {name: query.tables for name, query in self.written.items()}
         self.faults: dict[str, QuerySyntax] = {}
         self._texts: dict[str, str] = {}
-        for name in graph.in_order(self.reads):
+        for name in graph.topological_order(self.reads):
             try:
-                query = self.expanded(self.written[name])
+                query = self.expand(self.written[name])
             except QuerySyntax as error:
                 self.faults[name] = error
                 continue
             if query is not None and query.stream is None:
-                self._texts[name] = in_one_line(query.text)
+                self._texts[name] = to_one_line(query.text)
 
-    def expanded(self, query: Query) -> Query | None:
+    def expand(self, query: Query) -> Query | None:
         """A query with the views that it reads as its WITH; None if one of these has a mistake, or reads itself.
 
         Raises:
@@ -52,7 +52,7 @@ class Views:
         if not all(name in self._texts for name in read):
             return None
         if read:
-            return Query.parse(with_views(query.text, {name: self._texts[name] for name in read}))
+            return Query.parse(add_views(query.text, {name: self._texts[name] for name in read}))
         return query
 
     def tables(self, name: str) -> list[str]:

@@ -19,13 +19,13 @@ from sluicegate.definition.checks import types as type_checks
 from sluicegate.definition.checks.columns import findings
 from sluicegate.definition.checks.known_tables import DefinedTables
 from sluicegate.definition.dag_ids import OTHERS, dag_id
-from sluicegate.definition.fields import Part, name_fault, nearest
+from sluicegate.definition.fields import Part, name_fault, suggest_name
 from sluicegate.definition.pipeline import targets as definition_targets
 from sluicegate.definition.pipeline.model import BronzeTable, Header, Pipeline
 from sluicegate.definition.pipeline.params import Param, Params
 from sluicegate.definition.pipeline.targets import Target
 from sluicegate.definition.pipeline.views import Views
-from sluicegate.definition.reading.messages import in_our_words
+from sluicegate.definition.reading.messages import validation_mistakes
 from sluicegate.definition.reading.mistakes import Mistakes
 from sluicegate.definition.tables.expectations import EXPECT_ALL
 from sluicegate.definition.tables.gold import GoldTable
@@ -78,7 +78,7 @@ def load(name: str, settings: Settings, *, of_many: bool = False) -> Pipeline:
         Path(name).name != name or not file.is_file()
     ):  # a look at one folder, where a task starts beside hundreds of others
         pipelines = names(settings.pipelines)
-        hint = nearest(name, pipelines) or (
+        hint = suggest_name(name, pipelines) or (
             f"its pipelines: {', '.join(pipelines)}" if pipelines else "the folder contains no pipeline"
         )
         raise PipelineMissing(f"unknown pipeline {name} in {settings.pipelines}", hint=hint)
@@ -110,7 +110,7 @@ class _Loader:
         self.views = Views()
         self.declared: dict[str, Param | None] = {}
         self.targets: dict[str, Target | None] = {}
-        self.params = Params({}, self._of_param)
+        self.params = Params({}, self._report_param)
 
     @property
     def variables(self) -> Mapping[str, str]:
@@ -119,7 +119,7 @@ class _Loader:
 
     def load(self) -> Pipeline:
         """Load the pipeline; raises ``DefinitionError`` with all mistakes, if there are any."""
-        document = self.mistakes.document = yaml.read(self._text(self.path, ()) or "")
+        document = self.mistakes.document = yaml.read(self._read_text(self.path, ()) or "")
         for fault in document.faults:
             self.mistakes.add(fault.code, fault.path, fault.message, fault.hint, line=fault.line)
         data = document.data
@@ -127,34 +127,34 @@ class _Loader:
             if not self.mistakes:
                 self.mistakes.add("yaml-syntax", (), "expected fields, for example name: heart_rate")
             self.mistakes.stop(self.folder.name)
-        data = self._with_values(data)
-        header = self._header(data)
-        self.views = self._views(data.get("views"))
-        tables = self._tables(data)
+        data = self._resolve_references(data)
+        header = self._load_header(data)
+        self.views = self._load_views(data.get("views"))
+        tables = self._load_tables(data)
         alerts = alert_checks.findings(tables, header.alerts) if header is not None and header.alerts else ()
         for finding in (*findings(tables), *rule_checks.findings(tables), *type_checks.findings(tables), *alerts):
             self.mistakes.add_finding(finding)
-        for name in self.params.unused():
+        for name in self.params.unused_params():
             message = f"unused parameter {name}"
             self.mistakes.add("unused-param", ("params", name), message, "remove it")
         self.mistakes.stop(str(data.get("name") or self.folder.name))
         pipeline = Pipeline.model_validate(
             {**dict(header or {}), "bronze": tables.bronze, "silver": tables.silver, "gold": tables.gold}
             | {"views": data.get("views") or {}, "params": self.declared, "targets": self.targets}
-            | self._of_target()
+            | self._target_fields()
         )
         pipeline._folder, pipeline._settings, pipeline._views = self.folder, self.settings, self.views
         pipeline._values = {name: value for name, value in self.params.values.items() if value is not None}
         return pipeline
 
-    def _with_values(self, data: dict[str, Any]) -> dict[str, Any]:
+    def _resolve_references(self, data: dict[str, Any]) -> dict[str, Any]:
         """The document without parameters and targets, and with values where it refers to them."""
-        self.targets = self._named(Target, data, "targets")
-        self.declared = self._named(Param, data, "params")
+        self.targets = self._named_parts(Target, data, "targets")
+        self.declared = self._named_parts(Param, data, "params")
         definition_targets.check_names(self.targets, self.mistakes.add)
         definition_targets.check_lakes(self.targets, self.mistakes.add)
         definition_targets.check_params(self.targets, self.declared, self.mistakes.add)
-        name = definition_targets.chosen(self.targets, self.settings, self.mistakes.add, of_many=self.of_many)
+        name = definition_targets.choose_target(self.targets, self.settings, self.mistakes.add, of_many=self.of_many)
         target = self.targets.get(name)
         if target is not None:
             self.settings = definition_targets.settings_of(name, target, self.settings, self.mistakes.add)
@@ -163,33 +163,37 @@ class _Loader:
         values = {}
         if target:
             values = target.params
-        self.params = Params.of(self.declared, values, self._of_param, complete=not data.get("targets"))
+        self.params = Params.from_declarations(
+            self.declared, values, self._report_param, complete=not data.get("targets")
+        )
         fields_ = {key: value for key, value in data.items() if key not in ("params", "targets")}
-        return self.params.resolved(fields_)  # type: ignore[no-any-return]
+        return self.params.resolve(fields_)  # type: ignore[no-any-return]
 
-    def _of_target(self) -> dict[str, Any]:
+    def _target_fields(self) -> dict[str, Any]:
         """Fields of the pipeline that the target says, too."""
         target = self.targets.get(self.settings.target)
         if target and "schedule" in target.model_fields_set:
             return {"schedule": target.schedule}
         return {}
 
-    def _named(self, model: type[Part], data: dict[str, Any], field: str) -> dict[str, Any]:
+    def _named_parts(self, model: type[Part], data: dict[str, Any], field: str) -> dict[str, Any]:
         """Parts of the document that have names; None for one with mistakes."""
         section = data.get(field)
         if section is not None and not isinstance(section, dict):
             self.mistakes.add("wrong-type", (field,), "expected names, each with its fields", "for example name: {…}")
         parts = section.items() if isinstance(section, dict) else ()
-        return {name: self._part(model, fields, (field, name), whole=True) for name, fields in parts}
+        return {name: self._validate_part(model, fields, (field, name), whole=True) for name, fields in parts}
 
-    def _of_param(self, code: str, path: yaml.Path, message: str, hint: str, line: int | None) -> None:
+    def _report_param(self, code: str, path: yaml.Path, message: str, hint: str, line: int | None) -> None:
         if line is None:
             self.mistakes.add(code, path, message, hint)
         else:
             self.mistakes.add_sql(code, path, message, hint, line, None)
 
-    def _header(self, data: dict[str, Any]) -> Header | None:
-        header = self._part(Header, {key: value for key, value in data.items() if key not in (*LAYERS, "views")}, ())
+    def _load_header(self, data: dict[str, Any]) -> Header | None:
+        header = self._validate_part(
+            Header, {key: value for key, value in data.items() if key not in (*LAYERS, "views")}, ()
+        )
         if isinstance(header, Header) and self.expected not in (None, header.name):
             message = f"the pipeline's name {header.name} differs from the name of its folder {self.expected}"
             self.mistakes.add("name-and-folder", ("name",), message)
@@ -202,7 +206,7 @@ class _Loader:
             return header
         return None
 
-    def _views(self, section: Any) -> Views:
+    def _load_views(self, section: Any) -> Views:
         """Views, which are read before the tables whose queries name them."""
         views: dict[str, Query | None] = {}
         if section is not None and not isinstance(section, dict):
@@ -214,11 +218,11 @@ class _Loader:
             if not isinstance(text, str):
                 self.mistakes.add("wrong-type", ("views", name), "expected a query or the name of an .sql file")
             else:
-                views[name] = self._view(text, ("views", name))
+                views[name] = self._parse_view(text, ("views", name))
         return Views(views)
 
-    def _view(self, text: str, path: yaml.Path) -> Query | None:
-        query = self._query(text, path)
+    def _parse_view(self, text: str, path: yaml.Path) -> Query | None:
+        query = self._query_text(text, path)
         try:
             if query:
                 return Query.parse(query[0])
@@ -227,7 +231,7 @@ class _Loader:
             self.mistakes.add_sql("sql", path, error.message, "", error.line, query[1] if query else None)
             return None
 
-    def _tables(self, data: dict[str, Any]) -> DefinedTables:
+    def _load_tables(self, data: dict[str, Any]) -> DefinedTables:
         tables = DefinedTables(views=self.views)
         for layer in LAYERS:
             section = data.get(layer)
@@ -235,12 +239,12 @@ class _Loader:
                 self.mistakes.add("wrong-type", (layer,), "expected names, each with a table", "for example name: {…}")
             elif section:
                 for name, fields in section.items():
-                    self._table(tables, layer, name, fields)
+                    self._load_table(tables, layer, name, fields)
         if not tables.layers and not self.mistakes:
             self.mistakes.add("missing-field", (), "no tables: a pipeline needs at least one bronze table")
         return tables
 
-    def _table(self, tables: DefinedTables, layer: Layer, name: str, fields: Any) -> None:
+    def _load_table(self, tables: DefinedTables, layer: Layer, name: str, fields: Any) -> None:
         path = (layer, name)
         self._check_name(name, path)
         if name in tables.layers or name in self.views.names:
@@ -251,7 +255,7 @@ class _Loader:
             self.mistakes.add("duplicate-name", path, f"duplicate name: {where} exists")
             return
         tables.layers[name] = layer
-        model = self._part(_MODELS[layer], fields, path)
+        model = self._validate_part(_MODELS[layer], fields, path)
         if isinstance(model, Ruled):
             self._resolve_rules(model, (*path, "expect_table"))
         if isinstance(model, BronzeTable):
@@ -270,7 +274,7 @@ class _Loader:
             if name.endswith(suffix):
                 self.mistakes.add("name", path, f"{name} must not end in {suffix}, which names a table's {purpose}")
 
-    def _part(self, model: type[Part], fields: Any, path: yaml.Path, *, whole: bool = False) -> Part | None:
+    def _validate_part(self, model: type[Part], fields: Any, path: yaml.Path, *, whole: bool = False) -> Part | None:
         """Validate a part of the definition; of an invalid one keep what is valid, for the cross-table checks.
 
         Args:
@@ -282,13 +286,13 @@ class _Loader:
         try:
             return model.model_validate(fields, context=self.variables)
         except ValidationError as error:
-            for code, inner, message, hint in in_our_words(error, model):
+            for code, inner, message, hint in validation_mistakes(error, model):
                 self.mistakes.add(code, (*path, *inner), message, hint)
             if whole:
                 return None
-            return self._salvaged(model, fields, error)
+            return self._salvage_part(model, fields, error)
 
-    def _salvaged(self, model: type[Part], fields: Any, error: ValidationError) -> Part | None:
+    def _salvage_part(self, model: type[Part], fields: Any, error: ValidationError) -> Part | None:
         if not isinstance(fields, dict):
             return None
         valid = dict(fields)
@@ -314,14 +318,14 @@ class _Loader:
             return self._find_transform(model, model.python, (*path, "python"))
         if model.sql is None:
             return True
-        query = self._query(model.sql, (*path, "sql"))
+        query = self._query_text(model.sql, (*path, "sql"))
         return query is not None and self._parse(model, *query, (*path, "sql"))
 
     def _resolve_rules(self, model: Ruled, path: yaml.Path) -> None:
         """Parse the queries of the rules about a table; one that does not parse takes its rule away."""
         for name, rule in list(model.expect_table.items()):
             if rule.sql is not None:
-                query = self._query(rule.sql, (*path, name, "sql"))
+                query = self._query_text(rule.sql, (*path, name, "sql"))
                 if query is None or not self._parse(rule, *query, (*path, name, "sql")):
                     del model.expect_table[name]
 
@@ -335,7 +339,7 @@ class _Loader:
             else:
                 branches = []
             written = [Query.parse(branch) for branch in branches or [text]]
-            queries = [query for query in map(self.views.expanded, written) if query is not None]
+            queries = [query for query in map(self.views.expand, written) if query is not None]
         except QuerySyntax as error:
             self.mistakes.add_sql("sql", path, error.message, "", error.line, file)
             return False
@@ -347,17 +351,17 @@ class _Loader:
             model._resolve(queries[0], file, written[0])
         return True
 
-    def _query(self, text: str, path: yaml.Path) -> tuple[str, str | None] | None:
+    def _query_text(self, text: str, path: yaml.Path) -> tuple[str, str | None] | None:
         """The text of a query, and the file that it is in, if it is in one; None if there is none."""
         if len(text.split()) != 1:
             return text, None
         sql_file = self._sql_file(text, path)
-        text = (self._text(sql_file, path) if sql_file else None) or ""
+        text = (self._read_text(sql_file, path) if sql_file else None) or ""
         if sql_file is None or not text:
             return None
-        return self.params.sql(text, partial(self._in_file, path, str(sql_file))), str(sql_file)
+        return self.params.sql(text, partial(self._report_in_file, path, str(sql_file))), str(sql_file)
 
-    def _in_file(self, path: yaml.Path, file: str, code: str, message: str, hint: str, line: int) -> None:
+    def _report_in_file(self, path: yaml.Path, file: str, code: str, message: str, hint: str, line: int) -> None:
         self.mistakes.add_sql(code, path, message, hint, line, file)
 
     def _find_transform(self, model: SilverTable | GoldTable | SilverFlow, reference: str, path: yaml.Path) -> bool:
@@ -383,13 +387,15 @@ class _Loader:
         elif not file.resolve().is_relative_to(self.folder.resolve()):
             self.mistakes.add("sql-file", path, f"{name} is outside the pipeline's folder")
         elif not file.is_file():
-            hint = nearest(name, [str(sql_file.relative_to(self.folder)) for sql_file in self.folder.rglob("*.sql")])
+            hint = suggest_name(
+                name, [str(sql_file.relative_to(self.folder)) for sql_file in self.folder.rglob("*.sql")]
+            )
             self.mistakes.add("sql-file", path, f"file {name} not found in the pipeline's folder", hint)
         else:
             return file
         return None
 
-    def _text(self, file: Path, path: yaml.Path) -> str | None:
+    def _read_text(self, file: Path, path: yaml.Path) -> str | None:
         try:
             text = file.read_text("utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:

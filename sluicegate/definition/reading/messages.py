@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from sluicegate.definition.fields import Part, nearest
+from sluicegate.definition.fields import Part, suggest_name
 from sluicegate.definition.pipeline.airflow import AirflowSettings
 from sluicegate.definition.pipeline.maintenance import Maintenance
 from sluicegate.definition.pipeline.model import (
@@ -52,7 +52,7 @@ _INNER: dict[str, type[Part]] = {
 }
 
 
-def in_our_words(error: ValidationError, model: type[Part]) -> Iterator[tuple[str, Path, str, str]]:
+def validation_mistakes(error: ValidationError, model: type[Part]) -> Iterator[tuple[str, Path, str, str]]:
     """Yield code, path below the validated part, sentence and hint of each mistake.
 
     Args:
@@ -62,11 +62,11 @@ def in_our_words(error: ValidationError, model: type[Part]) -> Iterator[tuple[st
     for detail in error.errors(include_url=False):
         # pydantic adds steps of its own to a path, such as [key] for the name in a dict.
         path = tuple(step for step in detail["loc"] if step != "[key]")
-        code, message, hint = _words(detail, path, model)
+        code, message, hint = _describe_error(detail, path, model)
         yield code, path, message, hint
 
 
-def _words(detail: ErrorDetails, path: Path, model: type[Part]) -> tuple[str, str, str]:
+def _describe_error(detail: ErrorDetails, path: Path, model: type[Part]) -> tuple[str, str, str]:
     kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
     field = ""
     if path:
@@ -78,30 +78,30 @@ def _words(detail: ErrorDetails, path: Path, model: type[Part]) -> tuple[str, st
         return (
             "unknown-field",
             f"unknown field {field}",
-            nearest(field, fields) or f"known fields: {_listed(fields)}",
+            suggest_name(field, fields) or f"known fields: {_join_names(fields)}",
         )
     if kind == "missing":
         return "missing-field", f"{field} is missing", ""
     if kind == "literal_error":
-        return _not_allowed(field, value, str(context.get("expected", "")))
+        return _describe_choice(field, value, str(context.get("expected", "")))
     if kind in _EXPECTED:
         hint = ""
         if kind == "string_type" and isinstance(value, (int, float)):
             hint = 'put it in quotes: "…"'
-        return "wrong-type", f"{_EXPECTED[kind]} got {_shown(value)}", hint
+        return "wrong-type", f"{_EXPECTED[kind]} got {_format_value(value)}", hint
     if kind == "string_too_short":
         return "empty", f"{field} is empty", ""
     if kind in ("too_short", "too_long"):
         return "empty", f"{field} needs at least one name", ""
-    return "out-of-range", f"{field} is {_shown(value)}: {detail['msg'].replace('Input', 'it', 1)}", ""
+    return "out-of-range", f"{field} is {_format_value(value)}: {detail['msg'].replace('Input', 'it', 1)}", ""
 
 
-def _not_allowed(field: str, value: Any, expected: str) -> tuple[str, str, str]:
+def _describe_choice(field: str, value: Any, expected: str) -> tuple[str, str, str]:
     allowed = re.findall(r"'([^']*)'", expected) or [expected]
     return (
         "not-allowed",
-        f"{field} must be one of {_listed(allowed)}, not {_shown(value)}",
-        nearest(str(value), allowed),
+        f"{field} must be one of {_join_names(allowed)}, not {_format_value(value)}",
+        suggest_name(str(value), allowed),
     )
 
 
@@ -118,13 +118,13 @@ def _fields(path: Path, model: type[Part]) -> list[str]:
     return [field.alias or name for name, field in fields.items()]
 
 
-def _listed(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     if len(names) == 1:
         return names[0]
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None:
         return "nothing"
     if isinstance(value, dict):

@@ -31,7 +31,7 @@ class Mistakes:
     def add(self, code: str, path: yaml.Path, message: str, hint: str = "", *, line: int | None = None) -> None:
         """Add a mistake at a path of the document."""
         line = line or self.document.line(path)
-        self._found.append(Mistake(code, _dotted(path), message, str(self._path), line, hint))
+        self._found.append(Mistake(code, _dotted_path(path), message, str(self._path), line, hint))
 
     def add_sql(self, code: str, path: yaml.Path, message: str, hint: str, line: int, file: str | None) -> None:
         """Add a mistake in a query, which is in a file of its own or in pipeline.yaml."""
@@ -44,7 +44,7 @@ class Mistakes:
 
     def add_in_file(self, code: str, path: yaml.Path, message: str, hint: str, line: int | None, file: str) -> None:
         """Add a mistake in another file, which the document names at a path."""
-        self._found.append(Mistake(code, _dotted(path), message, file, line, hint))
+        self._found.append(Mistake(code, _dotted_path(path), message, file, line, hint))
 
     def add_finding(self, finding: LocatedMistake) -> None:
         """Add a mistake across tables."""
@@ -70,5 +70,5 @@ class Mistakes:
             raise DefinitionError(name, list(dict.fromkeys(own_first)))
 
 
-def _dotted(path: yaml.Path) -> str:
+def _dotted_path(path: yaml.Path) -> str:
     return ".".join(str(part) for part in path) or "the document"

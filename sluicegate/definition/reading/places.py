@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _RULES = ("expectations", *EXPECT_ALL, "expect_table")
 
 
-def placed(where: Where, pipeline: Pipeline, layer: str, table: str, field: str) -> Where:
+def locate_field(where: Where, pipeline: Pipeline, layer: str, table: str, field: str) -> Where:
     """A place with file and line of a field or a rule of a table; as it is if it has a file, or that is not there.
 
     Args:

@@ -36,13 +36,13 @@ class Reloaded:
             DefinitionError: its definition has mistakes; it is read again at the next call.
         """
         # Before it is read: what changes meanwhile makes another state of files, and is read the next time.
-        state = self._what_it_is_made_of(settings)
+        state = self._definition_state(settings)
         if self._pipeline is None or state != self._made_of:
             self._pipeline = None
             self._pipeline, self._made_of = load(self.name, settings), state
         return self._pipeline
 
-    def _what_it_is_made_of(self, settings: Settings) -> Any:
+    def _definition_state(self, settings: Settings) -> Any:
         """Settings, variables that its texts may name, and state of all files of its folder.
 
         The time of a file's last change of any kind is among its facts: a tool that puts back the time of a file's

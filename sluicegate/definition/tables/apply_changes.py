@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.config import JsonDict, JsonValue
 
-from sluicegate.definition.fields import Names, Part, SqlCondition, wrong
+from sluicegate.definition.fields import Names, Part, SqlCondition, field_error
 from sluicegate.spark_sql.condition import Condition
 
 START_AT, END_AT = "__START_AT", "__END_AT"
@@ -28,11 +28,11 @@ ScdType = Annotated[
 ]
 
 
-def _not_both(first: str, second: str) -> JsonDict:
+def _exclusive_fields(first: str, second: str) -> JsonDict:
     return {"not": {"required": [first, second], "properties": {first: {"type": "array"}, second: {"type": "array"}}}}
 
 
-def _for_type_2(field: str) -> JsonDict:
+def _type_2_schema(field: str) -> JsonDict:
     """JSON schema for editors: a field needs ``stored_as_scd_type`` 2."""
     type_2: JsonDict = {"required": ["stored_as_scd_type"], "properties": {"stored_as_scd_type": {"enum": [2, "2"]}}}
     return {"anyOf": [{"properties": {field: {"type": "null"}}}, type_2]}
@@ -40,7 +40,7 @@ def _for_type_2(field: str) -> JsonDict:
 
 TRACKED = ("track_history_column_list", "track_history_except_column_list")
 _LISTED = ("column_list", "except_column_list")
-_HISTORY: list[JsonValue] = [_not_both(*TRACKED), *[_for_type_2(field) for field in TRACKED]]
+_HISTORY: list[JsonValue] = [_exclusive_fields(*TRACKED), *[_type_2_schema(field) for field in TRACKED]]
 
 
 class _Changes(Part):
@@ -53,7 +53,7 @@ class _Changes(Part):
     track_history_except_column_list: SomeNames | None = None
 
     @property
-    def history(self) -> bool:
+    def has_history(self) -> bool:
         """Whether it is SCD type 2: a row for each version of a key, with ``__START_AT`` and ``__END_AT``."""
         return self.stored_as_scd_type == 2
 
@@ -62,16 +62,16 @@ class _Changes(Part):
         """Whether a record needs to be compared only with its key's row, without the records before it."""
         return False
 
-    def selected(self, columns: Sequence[str]) -> list[str]:
+    def selected_columns(self, columns: Sequence[str]) -> list[str]:
         """Source columns that the table has, in the source's order."""
         return list(columns)
 
     @model_validator(mode="after")
-    def _history_of_type_2(self) -> _Changes:
-        _one_of(self, *TRACKED)
+    def _check_history(self) -> _Changes:
+        _demand_one_of(self, *TRACKED)
         for field in TRACKED:
-            if getattr(self, field) is not None and not self.history:
-                raise wrong("scd-type", f"{field} requires stored_as_scd_type 2: type 1 keeps no history")
+            if getattr(self, field) is not None and not self.has_history:
+                raise field_error("scd-type", f"{field} requires stored_as_scd_type 2: type 1 keeps no history")
         return self
 
 
@@ -99,15 +99,15 @@ class ApplyChanges(_Changes):
     column_list: SomeNames | None = None
     except_column_list: SomeNames | None = None
 
-    model_config = ConfigDict(json_schema_extra={"allOf": [_not_both(*_LISTED), *_HISTORY]})
+    model_config = ConfigDict(json_schema_extra={"allOf": [_exclusive_fields(*_LISTED), *_HISTORY]})
 
     @property
     def latest_only(self) -> bool:
         """Whether a record needs to be compared only with its key's row, without the records before it."""
-        return not (self.history or self.apply_as_deletes or self.ignore_null_updates)
+        return not (self.has_history or self.apply_as_deletes or self.ignore_null_updates)
 
     @property
-    def deletes(self) -> str | None:
+    def delete_condition(self) -> str | None:
         """Delete condition with TRY_CAST: a value that does not cast makes it NULL, which is no delete."""
         if self.apply_as_deletes is None:
             return None
@@ -124,7 +124,7 @@ class ApplyChanges(_Changes):
             return []
         return Condition.parse(self.apply_as_deletes).columns
 
-    def selected(self, columns: Sequence[str]) -> list[str]:
+    def selected_columns(self, columns: Sequence[str]) -> list[str]:
         """Source columns that the table has, in the source's order.
 
         As in Spark, case does not matter. A listed column that does not exist is left out.
@@ -136,15 +136,15 @@ class ApplyChanges(_Changes):
         return [name for name in columns if name.lower() not in unwanted]
 
     @model_validator(mode="after")
-    def _columns_of_the_table(self) -> ApplyChanges:
-        _one_of(self, *_LISTED)
+    def _check_columns(self) -> ApplyChanges:
+        _demand_one_of(self, *_LISTED)
         for field in ("keys", *TRACKED):
             for name in getattr(self, field) or ():
-                if not self.selected([name]):
+                if not self.selected_columns([name]):
                     where = "is in except_column_list"
                     if self.column_list:
                         where = "is not in column_list"
-                    raise wrong("not-a-column", f"{name} of {field} {where}, so the table would not contain it")
+                    raise field_error("not-a-column", f"{name} of {field} {where}, so the table would not contain it")
         return self
 
 
@@ -165,15 +165,15 @@ class ApplyChangesFromSnapshot(_Changes):
     model_config = ConfigDict(json_schema_extra={"allOf": _HISTORY})
 
     @model_validator(mode="after")
-    def _sequence_of_snapshots(self) -> ApplyChangesFromSnapshot:
+    def _check_sequence(self) -> ApplyChangesFromSnapshot:
         for field in ("keys", "track_history_column_list"):
             if self.sequence_by in (getattr(self, field) or ()):
                 message = f"{self.sequence_by} identifies the snapshot of a record, so {field} cannot contain it"
-                raise wrong("one-of", message)
+                raise field_error("one-of", message)
         return self
 
 
-def _one_of(part: Part, *fields: str) -> None:
+def _demand_one_of(part: Part, *fields: str) -> None:
     set_fields = [field for field in fields if getattr(part, field) is not None]
     if len(set_fields) > 1:
-        raise wrong("one-of", f"{' and '.join(set_fields)} exclude each other: set one of them")
+        raise field_error("one-of", f"{' and '.join(set_fields)} exclude each other: set one of them")

@@ -19,9 +19,9 @@ from sluicegate.definition.fields import (
     Location,
     Moment,
     OptionText,
-    wrong,
+    field_error,
 )
-from sluicegate.definition.tables.column_names import normalized
+from sluicegate.definition.tables.column_names import normalize_name
 from sluicegate.definition.tables.described import DESCRIBED, Described
 from sluicegate.definition.tables.expectations import ConditionsByName, Expectations
 from sluicegate.definition.tables.kafka import COLUMNS, KafkaSource
@@ -41,17 +41,21 @@ _OF_JSON = {
 }  # fmt: skip
 
 
-def _for_editors(schema: JsonDict) -> None:
+def _complete_editor_schema(schema: JsonDict) -> None:
     """Complete the JSON schema for editors: which fields go with which format."""
     schema["required"] = ["format"]
 
-    def of(form: str) -> JsonDict:
+    def format_schema(form: str) -> JsonDict:
         return {"properties": {"format": {"const": form}}, "required": ["format"]}
 
     kafka: JsonDict = {"propertyNames": {"enum": [*sorted((_OF_KAFKA | _OF_JSON) - {"path"})]}, "required": ["kafka"]}
     schema["allOf"] = [
-        {"if": of("delta"), "then": {"propertyNames": {"enum": [*sorted(_OF_DELTA)]}}},
-        {"if": of("kafka"), "then": kafka, "else": {"required": ["path"], "properties": {"kafka": {"type": "null"}}}},
+        {"if": format_schema("delta"), "then": {"propertyNames": {"enum": [*sorted(_OF_DELTA)]}}},
+        {
+            "if": format_schema("kafka"),
+            "then": kafka,
+            "else": {"required": ["path"], "properties": {"kafka": {"type": "null"}}},
+        },
     ]
 
 
@@ -62,7 +66,7 @@ LARGEST_RECORD = (2 << 30) - 1
 DELETE_AT_LEAST = timedelta(days=7)
 
 
-def _off(value: Any) -> Any:
+def _parse_off(value: Any) -> Any:
     """Read ``OFF``, which YAML parses as false."""
     if value is False:
         return "OFF"
@@ -71,7 +75,7 @@ def _off(value: Any) -> Any:
 
 Clean = Annotated[
     Literal["OFF", "MOVE", "DELETE"],
-    BeforeValidator(_off, json_schema_input_type=Literal["OFF", "MOVE", "DELETE", False]),
+    BeforeValidator(_parse_off, json_schema_input_type=Literal["OFF", "MOVE", "DELETE", False]),
 ]
 
 
@@ -104,7 +108,7 @@ class BronzeTable(Described, Ruled):
             value that does not fit is then corrupt.
         readerCaseSensitive: whether a column's name in another case is another name, whose values are rescued.
         columnNames: ``landed``: columns have the names of the fields; a field with an impossible name is rescued.
-            ``normalized``: ``us_gross`` for a field ``US Gross``; of two fields with one such name the second is
+            ``normalize_name``: ``us_gross`` for a field ``US Gross``; of two fields with one such name the second is
             rescued. Hints and a schema use the columns' names.
         partitionColumns: columns to take from ``name=value`` folders in the paths of files.
         pathGlobFilter: pattern that the names of files must match.
@@ -173,16 +177,16 @@ class BronzeTable(Described, Ruled):
     expect_all: ConditionsByName = Field({}, exclude=True)
     expect_all_or_fail: ConditionsByName = Field({}, exclude=True)
 
-    model_config = ConfigDict(json_schema_extra=_for_editors)
+    model_config = ConfigDict(json_schema_extra=_complete_editor_schema)
 
     @model_validator(mode="wrap")
     @classmethod
-    def _of_topics(cls, data: Any, make: ModelWrapValidatorHandler[BronzeTable]) -> BronzeTable:
+    def _set_topic_path(cls, data: Any, make: ModelWrapValidatorHandler[BronzeTable]) -> BronzeTable:
         """Give a table of topics its address as the path."""
         if not isinstance(data, dict) or data.get("format") != "kafka":
             return make(data)
         if "path" in data:
-            raise wrong("not-allowed", "path is for files: topics are listed under kafka. Remove path")
+            raise field_error("not-allowed", "path is for files: topics are listed under kafka. Remove path")
         table = make({**data, "path": "kafka://"})
         if table.kafka is None:
             return table
@@ -190,18 +194,18 @@ class BronzeTable(Described, Ruled):
 
     @model_validator(mode="before")
     @classmethod
-    def _mode(cls, data: Any) -> Any:
+    def _set_default_mode(cls, data: Any) -> Any:
         if isinstance(data, dict) and data.get("schemaEvolutionMode") is None:
             return {**data, "schemaEvolutionMode": "none" if data.get("schema") else "addNewColumns"}
         return data
 
     @model_validator(mode="after")
-    def _one_schema(self) -> BronzeTable:
+    def _check_schema(self) -> BronzeTable:
         if self.schema_ and self.adds_columns:
             hint = "remove schemaEvolutionMode, or replace schema by schemaHints"
-            raise wrong("schema-and-evolution", "a table with a fixed schema does not accept new columns", hint)
+            raise field_error("schema-and-evolution", "a table with a fixed schema does not accept new columns", hint)
         if self.schema_ and self.schemaHints:
-            raise wrong(
+            raise field_error(
                 "schema-and-hints",
                 "schema and schemaHints exclude each other: schema already declares all types",
                 "remove one of them",
@@ -209,102 +213,104 @@ class BronzeTable(Described, Ruled):
         return self
 
     @model_validator(mode="after")
-    def _one_variant(self) -> BronzeTable:
+    def _check_variant(self) -> BronzeTable:
         if self.singleVariantColumn is None:
             return self
         if self.format not in ("json", "csv", "xml", "kafka"):
             reason = f"singleVariantColumn requires json, csv or xml: {self.format} files bring their own columns"
-            raise wrong("not-allowed", reason, "remove it")
+            raise field_error("not-allowed", reason, "remove it")
         set_too = [name for name in ("schema_", "schemaHints", "partitionColumns") if getattr(self, name)]
         if set_too or self.inferColumnTypes or not self.rescues:
             field_name = (set_too or ["inferColumnTypes" if self.inferColumnTypes else "rescuedDataColumn"])[0].rstrip(
                 "_"
             )
-            raise wrong(
+            raise field_error(
                 "not-allowed",
                 f"{field_name} has no effect with singleVariantColumn, which stores each record as one value",
             )
         return self
 
     @model_validator(mode="after")
-    def _fitting(self) -> BronzeTable:
+    def _check_format(self) -> BronzeTable:
         if self.format == "delta":
-            self._fits_delta()
-        self._fits_kafka()
-        self._fits_format()
+            self._check_delta_fields()
+        self._check_kafka_fields()
+        self._check_format_fields()
         if self.pathGlobFilter and set(self.pathGlobFilter) & set("{}"):
-            raise wrong(
+            raise field_error(
                 "not-allowed",
                 "pathGlobFilter supports *, ? and [ ], not braces",
                 "split it into two tables, or write one pattern",
             )
         if self.modifiedAfter and self.modifiedBefore and self.modifiedAfter >= self.modifiedBefore:
-            raise wrong("out-of-range", "modifiedBefore must be after modifiedAfter: this range contains no time")
+            raise field_error("out-of-range", "modifiedBefore must be after modifiedAfter: this range contains no time")
         return self
 
-    def _fits_delta(self) -> None:
+    def _check_delta_fields(self) -> None:
         """Refuse fields about files, and paths that are no URIs, for a table that reads a Delta table."""
         files_only = sorted({name.rstrip("_") for name in self.model_fields_set} - _OF_DELTA)
         if files_only:
             message = f"{files_only[0]} is for files, not for a Delta source: remove it"
-            raise wrong("not-allowed", message)
+            raise field_error("not-allowed", message)
         if "://" not in self.path and set(self.path) & set("#?%"):
-            raise wrong(
+            raise field_error(
                 "not-allowed", "the path of a Delta table must not contain #, ? or %, which have a meaning in URIs"
             )
 
-    def _fits_format(self) -> None:
+    def _check_format_fields(self) -> None:
         """Refuse fields that the format does not have, and require those that it needs."""
         if self.format != "csv" and "dialect" in self.model_fields_set:
-            raise wrong("not-allowed", f"dialect is only for csv, not for {self.format}", "remove dialect")
+            raise field_error("not-allowed", f"dialect is only for csv, not for {self.format}", "remove dialect")
         if self.format in ("text", "binaryFile") and (self.schema_ or self.schemaHints):
-            raise wrong(
+            raise field_error(
                 "schema-of-format", f"{self.format} files bring their own column types: remove the declared types"
             )
         if not self.rescues and (self.format != "json" or self._multi_line):
             message = "`rescuedDataColumn: none` requires JSON Lines"
-            raise wrong("not-allowed", message, "remove rescuedDataColumn")
+            raise field_error("not-allowed", message, "remove rescuedDataColumn")
         if self.format == "xml" and not any(name.lower() == "rowtag" for name in self.options):
-            raise wrong("missing-field", "xml requires the option rowTag: the element that holds one record")
+            raise field_error("missing-field", "xml requires the option rowTag: the element that holds one record")
 
-    def _fits_kafka(self) -> None:
+    def _check_kafka_fields(self) -> None:
         if self.kafka is None:
             if self.format == "kafka":
                 hint = "for example kafka: {bootstrap_servers: b1:9092, topic: orders}"
-                raise wrong("missing-field", "format: kafka requires the field kafka, with brokers and topics", hint)
+                raise field_error(
+                    "missing-field", "format: kafka requires the field kafka, with brokers and topics", hint
+                )
             return
         if self.format != "kafka":
-            raise wrong(
+            raise field_error(
                 "not-allowed", f"the field kafka requires format: kafka, not {self.format}", "write format: kafka"
             )
         set_fields = {name.rstrip("_") for name in self.model_fields_set}
         if files_only := set_fields - _OF_KAFKA - _OF_JSON:
-            raise wrong("not-allowed", f"{sorted(files_only)[0]} is for files, not for Kafka: remove it")
+            raise field_error("not-allowed", f"{sorted(files_only)[0]} is for files, not for Kafka: remove it")
         if self.kafka.value != "json" and (files_only := (set_fields & _OF_JSON) - {"schemaEvolutionMode"}):
             reason = f"{sorted(files_only)[0]} requires JSON values, but value is {self.kafka.value}"
-            raise wrong("not-allowed", reason, "remove it")
-        named = [*(self.declared or {}), *(path[0] for path in self._hints), self.singleVariantColumn or ""]
+            raise field_error("not-allowed", reason, "remove it")
+        named = [*(self.declared_columns or {}), *(path[0] for path in self._hints), self.singleVariantColumn or ""]
         if reserved := [name for name in named if name.lower() in COLUMNS]:
-            raise wrong("reserved-name", f"{reserved[0]} is a reserved column: every Kafka table has it")
+            raise field_error("reserved-name", f"{reserved[0]} is a reserved column: every Kafka table has it")
 
     @model_validator(mode="after")
-    def _normalized_names(self) -> BronzeTable:
-        for name in (*(self.declared or {}), *(path[0] for path in self._hints)) if self.normalizes else ():
-            if (column := normalized(name)) != name:
+    def _check_normalized_names(self) -> BronzeTable:
+        for name in (*(self.declared_columns or {}), *(path[0] for path in self._hints)) if self.normalizes else ():
+            if (column := normalize_name(name)) != name:
                 message = f"no column is named {name}, because columnNames is normalized"
-                raise wrong("name", message, f"write {column}" if column else "rename it with letters")
+                raise field_error("name", message, f"write {column}" if column else "rename it with letters")
         return self
 
     @model_validator(mode="after")
-    def _cleaning(self) -> BronzeTable:
+    def _check_cleaning(self) -> BronzeTable:
         if (self.cleanSource == "MOVE") != (self.cleanSourceMoveDestination is not None):
-            raise wrong(
+            raise field_error(
                 "clean-source",
                 "cleanSource: MOVE and cleanSourceMoveDestination require each other",
                 "set both or neither",
             )
         if self.cleanSource == "DELETE" and self.cleanSourceRetentionDuration < DELETE_AT_LEAST:
-            raise wrong(
+            raise field_error(
                 "out-of-range",
                 "files are deleted 7 days after the commit of their rows at the earliest",
                 "set cleanSourceRetentionDuration to 7 days or more, or use cleanSource: MOVE",
@@ -312,19 +318,19 @@ class BronzeTable(Described, Ruled):
         return self
 
     @property
-    def of_files(self) -> bool:
+    def reads_files(self) -> bool:
         """Whether its source is landed files; else another Delta table, or Kafka's topics."""
         return self.format not in ("delta", "kafka")
 
     @property
-    def of_topics(self) -> KafkaSource:
+    def topic_source(self) -> KafkaSource:
         """Its topics, of ``format: kafka``."""
         if self.kafka is None:
             raise TypeError(f"a {self.format} table has no topics")
         return self.kafka
 
     @property
-    def of_values(self) -> BronzeTable:
+    def value_table(self) -> BronzeTable:
         """The definition as that of a table of files, each of which is the value of one of Kafka's records."""
         forms = {"json": "json", "text": "text", "binary": "binaryFile"}
         if self.kafka is None:
@@ -397,7 +403,7 @@ class BronzeTable(Described, Ruled):
         return {}
 
     @property
-    def declared(self) -> dict[str, str] | None:
+    def declared_columns(self) -> dict[str, str] | None:
         """Type of each column of the schema, as written; None without a schema."""
         if self.schema_:
             return ddl.columns(self.schema_)

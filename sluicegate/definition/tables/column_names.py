@@ -12,7 +12,7 @@ from sluicegate.spark_sql.types import UNNAMED
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
-def normalized(field: str) -> str:
+def normalize_name(field: str) -> str:
     """Name of the column for a field: ``us_gross`` for ``US Gross``, ``usGross`` and ``US-Gross``.
 
     It has small letters, digits and ``_``, with a letter first. Letters of other scripts stay; accents go. It is empty

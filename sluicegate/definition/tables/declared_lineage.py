@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sluicegate.definition.fields import Names, nearest, wrong
+from sluicegate.definition.fields import Names, field_error, suggest_name
 
 DeclaredLineage = Annotated[dict[str, Names], Field(exclude=True)]
 """Columns with what they come from, as ``table.column``. No row depends on it, so no fingerprint has it."""
@@ -25,13 +25,15 @@ def demand_read(declared: Mapping[str, Sequence[str]], reads: Sequence[str] | No
     """
     if declared and reads is None:
         message = "lineage is only for Python functions: the lineage of a query is derived from its SQL"
-        raise wrong("lineage", message, "remove lineage")
+        raise field_error("lineage", message, "remove lineage")
     for column, sources in declared.items():
         for source in sources:
             table, dot, name = source.partition(".")
             if not dot or not table or not name:
                 message = f"{column} comes from {source}, but TABLE.COLUMN is expected"
-                raise wrong("lineage", message, "for example orders.id")
+                raise field_error("lineage", message, "for example orders.id")
             if table.lower() not in (reads or ()):
-                hint = nearest(table, reads) or f"its inputs: {', '.join(reads or ())}"
-                raise wrong("lineage", f"{column} comes from {source}, but the function does not read {table}", hint)
+                hint = suggest_name(table, reads) or f"its inputs: {', '.join(reads or ())}"
+                raise field_error(
+                    "lineage", f"{column} comes from {source}, but the function does not read {table}", hint
+                )

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from sluicegate.definition.fields import IDENTIFIER, Part, Text, nearest, wrong
+from sluicegate.definition.fields import IDENTIFIER, Part, Text, field_error, suggest_name
 from sluicegate.spark_sql.engine_columns import is_reserved
 
 # Properties of Delta that only tune how files are written. Any other changes what readers and writers must know, or
@@ -29,63 +29,65 @@ _PROPERTY = re.compile(r"[A-Za-z][A-Za-z0-9_]*([.-][A-Za-z0-9_]+)*")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
-def _words(text: str) -> str:
+def _check_text(text: str) -> str:
     """Refuse control characters: the text goes into statements and logs as it is."""
     if "${" in text or _CONTROL.search(text):
-        raise wrong("description", f"{text!r} must not contain ${{ or control characters")
+        raise field_error("description", f"{text!r} must not contain ${{ or control characters")
     return text
 
 
-def _columns(comments: dict[str, str]) -> dict[str, str]:
+def _check_comments(comments: dict[str, str]) -> dict[str, str]:
     commented: set[str] = set()
     for name in comments:
         if not name or "." in name:
-            raise wrong("name", f"invalid column name {name!r}: nested fields cannot have comments here")
+            raise field_error("name", f"invalid column name {name!r}: nested fields cannot have comments here")
         if name.lower() in commented:
-            raise wrong("duplicate-name", f"duplicate name {name}: names are not case-sensitive")
+            raise field_error("duplicate-name", f"duplicate name {name}: names are not case-sensitive")
         if is_reserved(name):
-            raise wrong("reserved-name", f"{name} is a reserved column, and its comment cannot be changed")
+            raise field_error("reserved-name", f"{name} is a reserved column, and its comment cannot be changed")
         commented.add(name.lower())
     return comments
 
 
-def _properties(properties: dict[str, str]) -> dict[str, str]:
+def _check_properties(properties: dict[str, str]) -> dict[str, str]:
     for name, text in properties.items():
         if not _PROPERTY.fullmatch(name):
-            raise wrong("name", f"invalid property name {name!r}: use letters, digits, _ . and -")
+            raise field_error("name", f"invalid property name {name!r}: use letters, digits, _ . and -")
         if name.lower() in _OF_SPARK:
             hint = "choose another name, or use a tag"
             if name == "comment":
                 hint = "set it next to table_properties"
-            raise wrong("property", f"{name} is reserved by Spark", hint)
+            raise field_error("property", f"{name} is reserved by Spark", hint)
         if name.lower().startswith("delta.") and name not in TUNING:
-            hint = nearest(name, TUNING) or f"allowed properties: {', '.join(TUNING)}"
-            raise wrong("property", f"{name} cannot be set: it changes how the table is written or read", hint)
+            hint = suggest_name(name, TUNING) or f"allowed properties: {', '.join(TUNING)}"
+            raise field_error("property", f"{name} cannot be set: it changes how the table is written or read", hint)
         if name in TUNING and not TUNING[name][0].fullmatch(text):
-            raise wrong("property", f"{name} must be {TUNING[name][1]}, not {text}")
+            raise field_error("property", f"{name} must be {TUNING[name][1]}, not {text}")
         if name.lower().startswith("sluicegate."):
-            raise wrong("property", f"{name} has the reserved prefix of the engine's properties", "choose another name")
+            raise field_error(
+                "property", f"{name} has the reserved prefix of the engine's properties", "choose another name"
+            )
     return properties
 
 
-def _tags(tags: dict[str, str]) -> dict[str, str]:
+def _check_tags(tags: dict[str, str]) -> dict[str, str]:
     for name in tags:
         if not IDENTIFIER.fullmatch(name):
-            raise wrong("name", f"invalid name {name!r}: use letters, digits and _, starting with a letter or _")
+            raise field_error("name", f"invalid name {name!r}: use letters, digits and _, starting with a letter or _")
     return tags
 
 
-Words = Annotated[str, AfterValidator(_words)]
-PlainText = Annotated[Text, AfterValidator(_words)]
+Words = Annotated[str, AfterValidator(_check_text)]
+PlainText = Annotated[Text, AfterValidator(_check_text)]
 
 
 class Described(Part):
     """A table with comments, properties and tags, none of which decides a row."""
 
     comment: Words = ""
-    column_comments: Annotated[dict[str, Words], AfterValidator(_columns)] = {}
-    table_properties: Annotated[dict[str, PlainText], AfterValidator(_properties)] = {}
-    tags: Annotated[dict[str, PlainText], AfterValidator(_tags)] = {}
+    column_comments: Annotated[dict[str, Words], AfterValidator(_check_comments)] = {}
+    table_properties: Annotated[dict[str, PlainText], AfterValidator(_check_properties)] = {}
+    tags: Annotated[dict[str, PlainText], AfterValidator(_check_tags)] = {}
 
 
 DESCRIBED = frozenset(Described.model_fields)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from sluicegate.definition.fields import IDENTIFIER, Part, SqlCondition, wrong
+from sluicegate.definition.fields import IDENTIFIER, Part, SqlCondition, field_error
 from sluicegate.definition.tables.threshold import RowThreshold
 from sluicegate.spark_sql.condition import Condition
 
@@ -77,18 +77,18 @@ class Expectation(Part):
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": [name]} for name in CONDITIONS]})
 
     @model_validator(mode="after")
-    def _one_condition(self) -> Expectation:
+    def _check_single_condition(self) -> Expectation:
         conditions = [name for name in CONDITIONS if getattr(self, name) is not None]
         kinds = "expect, expect_or_drop, expect_or_quarantine or expect_or_fail"
         if not conditions:
-            raise wrong("one-of", f"an expectation needs one of {kinds}")
+            raise field_error("one-of", f"an expectation needs one of {kinds}")
         if len(conditions) > 1:
-            raise wrong("one-of", f"an expectation takes only one of {kinds}, not {' and '.join(conditions)}")
+            raise field_error("one-of", f"an expectation takes only one of {kinds}, not {' and '.join(conditions)}")
         if self.retry and self.expect_or_quarantine is None:
-            raise wrong("retry", "retry requires expect_or_quarantine: only quarantined rows can be reprocessed")
+            raise field_error("retry", "retry requires expect_or_quarantine: only quarantined rows can be reprocessed")
         if self.unique and self.action == ExpectationAction.DROP:
             # It must be restored when the row that it duplicates goes.
-            raise wrong("unique", "unique does not support expect_or_drop", "write expect_or_quarantine instead")
+            raise field_error("unique", "unique does not support expect_or_drop", "write expect_or_quarantine instead")
         self._check_thresholds()
         return self
 
@@ -96,10 +96,10 @@ class Expectation(Part):
         warn, fail = self.warn_above, self.fail_above
         if self.expect_or_fail is not None and (warn or fail):
             message = "a threshold has no effect with expect_or_fail, which fails the run at the first row"
-            raise wrong("threshold", message, "use expect with fail_above")
+            raise field_error("threshold", message, "use expect with fail_above")
         if warn and fail and warn.is_share == fail.is_share and warn.number >= fail.number:
             message = f"warn_above {warn.text} has no effect: fail_above {fail.text} is reached first"
-            raise wrong("threshold", message, "warn_above must be below fail_above")
+            raise field_error("threshold", message, "warn_above must be below fail_above")
 
     def _conditions(self) -> list[tuple[str, str | None]]:
         return [(name, getattr(self, name)) for name in CONDITIONS]
@@ -134,7 +134,7 @@ def rule_names(rules: dict[str, Any]) -> dict[str, Any]:
     """Check the names of rules."""
     for name in rules:
         if not IDENTIFIER.fullmatch(name):
-            raise wrong("name", f"invalid name {name!r}: use letters, digits and _, starting with a letter or _")
+            raise field_error("name", f"invalid name {name!r}: use letters, digits and _, starting with a letter or _")
     return rules
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from sluicegate.definition.fields import Names, wrong
+from sluicegate.definition.fields import Names, field_error
 from sluicegate.definition.tables import streaming
 from sluicegate.definition.tables.declared_lineage import DeclaredLineage, demand_read
 from sluicegate.definition.tables.expectations import ConditionsByName, ExpectationAction, Expectations
@@ -63,31 +63,33 @@ class GoldTable(MadeTable, streaming.Streamed, Ruled):
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["sql"]}, {"required": ["python", "reads"]}]})
 
     @model_validator(mode="after")
-    def _one_maker(self) -> GoldTable:
+    def _check_maker(self) -> GoldTable:
         kinds = "a gold table needs either sql, or python and reads"
         if (self.sql is None) == (self.python is None):
             if self.sql is None:
                 code, present = ("missing-field", "neither")
             else:
                 code, present = ("one-of", "both")
-            raise wrong(code, f"{kinds}, not {present}")
+            raise field_error(code, f"{kinds}, not {present}")
         if self.is_python and not self.reads_:
-            raise wrong("missing-field", f"{kinds}: reads is missing, which lists the inputs of {self.python}")
+            raise field_error("missing-field", f"{kinds}: reads is missing, which lists the inputs of {self.python}")
         if self.reads_ and not self.is_python:
-            raise wrong("one-of", f"{kinds}: remove reads, because the inputs of a query come from its SQL")
+            raise field_error("one-of", f"{kinds}: remove reads, because the inputs of a query come from its SQL")
         if self.is_python and self.mode:
-            raise wrong("one-of", "mode requires sql: only a query can be a streaming aggregation")
+            raise field_error("one-of", "mode requires sql: only a query can be a streaming aggregation")
         return self
 
     @model_validator(mode="after")
-    def _declared_lineage(self) -> GoldTable:
+    def _check_lineage(self) -> GoldTable:
         demand_read(self.lineage, self.reads_ if self.is_python else None)
         return self
 
     @model_validator(mode="after")
-    def _one_strategy(self) -> GoldTable:
+    def _check_strategy(self) -> GoldTable:
         if self.mode is not None and self.refresh != "auto":
-            raise wrong("one-of", f"refresh: {self.refresh} and mode: {self.mode} exclude each other: set one of them")
+            raise field_error(
+                "one-of", f"refresh: {self.refresh} and mode: {self.mode} exclude each other: set one of them"
+            )
         return self
 
     def refresh_strategy(self, schemas: Mapping[str, Sequence[str]] | None = None) -> RefreshStrategy:
@@ -101,13 +103,13 @@ class GoldTable(MadeTable, streaming.Streamed, Ruled):
                 "a query",
             )
         strategy = refresh_strategy(self.query.text, schemas)
-        if strategy.grouped is None and self.written is not None and self.written is not self.query:
-            strategy = self._of_views(strategy, self.written)
+        if strategy.grouped is None and self.written_query is not None and self.written_query is not self.query:
+            strategy = self._strategy_of_views(strategy, self.written_query)
         if self.refresh == "full":
             return replace(strategy, kind=StrategyKind.FULL_RECOMPUTE, why="refresh is full", cheaper="refresh: auto")
         return strategy
 
-    def _of_views(self, strategy: RefreshStrategy, written: Query) -> RefreshStrategy:
+    def _strategy_of_views(self, strategy: RefreshStrategy, written: Query) -> RefreshStrategy:
         """The same, with the views as its reason if the query would be taken apart with tables in their place."""
         if refresh_strategy(written.text).kind not in (StrategyKind.INCREMENTAL, StrategyKind.AFFECTED_GROUPS):
             return strategy
@@ -123,10 +125,10 @@ class GoldTable(MadeTable, streaming.Streamed, Ruled):
         return self._query
 
     @property
-    def named(self) -> list[str]:
+    def referenced_names(self) -> list[str]:
         """Tables and views that it names: as ``reads``, but with the views in place of the tables that they read."""
-        if self.written:
-            return self.written.tables
+        if self.written_query:
+            return self.written_query.tables
         return list(self.reads)
 
     @property
@@ -146,7 +148,7 @@ class GoldTable(MadeTable, streaming.Streamed, Ruled):
         ).hexdigest()
 
     @property
-    def dropped_by(self) -> list[str]:
+    def drop_conditions(self) -> list[str]:
         """Conditions of the rules that drop rows: as its query they decide which rows it has."""
         return [rule.condition for rule in self.expectations.values() if rule.action == ExpectationAction.DROP]
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from sluicegate.definition.fields import OptionText, Part, nearest, wrong
+from sluicegate.definition.fields import OptionText, Part, field_error, suggest_name
 
 # Columns of each record besides its value, with their types: no field of it has such a column.
 COLUMNS = {
@@ -39,44 +39,44 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _SERVER = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\]):[0-9]{1,5}")
 
 
-def _servers(text: str) -> str:
+def _check_servers(text: str) -> str:
     servers = [part.strip() for part in text.split(",")]
     for server in servers:
         if not _SERVER.fullmatch(server):
-            raise wrong("servers", f"invalid broker address {server!r}", "write host:port, for example b1:9092")
+            raise field_error("servers", f"invalid broker address {server!r}", "write host:port, for example b1:9092")
     return ",".join(servers)
 
 
-def _topic(name: str) -> str:
+def _check_topic(name: str) -> str:
     if not _TOPIC.fullmatch(name) or name in (".", ".."):
-        raise wrong("name", f"{name!r} is not a valid topic name", "use letters, digits, . _ and -")
+        raise field_error("name", f"{name!r} is not a valid topic name", "use letters, digits, . _ and -")
     return name
 
 
-def _pattern(text: str) -> str:
+def _check_pattern(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise wrong("pattern", f"topic_pattern is not a valid regular expression: {error}") from None
+        raise field_error("pattern", f"topic_pattern is not a valid regular expression: {error}") from None
     return text
 
 
-def _security(options: dict[str, str]) -> dict[str, str]:
+def _check_security(options: dict[str, str]) -> dict[str, str]:
     for name in options:
         if variable := SECRETS.get(name.removeprefix("kafka.")):
             reason = f"{name} is a secret, which a definition must not contain"
-            raise wrong("refused-option", reason, f"set {variable} in the environment of the jobs")
+            raise field_error("refused-option", reason, f"set {variable} in the environment of the jobs")
         if name not in ALLOWED:
             bare = name.removeprefix("kafka.")
             if bare in ALLOWED:
                 hint = f"write {bare}"
             else:
-                hint = nearest(name, ALLOWED)
-            raise wrong("unknown-option", f"unsupported option {name} of Kafka's clients", hint)
+                hint = suggest_name(name, ALLOWED)
+            raise field_error("unknown-option", f"unsupported option {name} of Kafka's clients", hint)
     return options
 
 
-Topic = Annotated[OptionText, AfterValidator(_topic)]
+Topic = Annotated[OptionText, AfterValidator(_check_topic)]
 
 
 class KafkaSource(Part):
@@ -101,30 +101,30 @@ class KafkaSource(Part):
             environment.
     """
 
-    bootstrap_servers: Annotated[OptionText, AfterValidator(_servers)]
+    bootstrap_servers: Annotated[OptionText, AfterValidator(_check_servers)]
     topic: Topic | None = None
     topics: Annotated[list[Topic], Field(min_length=1)] | None = None
-    topic_pattern: Annotated[OptionText, AfterValidator(_pattern)] | None = None
+    topic_pattern: Annotated[OptionText, AfterValidator(_check_pattern)] | None = None
     starting_offsets: Literal["earliest", "latest"] = "earliest"
     value: Literal["json", "text", "binary"] = "json"
     key: Literal["text", "binary"] = "text"
     isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
     data_loss: Literal["fail", "skip"] = "fail"
     maxRecordsPerBatch: int = Field(1_000_000, ge=1)
-    security: Annotated[dict[str, OptionText], AfterValidator(_security)] = {}
+    security: Annotated[dict[str, OptionText], AfterValidator(_check_security)] = {}
 
     @model_validator(mode="after")
-    def _one_of_topics(self) -> KafkaSource:
+    def _check_topics(self) -> KafkaSource:
         set_fields = [name for name in ("topic", "topics", "topic_pattern") if getattr(self, name) is not None]
         if len(set_fields) != 1:
             needed = "set exactly one of topic, topics and topic_pattern"
-            raise wrong("missing-field", f"{needed}, not {' and '.join(set_fields) or 'none'}")
+            raise field_error("missing-field", f"{needed}, not {' and '.join(set_fields) or 'none'}")
         if self.topics is not None and (twice := [topic for topic in self.topics if self.topics.count(topic) > 1]):
-            raise wrong("duplicate-name", f"duplicate topic {twice[0]}")
+            raise field_error("duplicate-name", f"duplicate topic {twice[0]}")
         return self
 
     @property
-    def named(self) -> list[str] | None:
+    def topic_names(self) -> list[str] | None:
         """Topics by their names; None if a pattern says which."""
         if self.topic is not None:
             return [self.topic]
@@ -133,4 +133,4 @@ class KafkaSource(Part):
     @property
     def address(self) -> str:
         """Brokers and topics as a URI."""
-        return f"kafka://{self.bootstrap_servers}/{','.join(self.named or [str(self.topic_pattern)])}"
+        return f"kafka://{self.bootstrap_servers}/{','.join(self.topic_names or [str(self.topic_pattern)])}"

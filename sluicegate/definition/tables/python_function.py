@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sluicegate.definition.fields import nearest
+from sluicegate.definition.fields import suggest_name
 
 PARAMETERS = ("batch", "tables")
 """Positional arguments of a silver transform; its parameters may have any names."""
@@ -80,13 +80,13 @@ class PythonTransform:
         if parts is None:
             hint = "write FILE:FUNCTION, with a file of the pipeline's folder, for example transforms.py:enrich"
             raise NoTransform("python-file", f"{reference} does not name a function in a Python file", hint)
-        file = _inside(folder, parts["file"])
+        file = _find_file(folder, parts["file"])
         source = _read(file, parts["file"])
-        function = _function(_parsed(source, file), parts["function"], file, parameters)
+        function = _find_function(_parse_module(source, file), parts["function"], file, parameters)
         return cls(file, parts["function"], function.lineno, source)
 
 
-def _inside(folder: Path, name: str) -> Path:
+def _find_file(folder: Path, name: str) -> Path:
     """Path of a file in the folder; refuses paths and links that lead out of it."""
     file = folder / name
     outside = Path(name).is_absolute() or ".." in Path(name).parts or "\\" in name
@@ -95,7 +95,7 @@ def _inside(folder: Path, name: str) -> Path:
         raise NoTransform("python-file", f"{name} is outside the pipeline's folder", hint)
     if not file.is_file():
         files = [str(path.relative_to(folder)) for path in folder.rglob("*.py")]
-        raise NoTransform("python-file", f"file {name} not found in the pipeline's folder", nearest(name, files))
+        raise NoTransform("python-file", f"file {name} not found in the pipeline's folder", suggest_name(name, files))
     return file
 
 
@@ -106,7 +106,7 @@ def _read(file: Path, name: str) -> bytes:
         raise NoTransform("unreadable", f"{name} cannot be read: {error}") from None
 
 
-def _parsed(source: bytes, file: Path) -> ast.Module:
+def _parse_module(source: bytes, file: Path) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # such as of an invalid escape: running the file shows them
@@ -118,24 +118,26 @@ def _parsed(source: bytes, file: Path) -> ast.Module:
         raise NoTransform("python-syntax", f"invalid Python: {error}", file=file, line=1) from None
 
 
-def _function(module: ast.Module, name: str, file: Path, parameters: Sequence[str]) -> ast.FunctionDef:
+def _find_function(module: ast.Module, name: str, file: Path, parameters: Sequence[str]) -> ast.FunctionDef:
     """The last function of that name, which is the one bound after the file has run."""
     functions = [node for node in module.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
     function = next((node for node in reversed(functions) if node.name == name), None)
     if function is None:
         names = list(dict.fromkeys(node.name for node in functions))
-        hint = nearest(name, names) or (f"its functions: {', '.join(names)}" if names else _signature(name, parameters))
+        hint = suggest_name(name, names) or (
+            f"its functions: {', '.join(names)}" if names else _signature(name, parameters)
+        )
         raise NoTransform("python-function", f"{file.name} has no function {name} at its top level", hint)
     if isinstance(function, ast.AsyncFunctionDef):
         message = f"{name} is async, but a transform must return a DataFrame"
         raise NoTransform("python-function", message, _signature(name, parameters), file=file, line=function.lineno)
-    if not _takes(function.args, len(parameters)):
+    if not _can_take(function.args, len(parameters)):
         message = f"{name} must accept {' and '.join(parameters)} as positional arguments"
         raise NoTransform("python-function", message, _signature(name, parameters), file=file, line=function.lineno)
     return function
 
 
-def _takes(arguments: ast.arguments, count: int) -> bool:
+def _can_take(arguments: ast.arguments, count: int) -> bool:
     """Whether the function can be called with ``count`` positional arguments."""
     positional = len(arguments.posonlyargs) + len(arguments.args)
     needed = positional - len(arguments.defaults)

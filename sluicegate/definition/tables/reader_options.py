@@ -101,7 +101,7 @@ class Problem(NamedTuple):
     hint: str = ""
 
 
-def problem(format_: Format, name: str, value: str) -> Problem | None:
+def check_option(format_: Format, name: str, value: str) -> Problem | None:
     """Check an option; None if it is right.
 
     Args:
@@ -114,20 +114,20 @@ def problem(format_: Format, name: str, value: str) -> Problem | None:
         reasons = _REFUSED_LOWER[lower]
         return Problem("refused-option", f"the option {reasons} cannot be set: {REFUSED[reasons]}")
     if name.lower() not in _LOWER[format_]:
-        return _unknown(format_, name, lower)
+        return _unknown_option(format_, name, lower)
     if lower == "mode" and value.upper() != "PERMISSIVE":
         reason = f"mode {value} would lose records or stop at the first bad one: only PERMISSIVE is allowed"
         return Problem("refused-option", reason)
     if lower in _BOOLEAN and value.lower() not in ("true", "false"):
         return Problem("wrong-type", f"{name} must be true or false, not {value}")
     if lower == "timezone":
-        return _zone(name, value)
+        return _check_zone(name, value)
     if lower in ("encoding", "charset"):
-        return _encoding(name, value)
+        return _check_encoding(name, value)
     return None
 
 
-def _zone(name: str, value: str) -> Problem | None:
+def _check_zone(name: str, value: str) -> Problem | None:
     """Fault of the time zone that an option names."""
     if _OFFSET.fullmatch(value):
         return None
@@ -138,11 +138,11 @@ def _zone(name: str, value: str) -> Problem | None:
     return None
 
 
-def _encoding(name: str, value: str) -> Problem | None:
+def _check_encoding(name: str, value: str) -> Problem | None:
     """Fault of the encoding that an option names."""
     encoding = encodings.find(value)
     if encoding is None:
-        near = encodings.nearest(value)
+        near = encodings.nearest_name(value)
         hint = "for example windows-1252, ISO-8859-15, Shift_JIS or UTF-16LE"
         if near:
             hint = f"did you mean {near}?"
@@ -153,7 +153,7 @@ def _encoding(name: str, value: str) -> Problem | None:
     return None
 
 
-def _unknown(format_: Format, name: str, lower: str) -> Problem:
+def _unknown_option(format_: Format, name: str, lower: str) -> Problem:
     options = _LOWER[format_]
     message = f"{name} is not an option of Spark's {format_} reader"
     if near := difflib.get_close_matches(lower, options, 1):

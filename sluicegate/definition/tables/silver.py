@@ -8,14 +8,14 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
-from sluicegate.definition.fields import Bytes, Ddl, Names, name_fault, wrong
+from sluicegate.definition.fields import Bytes, Ddl, Names, field_error, name_fault
 from sluicegate.definition.tables.apply_changes import ApplyChanges, ApplyChangesFromSnapshot
 from sluicegate.definition.tables.declared_lineage import DeclaredLineage, demand_read
 from sluicegate.definition.tables.described import DESCRIBED
 from sluicegate.definition.tables.expectations import ConditionsByName, Expectations
 from sluicegate.definition.tables.ruled import Ruled
 from sluicegate.definition.tables.silver_flow import SilverFlow
-from sluicegate.definition.tables.table import _DEFINED_BY, _DEFINED_BY_FLOWS, MadeTable, _only
+from sluicegate.definition.tables.table import _DEFINED_BY, _DEFINED_BY_FLOWS, MadeTable, _require_only
 from sluicegate.spark_sql import ddl
 from sluicegate.spark_sql.query import Query
 
@@ -109,18 +109,20 @@ class SilverTable(MadeTable, Ruled):
     _branches: dict[str, SilverFlow] = PrivateAttr(default_factory=dict)
 
     model_config = ConfigDict(
-        json_schema_extra={"oneOf": [_only(*fields) for fields in (*_DEFINED_BY.values(), *_DEFINED_BY_FLOWS.values())]}
+        json_schema_extra={
+            "oneOf": [_require_only(*fields) for fields in (*_DEFINED_BY.values(), *_DEFINED_BY_FLOWS.values())]
+        }
     )
 
     @property
-    def several(self) -> Mapping[str, SilverFlow]:
+    def flows_or_branches(self) -> Mapping[str, SilverFlow]:
         """The flows that fill it together, by name: those of ``flows``, or the branches of its UNION ALL."""
         return self.flows or self._branches
 
     @property
     def makers(self) -> Mapping[str, SilverTable | SilverFlow]:
         """What makes its rows: its flows by name, or under an empty name the table itself."""
-        return self.several or {"": self}
+        return self.flows_or_branches or {"": self}
 
     def _unite(self, queries: Sequence[Query], sql_file: str | None, written: Sequence[Query]) -> None:
         """Set the flows of a UNION ALL, each named after its stream: parsed by the loader, and as they are written."""
@@ -132,7 +134,7 @@ class SilverTable(MadeTable, Ruled):
             first = None
             if number > 1:
                 first = queries[0]
-            self._branches[name] = SilverFlow.of_branch(query, first, sql_file, written[number - 1])
+            self._branches[name] = SilverFlow.from_branch(query, first, sql_file, written[number - 1])
 
     @property
     def query(self) -> Query | None:
@@ -145,7 +147,7 @@ class SilverTable(MadeTable, Ruled):
         return self.apply_changes or self.apply_changes_from_snapshot
 
     @property
-    def many(self) -> bool:
+    def gives_many_rows(self) -> bool:
         """Whether a record may give many rows."""
         return self.rows == "many"
 
@@ -171,8 +173,8 @@ class SilverTable(MadeTable, Ruled):
     @property
     def stream(self) -> str:
         """The table that is read record by record; the first of several."""
-        if self.several:
-            return next(iter(self.several.values())).stream
+        if self.flows_or_branches:
+            return next(iter(self.flows_or_branches.values())).stream
         return self.from_ or (self._query and self._query.stream) or ""
 
     @property
@@ -181,7 +183,7 @@ class SilverTable(MadeTable, Ruled):
         return list(dict.fromkeys(maker.stream for maker in self.makers.values()))
 
     @property
-    def joined(self) -> list[str]:
+    def lookup_tables(self) -> list[str]:
         """The tables that are read besides, as lookups."""
         names = [name for maker in self.makers.values() if maker.query for name in maker.query.lookups]
         if any(maker.is_python for maker in self.makers.values()):
@@ -191,15 +193,15 @@ class SilverTable(MadeTable, Ruled):
     @property
     def reads(self) -> list[str]:
         """All tables read, the streamed ones first."""
-        return list(dict.fromkeys([*filter(None, self.streams), *self.joined]))
+        return list(dict.fromkeys([*filter(None, self.streams), *self.lookup_tables]))
 
     @property
-    def named(self) -> list[str]:
+    def referenced_names(self) -> list[str]:
         """Tables and views that it names: as ``reads``, but with the views in place of the tables that they read."""
         names: list[str] = []
         for maker in self.makers.values():
-            if maker.written:
-                names += maker.written.tables
+            if maker.written_query:
+                names += maker.written_query.tables
             else:
                 names += [maker.stream]
         if any(maker.is_python for maker in self.makers.values()):
@@ -208,7 +210,7 @@ class SilverTable(MadeTable, Ruled):
 
     def can_follow(self, lookup: str) -> bool:
         """Whether the records are known that a changed row of a lookup touches, in every flow that reads it."""
-        readers = [maker for maker in self.makers.values() if maker.is_python or _reads(maker, lookup)]
+        readers = [maker for maker in self.makers.values() if maker.is_python or _reads_lookup(maker, lookup)]
         return bool(readers) and all(maker.query and lookup in maker.query.join_keys for maker in readers)
 
     def lookup_mode(self, name: str) -> LookupMode:
@@ -216,7 +218,7 @@ class SilverTable(MadeTable, Ruled):
         return self.lookups.get(name, "follow")
 
     @property
-    def declared(self) -> dict[str, str] | None:
+    def declared_columns(self) -> dict[str, str] | None:
         """Type of each column of the schema, as written and in its order; None without a schema."""
         if self.schema_:
             return ddl.columns(self.schema_)
@@ -224,17 +226,17 @@ class SilverTable(MadeTable, Ruled):
 
     @field_validator("schema_")
     @classmethod
-    def _no_hidden_columns(cls, schema: str | None) -> str | None:
+    def _check_schema(cls, schema: str | None) -> str | None:
         for name in ddl.columns(schema) if schema else ():
             if name.startswith("_"):
-                raise wrong("reserved-name", f"{name} starts with _, which is reserved for the engine: rename it")
+                raise field_error("reserved-name", f"{name} starts with _, which is reserved for the engine: rename it")
         return schema
 
     @model_validator(mode="after")
-    def _all_personal(self) -> SilverTable:
+    def _check_deidentified(self) -> SilverTable:
         treated = [column.lower() for column in self.deidentified or ()]
         if twice := sorted({column for column in treated if treated.count(column) > 1}):
-            raise wrong(
+            raise field_error(
                 "duplicate-name", f"duplicate name {', '.join(twice)} in deidentified: names are not case-sensitive"
             )
         untreated = []
@@ -242,30 +244,30 @@ class SilverTable(MadeTable, Ruled):
             untreated = [column for column in self.pii if column not in self.deidentified]
         if untreated:
             sentence = f"deidentified does not list {', '.join(untreated)}, which pii does"
-            raise wrong("not-deidentified", sentence, f"for example {untreated[0]}: hmac, mask or drop")
+            raise field_error("not-deidentified", sentence, f"for example {untreated[0]}: hmac, mask or drop")
         return self
 
     @model_validator(mode="after")
-    def _declared_lineage(self) -> SilverTable:
+    def _check_lineage(self) -> SilverTable:
         demand_read(self.lineage, [self.from_ or "", *self.lookups] if self.is_python else None)
         return self
 
     @model_validator(mode="after")
-    def _one_source(self) -> SilverTable:
+    def _check_source(self) -> SilverTable:
         if self.flows is not None:
-            return self._with_flows()
+            return self._check_flows()
         sources = [name for name in _DEFINED_BY if getattr(self, name) is not None]
         kinds = "a silver table needs either sql, or from with python, apply_changes or apply_changes_from_snapshot"
         if self.sql is not None and self.from_ is not None:
-            raise wrong("one-of", f"{kinds}, not sql and from")
+            raise field_error("one-of", f"{kinds}, not sql and from")
         if len(sources) > 1:
-            raise wrong("one-of", f"{kinds}, not {' and '.join(sources)}")
+            raise field_error("one-of", f"{kinds}, not {' and '.join(sources)}")
         if not sources and self.from_ is None:
-            raise wrong("missing-field", f"{kinds}; both are missing")
+            raise field_error("missing-field", f"{kinds}; both are missing")
         if not sources:
-            raise wrong("missing-field", f"{kinds}, not from alone")
+            raise field_error("missing-field", f"{kinds}, not from alone")
         if self.sql is None and self.from_ is None:
-            raise wrong("missing-field", f"{kinds}, not {sources[0]} alone")
+            raise field_error("missing-field", f"{kinds}, not {sources[0]} alone")
         self._check_keys(sources[0])
         return self
 
@@ -276,24 +278,24 @@ class SilverTable(MadeTable, Ruled):
             place: the field that the keys of changes are in.
         """
         if self.changes and (self.keys or self.sequence_by):
-            raise wrong("one-of", f"keys and sequence_by belong inside {place}, not next to it")
+            raise field_error("one-of", f"keys and sequence_by belong inside {place}, not next to it")
         if self.sequence_by and not self.keys:
-            raise wrong("missing-field", "sequence_by requires keys")
+            raise field_error("missing-field", "sequence_by requires keys")
 
-    def _with_flows(self) -> SilverTable:
-        """The checks of ``_one_source`` for a table with flows."""
+    def _check_flows(self) -> SilverTable:
+        """The checks of ``_check_source`` for a table with flows."""
         for field, value in (("sql", self.sql), ("from", self.from_), ("python", self.python)):
             if value is not None:
-                raise wrong("one-of", f"{field} belongs inside each flow, not next to flows")
+                raise field_error("one-of", f"{field} belongs inside each flow, not next to flows")
         if self.apply_changes_from_snapshot is not None:
             hint = "combine the snapshots in a silver table with flows, and let another table read it"
-            raise wrong("one-of", "apply_changes_from_snapshot cannot be combined with flows", hint)
+            raise field_error("one-of", "apply_changes_from_snapshot cannot be combined with flows", hint)
         self._check_keys("apply_changes")
         for name in self.flows or ():
             if fault := name_fault(name):
-                raise wrong("name", f"in flows: {fault}")
+                raise field_error("name", f"in flows: {fault}")
         return self
 
 
-def _reads(maker: SilverTable | SilverFlow, lookup: str) -> bool:
+def _reads_lookup(maker: SilverTable | SilverFlow, lookup: str) -> bool:
     return maker.query is not None and lookup in maker.query.lookups

@@ -6,7 +6,7 @@ import hashlib
 
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
-from sluicegate.definition.fields import wrong
+from sluicegate.definition.fields import field_error
 from sluicegate.definition.tables.table import MadeRows
 from sluicegate.spark_sql.query import Query
 
@@ -37,7 +37,7 @@ class SilverFlow(MadeRows):
     )
 
     @classmethod
-    def of_branch(cls, query: Query, first: Query | None, sql_file: str | None, written: Query) -> SilverFlow:
+    def from_branch(cls, query: Query, first: Query | None, sql_file: str | None, written: Query) -> SilverFlow:
         """The flow of one branch of a UNION ALL.
 
         Args:
@@ -57,7 +57,7 @@ class SilverFlow(MadeRows):
         return self._query
 
     @property
-    def named_as(self) -> Query | None:
+    def first_branch(self) -> Query | None:
         """First branch of the UNION ALL that it is a later branch of: it names the columns, by their places."""
         return self._named_as
 
@@ -77,13 +77,13 @@ class SilverFlow(MadeRows):
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     @model_validator(mode="after")
-    def _one_source(self) -> SilverFlow:
+    def _check_source(self) -> SilverFlow:
         kinds = "a flow needs either sql, or from with or without python"
         if self.sql is not None and (self.from_ is not None or self.python is not None):
-            raise wrong("one-of", f"{kinds}, not sql and {'from' if self.from_ is not None else 'python'}")
+            raise field_error("one-of", f"{kinds}, not sql and {'from' if self.from_ is not None else 'python'}")
         if self.sql is None and self.from_ is None:
             present = "neither"
             if self.python is not None:
                 present = "python alone"
-            raise wrong("missing-field", f"{kinds}, not {present}")
+            raise field_error("missing-field", f"{kinds}, not {present}")
         return self

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import model_validator
 
-from sluicegate.definition.fields import IDENTIFIER, Duration, Part, wrong
+from sluicegate.definition.fields import IDENTIFIER, Duration, Part, field_error
 
 Mode = Literal["complete", "update", "append"]
 
@@ -29,7 +29,7 @@ class Streamed(Part):
     withWatermark: dict[str, Duration] = {}
 
     @property
-    def of_stream(self) -> list[str]:
+    def stream_settings(self) -> list[str]:
         """Mode and watermark, which with the query determine a streaming aggregation; empty if it is none."""
         times = [f"{column} {delay.total_seconds()}" for column, delay in self.withWatermark.items()]
         if self.mode:
@@ -37,14 +37,14 @@ class Streamed(Part):
         return []
 
     @model_validator(mode="after")
-    def _of_a_stream(self) -> Streamed:
+    def _check_watermark(self) -> Streamed:
         if self.mode is None and self.withWatermark:
             message = "withWatermark requires mode"
-            raise wrong("missing-field", message, "for example mode: append")
+            raise field_error("missing-field", message, "for example mode: append")
         if self.mode == "append" and not self.withWatermark:
             message = "mode append requires withWatermark, which determines when a group is complete"
-            raise wrong("missing-field", message, "for example withWatermark: {time: 10 minutes}")
+            raise field_error("missing-field", message, "for example withWatermark: {time: 10 minutes}")
         if len(self.withWatermark) > 1 or not all(IDENTIFIER.fullmatch(column) for column in self.withWatermark):
             message = f"withWatermark takes one column with a duration, not {', '.join(self.withWatermark)}"
-            raise wrong("wrong-type", message, "for example {time: 10 minutes}")
+            raise field_error("wrong-type", message, "for example {time: 10 minutes}")
         return self

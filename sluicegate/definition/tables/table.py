@@ -48,7 +48,7 @@ class MadeRows(Part):
         return self._sql_file
 
     @property
-    def written(self) -> Query | None:
+    def written_query(self) -> Query | None:
         """Its query as it is written, with the names of views; None without ``sql``."""
         return self._written
 
@@ -68,7 +68,7 @@ _DEFINED_BY = {"sql": ("sql",), "python": ("from", "python"), "apply_changes": (
 _DEFINED_BY_FLOWS = {"flows": ("flows",), "changes of flows": ("flows", "apply_changes")}
 
 
-def _only(*names: str) -> JsonDict:
+def _require_only(*names: str) -> JsonDict:
     """JSON schema for editors: of the fields that define the rows exactly these are set."""
     alternatives = [*_DEFINED_BY.values(), *_DEFINED_BY_FLOWS.values()]
     fields_of_others = {field for part in alternatives for field in part if field not in names}

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, model_validator
 
-from sluicegate.definition.fields import IDENTIFIER, Names, Part, wrong
+from sluicegate.definition.fields import IDENTIFIER, Names, Part, field_error
 from sluicegate.definition.tables.expectations import rule_names
 from sluicegate.spark_sql.query import Query
 
@@ -28,11 +28,11 @@ class RowCount(Part):
     max: Annotated[int, Field(ge=0)] | None = None
 
     @model_validator(mode="after")
-    def _bounds(self) -> RowCount:
+    def _check_bounds(self) -> RowCount:
         if self.min is None and self.max is None:
-            raise wrong("missing-field", "rows needs min, max or both", "for example rows: {min: 1}")
+            raise field_error("missing-field", "rows needs min, max or both", "for example rows: {min: 1}")
         if self.min is not None and self.max is not None and self.min > self.max:
-            raise wrong("out-of-range", f"min {self.min:,} exceeds max {self.max:,}")
+            raise field_error("out-of-range", f"min {self.min:,} exceeds max {self.max:,}")
         return self
 
     def __str__(self) -> str:
@@ -71,13 +71,13 @@ class TableRule(Part):
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": [name]} for name in KINDS]})
 
     @model_validator(mode="after")
-    def _one_kind(self) -> TableRule:
+    def _check_kind(self) -> TableRule:
         kinds = [name for name in KINDS if getattr(self, name) is not None]
         if len(kinds) != 1:
             present = f"sets {' and '.join(kinds) or 'none'}"
-            raise wrong("one-of", f"a table rule takes exactly one of {', '.join(KINDS)}, and this one {present}")
+            raise field_error("one-of", f"a table rule takes exactly one of {', '.join(KINDS)}, and this one {present}")
         if (self.foreign_key is None) != (self.references is None):
-            raise wrong(
+            raise field_error(
                 "missing-field",
                 "foreign_key and references require each other",
                 "for example references: patients (mrn)",
@@ -85,16 +85,16 @@ class TableRule(Part):
         match = None
         if self.references is not None:
             match = _REFERENCE.fullmatch(self.references.strip())
-        columns = self._referred(match)
+        columns = self._reference_columns(match)
         if self.references is not None and (match is None or not all(map(IDENTIFIER.fullmatch, columns))):
             message = f"references must be a table, with its columns if their names differ, not {self.references}"
-            raise wrong("wrong-type", message, "for example patients, or patients (mrn)")
+            raise field_error("wrong-type", message, "for example patients, or patients (mrn)")
         if len(columns) != len(self.foreign_key or ()):
             message = f"foreign_key names {len(self.foreign_key or ())} columns, but references lists {len(columns)}"
-            raise wrong("foreign-key", message, "list the same number of columns, in the same order")
+            raise field_error("foreign-key", message, "list the same number of columns, in the same order")
         return self
 
-    def _referred(self, match: re.Match[str] | None) -> list[str]:
+    def _reference_columns(self, match: re.Match[str] | None) -> list[str]:
         if match is None or match[2] is None:
             return list(self.foreign_key or ())
         return [name.strip() for name in match[2].split(",")]
@@ -105,10 +105,10 @@ class TableRule(Part):
         return next(name for name in KINDS if getattr(self, name) is not None)
 
     @property
-    def referenced(self) -> tuple[str, list[str]]:
+    def foreign_key_target(self) -> tuple[str, list[str]]:
         """Table and columns that a foreign key refers to."""
         match = _REFERENCE.fullmatch((self.references or "").strip())
-        return (match[1] if match else ""), self._referred(match)
+        return (match[1] if match else ""), self._reference_columns(match)
 
     @property
     def query(self) -> Query:
@@ -118,7 +118,7 @@ class TableRule(Part):
         return self._query
 
     @property
-    def written(self) -> Query:
+    def written_query(self) -> Query:
         """Its query as it is written, with the names of views."""
         return self._written or self.query
 
@@ -135,15 +135,15 @@ class TableRule(Part):
         """Tables that it reads besides its own."""
         names: list[str] = []
         if self.references:
-            names = [self.referenced[0]]
+            names = [self.foreign_key_target[0]]
         elif self._query:
             names = self._query.tables
         return [name for name in dict.fromkeys(names) if name != table]
 
-    def named(self, table: str) -> list[str]:
+    def referenced_names(self, table: str) -> list[str]:
         """As ``reads``, but with the views in place of the tables that they read."""
         if self._query:
-            return [name for name in self.written.tables if name != table]
+            return [name for name in self.written_query.tables if name != table]
         return self.reads(table)
 
     @property

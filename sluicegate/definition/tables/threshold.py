@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
-from sluicegate.definition.fields import wrong
+from sluicegate.definition.fields import field_error
 
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 
@@ -33,7 +33,7 @@ class Threshold:
         return failed > (self.number * rows if self.is_share else self.number)
 
 
-def _threshold(value: Any) -> Any:
+def _parse_threshold(value: Any) -> Any:
     if isinstance(value, Threshold):
         return value
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
@@ -43,8 +43,8 @@ def _threshold(value: Any) -> Any:
         percent = _PERCENT.fullmatch(value.strip())
     if percent is None or Fraction(percent[1]) > 100:
         hint = "write a number of rows such as 100, or a share from 0% to 100% such as 0.5%"
-        raise wrong("threshold", f"{value} is neither a number of rows nor a share", hint)
+        raise field_error("threshold", f"{value} is neither a number of rows nor a share", hint)
     return Threshold(f"{percent[1]}%", Fraction(percent[1]) / 100, True)
 
 
-RowThreshold = Annotated[Threshold, BeforeValidator(_threshold, json_schema_input_type=int | str)]
+RowThreshold = Annotated[Threshold, BeforeValidator(_parse_threshold, json_schema_input_type=int | str)]

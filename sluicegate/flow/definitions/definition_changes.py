@@ -126,66 +126,66 @@ class StoredRows:
             return self.table.changes.sequence_by
         return self.table.sequence_by
 
-    def change(self, last: Commit, columns: Mapping[str, str]) -> str:
+    def why_incomparable(self, last: Commit, columns: Mapping[str, str]) -> str:
         """Return why stored rows require a full refresh, as they cannot be compared with new ones; empty if they can.
 
         Args:
             last: the newest commit of ours in the table's log.
-            columns: types of the table's columns, as in ``foreseen_types.stored``.
+            columns: types of the table's columns, as in ``foreseen_types.stored_types``.
         """
         info, today = last.info, self.facts()
-        if self._table_edited(info) and (types := foreseen_types.change(self.table, columns)):
+        if self._is_table_edited(info) and (types := foreseen_types.type_change(self.table, columns)):
             return types
         stored = info.silver.stored
         if stored is None:
-            return self._unrecorded(info)
+            return self._unrecorded_keys(info)
         return (
-            _of_keys(stored.get("keys", []), today["keys"])
-            or _of_sequence(stored.get("sequence_by"), today["sequence_by"])
-            or _of_versions(stored, today)
-            or self._of_branches(info)
-            or self._of_expressions(stored.get("expressions", {}), info)
+            _key_change(stored.get("keys", []), today["keys"])
+            or _sequence_change(stored.get("sequence_by"), today["sequence_by"])
+            or _scd_change(stored, today)
+            or self._branch_change(info)
+            or self._expression_change(stored.get("expressions", {}), info)
         )
 
-    def _unrecorded(self, info: CommitInfo) -> str:
+    def _unrecorded_keys(self, info: CommitInfo) -> str:
         """Return the reason if the last commit, of an older Sluicegate, lacks these facts and all may differ."""
-        if not self.facts()["keys"] or not self._table_edited(info):
+        if not self.facts()["keys"] or not self._is_table_edited(info):
             return ""
         return "its definition changed, and its last commit does not record the keys of its rows"
 
-    def _table_edited(self, info: CommitInfo) -> bool:
+    def _is_table_edited(self, info: CommitInfo) -> bool:
         """Return whether the definition differs from that of a commit."""
         return info.definition not in (None, self.table.fingerprint)
 
-    def _flow_edited(self, flow: str, info: CommitInfo) -> bool:
+    def _is_flow_edited(self, flow: str, info: CommitInfo) -> bool:
         """Return whether the definition of a flow differs from that of a commit; the table's own without flows."""
         if not flow:
-            return self._table_edited(info)
-        today = self.table.several[flow].fingerprint
+            return self._is_table_edited(info)
+        today = self.table.flows_or_branches[flow].fingerprint
         return info.silver.definitions.get(flow, today) != today
 
-    def _of_branches(self, info: CommitInfo) -> str:
+    def _branch_change(self, info: CommitInfo) -> str:
         """Return the reason if branches of a UNION ALL now have names, and so rows, of former others."""
         if self.table.flows:
             return ""
         recorded = info.streams or {}
-        for flow, branch in self.table.several.items():
-            if flow not in recorded or not self._flow_edited(flow, info):
+        for flow, branch in self.table.flows_or_branches.items():
+            if flow not in recorded or not self._is_flow_edited(flow, info):
                 continue
             source = recorded[flow]["source_id"]
             before = {name for name, offset in recorded.items() if offset["source_id"] == source}
-            today = {name for name, other in self.table.several.items() if other.stream == branch.stream}
+            today = {name for name, other in self.table.flows_or_branches.items() if other.stream == branch.stream}
             if before != today:
                 return f"branches of its UNION ALL were added or removed before others over {branch.stream}"
         return ""
 
-    def _of_expressions(self, before: Mapping[str, Mapping[str, str]], info: CommitInfo) -> str:
+    def _expression_change(self, before: Mapping[str, Mapping[str, str]], info: CommitInfo) -> str:
         """Return the reason if the expression of a key or of the sequence changed.
 
         Expressions are compared for edited definitions only: another version of Sluicegate may write them differently.
         """
         for flow in self.table.makers:
-            if flow not in before or not self._flow_edited(flow, info):
+            if flow not in before or not self._is_flow_edited(flow, info):
                 continue
             for column, text in self._expressions(flow).items():
                 if before[flow].get(column, text) != text:
@@ -199,15 +199,15 @@ class StoredRows:
             return {}
         first = None
         if isinstance(maker, SilverFlow):
-            first = maker.named_as
+            first = maker.first_branch
         names = None
         if first is not None:
             names = first.outputs
         columns = filter(None, [*self._keys, self._sequence_by])
-        return {column: _text(maker.query, column, names) for column in columns}
+        return {column: _expression_text(maker.query, column, names) for column in columns}
 
 
-def _text(query: Query, column: str, names: Sequence[str] | None) -> str:
+def _expression_text(query: Query, column: str, names: Sequence[str] | None) -> str:
     """Return the expression of a column; empty for a column of the stream that keeps its name, as by a star."""
     node = query.output(column, names)
     if node is None:
@@ -218,7 +218,7 @@ def _text(query: Query, column: str, names: Sequence[str] | None) -> str:
     return node.sql("spark")
 
 
-def refused(table: str, reason: str, lookups: str, command: str) -> SchemaMismatch:
+def refused_refresh_error(table: str, reason: str, lookups: str, command: str) -> SchemaMismatch:
     """Return the error for a full refresh that would change rows beyond the change of the definition.
 
     Args:
@@ -236,7 +236,7 @@ def refused(table: str, reason: str, lookups: str, command: str) -> SchemaMismat
     )
 
 
-def _of_keys(before: list[str], today: list[str]) -> str:
+def _key_change(before: list[str], today: list[str]) -> str:
     if [key.lower() for key in before] == [key.lower() for key in today]:
         return ""
     if not before:
@@ -246,7 +246,7 @@ def _of_keys(before: list[str], today: list[str]) -> str:
     return f"its keys change from {', '.join(before)} to {', '.join(today)}"
 
 
-def _of_sequence(before: str | None, today: str | None) -> str:
+def _sequence_change(before: str | None, today: str | None) -> str:
     if (before or "").lower() == (today or "").lower():
         return ""
     if before is None:
@@ -256,7 +256,7 @@ def _of_sequence(before: str | None, today: str | None) -> str:
     return f"its sequence_by changes from {before} to {today}"
 
 
-def _of_versions(before: Mapping[str, Any], today: Mapping[str, Any]) -> str:
+def _scd_change(before: Mapping[str, Any], today: Mapping[str, Any]) -> str:
     former, scd_type = before.get("scd_type", 1), today["scd_type"]
     if former != scd_type:
         return f"its stored_as_scd_type changes from {former} to {scd_type}"

@@ -26,7 +26,7 @@ _KNOWN = {"tinyint", "smallint", "int", "bigint", "float", "double", "string", "
           "timestamp_ntz"}  # fmt: skip
 
 
-def stored(table: DeltaTable | None) -> dict[str, str]:
+def stored_types(table: DeltaTable | None) -> dict[str, str]:
     """Return the type of each column that is not nested, by lower-case name, as SQL without spaces."""
     if table is None:
         return {}
@@ -35,38 +35,38 @@ def stored(table: DeltaTable | None) -> dict[str, str]:
     return {name: _IN_SQL.get(kind, kind).replace(" ", "") for name, kind in plain.items()}
 
 
-def change(table: SilverTable, columns: Mapping[str, str]) -> str:
+def type_change(table: SilverTable, columns: Mapping[str, str]) -> str:
     """Return which types of stored columns change, as far as the definition shows; empty if none.
 
     Args:
         table: the definition.
-        columns: types of the stored columns; see ``stored``.
+        columns: types of the stored columns; see ``stored_types``.
     """
-    for name, kind in _types(table).items():
+    for name, kind in _defined_types(table).items():
         former = columns.get(name.lower(), kind)
         if former != kind:
             return f"{name} changes from {former.upper()} to {kind.upper()}"
     return ""
 
 
-def _types(table: SilverTable) -> dict[str, str]:
+def _defined_types(table: SilverTable) -> dict[str, str]:
     """Return the types in the definition by column: ``schema`` takes precedence over a CAST."""
-    declared = {name: _plain(text) for name, text in (table.declared or {}).items()}
+    declared = {name: _normalize_type(text) for name, text in (table.declared_columns or {}).items()}
     names = {name.lower() for name in declared}
-    types = declared | {name: kind for name, kind in _types_of_casts(table).items() if name.lower() not in names}
+    types = declared | {name: kind for name, kind in _cast_types(table).items() if name.lower() not in names}
     return {name: kind for name, kind in types.items() if kind}
 
 
-def _types_of_casts(table: SilverTable) -> dict[str, str]:
+def _cast_types(table: SilverTable) -> dict[str, str]:
     """Return the types of columns with a CAST in the query; sqlglot counts TRY_CAST as one."""
     if table.query is None:
         return {}
     outputs = {name: table.query.output(name) for name in table.query.outputs or ()}
-    return {name: _plain(node.to.sql("spark")) for name, node in outputs.items() if isinstance(node, exp.Cast)}
+    return {name: _normalize_type(node.to.sql("spark")) for name, node in outputs.items() if isinstance(node, exp.Cast)}
 
 
-def _plain(text: str) -> str:
-    """Return a type as ``stored`` does; empty for one that is nested or stored under another name."""
+def _normalize_type(text: str) -> str:
+    """Return a type as ``stored_types`` does; empty for one that is nested or stored under another name."""
     try:
         kind = exp.DataType.build(text, dialect="spark").sql("spark").lower().replace(" ", "")
     except SqlglotError:

@@ -21,10 +21,10 @@ def flow_definitions(table: SilverTable, flows: Iterable[str]) -> dict[str, str]
         flows: names of its flows whose sources exist.
     """
     names = set(flows)
-    return {name: maker.fingerprint for name, maker in table.several.items() if name in names}
+    return {name: maker.fingerprint for name, maker in table.flows_or_branches.items() if name in names}
 
 
-def in_silver(table: SilverTable, last: Commit | None, flows: Iterable[str]) -> bool:
+def has_former_rows(table: SilverTable, last: Commit | None, flows: Iterable[str]) -> bool:
     """Return whether a silver table may have rows of a former definition; they stay until reprocessed.
 
     Args:

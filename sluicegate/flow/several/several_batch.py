@@ -20,18 +20,18 @@ from sluicegate.lake import tables
 from sluicegate.schema import columns
 from sluicegate.schema.columns import FLOW, IDENTITY, ROW
 from sluicegate.spark import table_reader
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def of(name: str) -> str:
+def records_column(name: str) -> str:
     """Return the column with the records of a flow."""
     return f"_sluicegate_of_{name}"
 
 
-def packed(frames: Mapping[str, DataFrame], *, numbered: bool) -> DataFrame:
+def pack_flows(frames: Mapping[str, DataFrame], *, numbered: bool) -> DataFrame:
     """Pack the records of several flows into one frame.
 
     Args:
@@ -40,16 +40,16 @@ def packed(frames: Mapping[str, DataFrame], *, numbered: bool) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    def of_one(name: str, frame: DataFrame) -> DataFrame:
+    def pack_flow(name: str, frame: DataFrame) -> DataFrame:
         identity = (*IDENTITY, FLOW, *([ROW] if numbered else []))
-        frame = named(frame, name, numbered=numbered)
-        return frame.select(*identity, F.struct(*[quoted(c) for c in frame.columns]).alias(of(name)))
+        frame = add_flow_name(frame, name, numbered=numbered)
+        return frame.select(*identity, F.struct(*[quote_name(c) for c in frame.columns]).alias(records_column(name)))
 
-    records = [of_one(name, frame) for name, frame in frames.items()]
+    records = [pack_flow(name, frame) for name, frame in frames.items()]
     return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), records)
 
 
-def named(frame: DataFrame, name: str, *, numbered: bool) -> DataFrame:
+def add_flow_name(frame: DataFrame, name: str, *, numbered: bool) -> DataFrame:
     """Add ``_record_flow`` to records of a flow: its name, before the flow within its source."""
     from pyspark.sql import functions as F
 
@@ -63,9 +63,11 @@ def named(frame: DataFrame, name: str, *, numbered: bool) -> DataFrame:
     return frame
 
 
-def unpacked(records: DataFrame, name: str) -> DataFrame:
+def unpack_flow(records: DataFrame, name: str) -> DataFrame:
     """Unpack the records of one flow, with its source's columns and ``_record_flow``."""
-    return records.where(f"{quoted(of(name))} IS NOT NULL").select(f"{quoted(of(name))}.*")
+    return records.where(f"{quote_name(records_column(name))} IS NOT NULL").select(
+        f"{quote_name(records_column(name))}.*"
+    )
 
 
 @dataclass
@@ -82,28 +84,32 @@ class StreamsBatch(Batch):
 
     @property
     def rows(self) -> DataFrame:
-        """Rows of all flows; see ``packed``."""
-        return self._packed({name: delivery.rows for name, delivery in self.deliveries.items()})
+        """Rows of all flows; see ``pack_flows``."""
+        return self._pack_flows({name: delivery.rows for name, delivery in self.deliveries.items()})
 
     @property
-    def by_flow(self) -> Mapping[str, DataFrame]:
+    def rows_by_flow(self) -> Mapping[str, DataFrame]:
         """Rows of each flow by name, with its source's columns and ``_record_flow``."""
         numbered = self.progress.of_many
-        return {name: named(delivery.rows, name, numbered=numbered) for name, delivery in self.deliveries.items()}
+        return {
+            name: add_flow_name(delivery.rows, name, numbered=numbered) for name, delivery in self.deliveries.items()
+        }
 
     @property
-    def read_by_flow(self) -> Mapping[str, int]:
+    def counts_by_flow(self) -> Mapping[str, int]:
         """Row count of each flow."""
         return self.counts
 
     def records(self) -> DataFrame:
-        """Return all records of all flows as of the end of the batch; see ``packed``."""
+        """Return all records of all flows as of the end of the batch; see ``pack_flows``."""
         streams = self.progress.streams.items()
-        return self._packed({name: self._records_at(self.flow.streams[name], stream.until) for name, stream in streams})
+        return self._pack_flows(
+            {name: self._records_at(self.flow.streams[name], stream.until) for name, stream in streams}
+        )
 
-    def of_everything(self) -> Batch:
+    def widen_to_all_rows(self) -> Batch:
         """Return this batch over all rows of all sources, to replace the target."""
-        return _of_everything(self)
+        return _widen_to_all_rows(self)
 
     @property
     def may_have_rescued(self) -> bool:
@@ -115,8 +121,8 @@ class StreamsBatch(Batch):
         for delivered in self.deliveries.values():
             delivered.prove()
 
-    def _packed(self, frames: Mapping[str, DataFrame]) -> DataFrame:
-        return packed(frames, numbered=self.progress.of_many)
+    def _pack_flows(self, frames: Mapping[str, DataFrame]) -> DataFrame:
+        return pack_flows(frames, numbered=self.progress.of_many)
 
 
 def batch_of(session: SparkSession, batch: Batch) -> StreamsBatch:
@@ -131,7 +137,7 @@ def batch_of(session: SparkSession, batch: Batch) -> StreamsBatch:
     """
     of_streams = StreamsBatch(**{attribute.name: getattr(batch, attribute.name) for attribute in fields(Batch)})
     if batch.whole:
-        return _of_everything(of_streams)
+        return _widen_to_all_rows(of_streams)
     deliveries: dict[str, Delivery] = {}
     counts: dict[str, int] = {}
     streams = dict(batch.progress.streams)
@@ -146,22 +152,23 @@ def batch_of(session: SparkSession, batch: Batch) -> StreamsBatch:
             deliveries[name], counts[name] = _delivery(session, of_streams, name, streams[name])
     progress = replace(batch.progress, streams=streams)
     return replace(
-        of_streams, delivery=_first(deliveries), deliveries=deliveries, counts=counts, read=sum(counts.values()),
+        of_streams, delivery=_first_delivery(deliveries), deliveries=deliveries, counts=counts,
+        read=sum(counts.values()),
         progress=progress, reprocesses=batch.reprocesses or progress.reprocesses,
     )  # fmt: skip
 
 
-def _of_everything(batch: StreamsBatch) -> StreamsBatch:
+def _widen_to_all_rows(batch: StreamsBatch) -> StreamsBatch:
     versions = {name: (batch.flow.streams[name], stream.until) for name, stream in batch.progress.streams.items()}
     deliveries = {
         name: Delivery(
-            batch._records_at(uri, version), replace(batch.flow, source=uri), table=batch.opened.at(uri, version)
+            batch._records_at(uri, version), replace(batch.flow, source=uri), table=batch.opened.table_at(uri, version)
         )
         for name, (uri, version) in versions.items()
     }
     counts = {name: batch.opened.rows_at(uri, version) for name, (uri, version) in versions.items()}
     return replace(
-        batch, delivery=_first(deliveries), deliveries=deliveries, counts=counts, read=sum(counts.values()),
+        batch, delivery=_first_delivery(deliveries), deliveries=deliveries, counts=counts, read=sum(counts.values()),
         whole=True, reprocesses=False, choice=None,
     )  # fmt: skip
 
@@ -170,10 +177,10 @@ def _delivery(session: SparkSession, batch: Batch, name: str, stream: StreamProg
     """Return the rows of a flow, and their number by the log."""
     uri = batch.flow.streams[name]
     flow = replace(batch.flow, source=uri)
-    if stream.whole:
-        table = batch.opened.at(uri, stream.until)
+    if stream.is_whole:
+        table = batch.opened.table_at(uri, stream.until)
         return Delivery(batch._records_at(uri, stream.until), flow, table=table), tables.rows(table)
-    if not stream.work:
+    if not stream.has_work:
         return Delivery(batch._records_at(uri, stream.until).limit(0), flow), 0
     expected = delivery.expected_rows(uri, stream.since, stream.until, feed=True)
     changes = table_reader.changes(session, uri, stream.since + 1, stream.until)
@@ -182,5 +189,5 @@ def _delivery(session: SparkSession, batch: Batch, name: str, stream: StreamProg
     return delivered, delivered.read
 
 
-def _first(deliveries: Mapping[str, Delivery]) -> Delivery:
+def _first_delivery(deliveries: Mapping[str, Delivery]) -> Delivery:
     return next(iter(deliveries.values()))

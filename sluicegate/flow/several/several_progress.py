@@ -36,7 +36,7 @@ def newest_batch(places: Iterable[Table], app_id: str) -> int:
     return max((version for version in batches if version is not None), default=-1)
 
 
-def recorded(last: log.Commit | None) -> Mapping[str, Mapping[str, Any]] | None:
+def recorded_offsets(last: log.Commit | None) -> Mapping[str, Mapping[str, Any]] | None:
     """Return the recorded offsets of flows by name; None if the table had one flow then."""
     streams = log.info_of(last).streams
     if isinstance(streams, dict):
@@ -49,15 +49,15 @@ def facts(streams: Mapping[str, StreamProgress]) -> dict[str, dict[str, Any]]:
     return {name: {"source_id": stream.source_id, "until": stream.until} for name, stream in streams.items()}
 
 
-def gone(flow: Flow, opened: Tables, last: log.Commit | None) -> str:
+def why_source_lost(flow: Flow, opened: Tables, last: log.Commit | None) -> str:
     """Return why the table is blocked: a flow that has loaded records lost its source; empty if none did."""
-    for name in recorded(last) or {}:
+    for name in recorded_offsets(last) or {}:
         if name in flow.streams and opened[flow.streams[name]].delta is None:
             return f"{name_of(flow.streams[name])}, which its flow {name} reads, no longer exists"
     return ""
 
 
-def lacking(flow: Flow, source: Table, columns: Iterable[str]) -> tuple[list[str], list[str]]:
+def missing_columns(flow: Flow, source: Table, columns: Iterable[str]) -> tuple[list[str], list[str]]:
     """Return the columns to de-identify that the source lacks, and the flows that may still add them.
 
     A flow whose source has no rows yet returns no columns. A flow that certainly returns a column, by its query, is not
@@ -71,7 +71,7 @@ def lacking(flow: Flow, source: Table, columns: Iterable[str]) -> tuple[list[str
     policy = flow.policy
     if not isinstance(policy, CopyPolicy):
         return [], []
-    offsets = recorded(source.last_commit_of_ours)
+    offsets = recorded_offsets(source.last_own_commit)
     awaited: dict[str, frozenset[str] | None] = {}
     if offsets is not None:
         awaited = {flow: new_columns for flow, new_columns in policy.makes.items() if flow not in offsets}
@@ -91,16 +91,18 @@ def progress_of(flow: Flow, opened: Tables, last: log.Commit | None) -> dict[str
     Raises:
         SluicegateError: a source is older than its offset, or has another history now.
     """
-    offsets, sources = recorded(last) or {}, {name: opened[uri].delta for name, uri in flow.streams.items()}
-    streams = {name: _progress(flow, name, source, offsets.get(name)) for name, source in sources.items() if source}
+    offsets, sources = recorded_offsets(last) or {}, {name: opened[uri].delta for name, uri in flow.streams.items()}
+    streams = {
+        name: _flow_progress(flow, name, source, offsets.get(name)) for name, source in sources.items() if source
+    }
     for name, stream in streams.items():
         uri, identity = flow.streams[name], histories.identity_of_source(log.info_of(last), name)
-        if stream.since >= 0 and histories.is_other(opened[uri], stream.since, identity):
-            raise histories.refused(flow, uri, stream.since)
+        if stream.since >= 0 and histories.is_other_commit(opened[uri], stream.since, identity):
+            raise histories.replaced_source_error(flow, uri, stream.since)
     return streams
 
 
-def _progress(flow: Flow, name: str, source: DeltaTable, offset: Mapping[str, Any] | None) -> StreamProgress:
+def _flow_progress(flow: Flow, name: str, source: DeltaTable, offset: Mapping[str, Any] | None) -> StreamProgress:
     """Return the progress of one flow.
 
     Args:
@@ -113,14 +115,14 @@ def _progress(flow: Flow, name: str, source: DeltaTable, offset: Mapping[str, An
     if offset is None:
         return StreamProgress(source_id, until=source.version())
     since = int(offset["until"])
-    until = source_changes.newest(source, since)
+    until = source_changes.newest_version(source, since)
     if offset["source_id"] != source_id:
         mismatch = f"{name_of(uri)} is not the table that the flow {name} was filled from"
         return StreamProgress(source_id, until=until, known=True, restarts=True, why=mismatch)
     if since > until:
-        raise histories.older(flow, uri)
-    changes = SourceChanges.of(uri, since, source.version(), name=name_of(uri))
+        raise histories.older_source_error(flow, uri)
+    changes = SourceChanges.read(uri, since, source.version(), name=name_of(uri))
     stream = StreamProgress(source_id, since, until, known=True)
-    if reason := changes.overwritten or changes.other_columns:
+    if reason := changes.why_overwritten or changes.why_other_columns:
         return replace(stream, restarts=True, why=reason)
-    return replace(stream, revised=bool(changes.revised), why=changes.revised)
+    return replace(stream, revised=bool(changes.why_revised), why=changes.why_revised)

@@ -21,7 +21,7 @@ from sluicegate.errors import AccountingError, Where
 from sluicegate.lake import footers, log, tables
 from sluicegate.schema.columns import CORRUPT, RESCUED
 from sluicegate.spark import connect
-from sluicegate.storage.concurrent import each
+from sluicegate.storage.concurrent import map_concurrently
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -63,7 +63,7 @@ class ExpectedRows:
             return sum(counts)
         return None
 
-    def nothing_after(self, version: int) -> bool:
+    def is_empty_after(self, version: int) -> bool:
         """Return whether the versions after one deliver nothing (an OPTIMIZE, new properties)."""
         return not any(count for number, count in self.files.items() if number > version)
 
@@ -82,14 +82,14 @@ def expected_rows(uri: str, since: int, until: int, *, feed: bool) -> ExpectedRo
     """
     versions = range(since + 1, until + 1)
 
-    def of(version: int) -> _Followed:
+    def followed_files(version: int) -> _Followed:
         actions = log.actions(uri, version)
         if feed:
-            return _Followed.by_feed(actions)
-        return _Followed.by_added_files(actions)
+            return _Followed.from_feed(actions)
+        return _Followed.from_added_files(actions)
 
     try:
-        commits = dict(zip(versions, each(of, versions), strict=True))
+        commits = dict(zip(versions, map_concurrently(followed_files, versions), strict=True))
         files = [file for commit in commits.values() for file in commit.files]
         counts = footers.row_counts(uri, [file.path for file in files if file.rows is None])
     except FileNotFoundError as error:
@@ -116,12 +116,12 @@ def all_rows(uri: str, table: DeltaTable) -> ExpectedRows:
     counts = tables.statistics(table, "path", "num_records")
     files = list(zip(*(column.to_pylist() for column in counts.columns), strict=True))
     uncounted = footers.row_counts(uri, [path for path, rows in files if rows is None])
-    rows = sum(uncounted[path] if rows is None else rows for path, rows in files) - _deleted(table)
+    rows = sum(uncounted[path] if rows is None else rows for path, rows in files) - _count_deleted_rows(table)
     paths = [path for path, _ in files]
     return ExpectedRows({table.version(): rows}, {table.version(): len(paths)}, paths)
 
 
-def _deleted(table: DeltaTable) -> int:
+def _count_deleted_rows(table: DeltaTable) -> int:
     """Count the rows that deletion vectors delete."""
     if "deletionVectors" not in (table.protocol().reader_features or ()):
         return 0
@@ -141,7 +141,7 @@ class _File(NamedTuple):
     deleted: int
 
     @classmethod
-    def of(cls, kind: str, action: Action) -> _File:
+    def from_action(cls, kind: str, action: Action) -> _File:
         stats = action.get("stats")
         if isinstance(stats, str) and stats:
             stats = json.loads(stats)
@@ -171,12 +171,12 @@ class _Followed:
     restored: bool = False
 
     @classmethod
-    def by_added_files(cls, actions: Iterable[Action]) -> _Followed:
+    def from_added_files(cls, actions: Iterable[Action]) -> _Followed:
         """Return the files of a commit for a reader of added rows."""
-        return cls([_File.of("add", action["add"]) for action in actions if _brings_rows("add", action)])
+        return cls([_File.from_action("add", action["add"]) for action in actions if _brings_rows("add", action)])
 
     @classmethod
-    def by_feed(cls, actions: Iterable[Action]) -> _Followed:
+    def from_feed(cls, actions: Iterable[Action]) -> _Followed:
         """Return the files of a commit for a reader of the change feed: change files, or data files without any."""
         files: dict[str, list[_File]] = {"add": [], "remove": [], "cdc": []}
         info: Action = {}
@@ -184,7 +184,7 @@ class _Followed:
             info = action.get("commitInfo", info)
             for kind in files:
                 if _brings_rows(kind, action):
-                    files[kind].append(_File.of(kind, action[kind]))
+                    files[kind].append(_File.from_action(kind, action[kind]))
         if files["cdc"]:
             return cls(files["cdc"], info.get("operation") == "RESTORE")
         if info.get("operation") == "MERGE" and _moved_no_row(info):
@@ -247,8 +247,8 @@ class Delivery:
         self._seen = Observation()
         self._observed = frame
         if expected is not None:
-            if self._doubtful:
-                counted = F.count(F.coalesce(*self._doubtful))
+            if self._doubtful_columns:
+                counted = F.count(F.coalesce(*self._doubtful_columns))
             else:
                 counted = F.lit(0).cast("bigint")
             self._observed = frame.observe(self._seen, F.count(F.lit(1)).alias("rows"), counted.alias("rescued"))
@@ -263,7 +263,7 @@ class Delivery:
     def read(self) -> int:
         """Row count by the log; 0 if it was not read."""
         if self._logged is not None:
-            return self._expected
+            return self._expected_count
         return 0
 
     @property
@@ -272,34 +272,34 @@ class Delivery:
 
         Before all rows are read, it is known from the footers of few data files, and assumed for many.
         """
-        counts = self._of_the_first_job()
-        if counts is None or counts["rows"] != self._expected:
-            return self._doubted_by_footers
+        counts = self._first_job_counts()
+        if counts is None or counts["rows"] != self._expected_count:
+            return self._footers_have_doubtful_values
         return counts["rescued"] > 0
 
     @cached_property
-    def _doubtful(self) -> list[str]:
+    def _doubtful_columns(self) -> list[str]:
         """Columns that have a value in records with rescued data or parse errors."""
         return [column for column in (RESCUED, CORRUPT) if column in self.frame.columns]
 
     @cached_property
-    def _doubted_by_footers(self) -> bool:
-        if not self._doubtful:
+    def _footers_have_doubtful_values(self) -> bool:
+        if not self._doubtful_columns:
             return False
         paths = self._paths
         if not 0 < len(paths) <= FEW_FILES:
             return True
         try:
-            return footers.may_have_values(self._flow.source, paths, self._doubtful)
+            return footers.may_have_values(self._flow.source, paths, self._doubtful_columns)
         except FileNotFoundError:  # a data file that an OPTIMIZE has replaced
             return True
 
     @cached_property
-    def _expected(self) -> int:
+    def _expected_count(self) -> int:
         count = self._logged.count if self._logged is not None else 0
-        return self._by_batch() if count is None else count
+        return self._count_by_batch_read() if count is None else count
 
-    def _by_batch(self) -> int:
+    def _count_by_batch_read(self) -> int:
         """Count the expected rows by a batch read of the change feed in Spark."""
         versions = []
         if self._logged is not None:
@@ -325,13 +325,13 @@ class Delivery:
         """
         if self._proven or not self._taken:  # rows that nobody read are in no table
             return
-        counts = self._of_the_first_job()
-        if counts is None or counts["rows"] != self._expected:
+        counts = self._first_job_counts()
+        if counts is None or counts["rows"] != self._expected_count:
             # A first job may have looked at some rows only, or have counted those of a lost executor twice.
-            demand_same(self._flow, self.frame.count(), self._expected)
+            demand_same(self._flow, self.frame.count(), self._expected_count)
         self._proven = True
 
-    def _of_the_first_job(self) -> dict[str, int] | None:
+    def _first_job_counts(self) -> dict[str, int] | None:
         """Return the counts of the first job that read the rows; None without one, or if Spark does not report them."""
         if self._logged is None:
             return None
@@ -360,7 +360,7 @@ def demand_same(flow: Flow, delivered: int, expected: int) -> None:
         )
 
 
-def truncated(flow: Flow, end: str) -> AccountingError:
+def truncated_batch_error(flow: Flow, end: str) -> AccountingError:
     """Return the error for a batch that ends before its last change."""
     return AccountingError(
         f"Spark did not deliver all changes to {flow.table} in one batch: {end}",

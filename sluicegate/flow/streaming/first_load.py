@@ -56,7 +56,7 @@ class FirstLoad:
         Returns:
             why there is no such stream, so that a query has to read the rows; empty if they were applied.
         """
-        if not self._same_rows(load.until, self.opened[self.flow.source].version):
+        if not self._has_same_rows(load.until, self.opened[self.flow.source].version):
             return self._stream_first_part(load)
         history = self._short_history(load)
         if history is not None and not self._stream_history(load, history):
@@ -70,7 +70,7 @@ class FirstLoad:
         if history is None:
             return refusal
         source = self.flow.source
-        if SourceChanges.of(source, -1, load.until, name=name_of(source)).revised:
+        if SourceChanges.read(source, -1, load.until, name=name_of(source)).why_revised:
             return refusal
         return self._stream_history(load, history)
 
@@ -124,7 +124,7 @@ class FirstLoad:
 
         def take(rows: DataFrame, checkpoint: Path) -> bool:
             end = source_stream.end_of_all_rows(checkpoint)
-            if end is None or not self._same_rows(load.until, end):
+            if end is None or not self._has_same_rows(load.until, end):
                 return False
             self.report.trigger = AVAILABLE_NOW
             self.apply(rows, load, self._all_rows(load))
@@ -145,20 +145,20 @@ class FirstLoad:
             return "its source was changed while the stream was started"
         return ""
 
-    def _same_rows(self, version: int, later: int) -> bool:
-        return version == later or source_changes.same_rows(self.flow.source, version, later)
+    def _has_same_rows(self, version: int, later: int) -> bool:
+        return version == later or source_changes.has_same_rows(self.flow.source, version, later)
 
     def _all_rows(self, load: Progress) -> ExpectedRows | None:
         """Count the source's rows as of the batch's end by its log; None for another program's table.
 
         Row counts of other programs' commits may be wrong, and are not in every commit.
         """
-        if self.flow.foreign:
+        if self.flow.has_foreign_source:
             return None
         return delivery.all_rows(self.flow.source, self._source_at(load.until))
 
     def _source_at(self, version: int) -> DeltaTable:
-        return self.opened.at(self.flow.source, version) or tables.table_at(self.flow.source, version)
+        return self.opened.table_at(self.flow.source, version) or tables.table_at(self.flow.source, version)
 
 
 def _is_rewritten(error: Exception) -> bool:

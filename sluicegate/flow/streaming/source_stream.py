@@ -17,9 +17,9 @@ from sluicegate.flow import source_changes
 from sluicegate.flow.batch import raise_readable
 from sluicegate.flow.model import Flow, Progress
 from sluicegate.flow.streaming import delivery
-from sluicegate.flow.streaming.delivery import ExpectedRows, truncated
+from sluicegate.flow.streaming.delivery import ExpectedRows, truncated_batch_error
 from sluicegate.flow.streaming.foreach_batch import run_available
-from sluicegate.flow.streaming.stream_checkpoint import covered
+from sluicegate.flow.streaming.stream_checkpoint import end_version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,7 +51,7 @@ def changes(session: SparkSession, flow: Flow, since: int, most_files: int | Non
     else:
         limit = {"maxFilesPerTrigger": str(most_files)}
     reader = session.readStream.format("delta").options(**limit).option("startingVersion", since + 1)
-    if not flow.foreign:
+    if not flow.has_foreign_source:
         reader = reader.option("readChangeFeed", "true")
     return reader.load(flow.source)
 
@@ -82,7 +82,7 @@ def take_first_batch(
         if number == 0:
             taken.append(take(rows, Path(scratch)))
         elif not stops:
-            raise truncated(flow, f"batch {number} arrived although the first should have everything")
+            raise truncated_batch_error(flow, f"batch {number} arrived although the first should have everything")
 
     with tempfile.TemporaryDirectory(prefix="sluicegate-", ignore_cleanup_errors=True) as scratch:
         writer = stream.writeStream.queryName(flow.stream_name)
@@ -97,7 +97,7 @@ def take_first_batch(
 
 def counted_changes(flow: Flow, part: Progress) -> ExpectedRows | None:
     """Count the changes after the offset by the source's log; None if it is incomplete, or another program's."""
-    if flow.foreign:
+    if flow.has_foreign_source:
         return None
     try:
         return delivery.expected_rows(flow.source, part.since, part.until, feed=True)
@@ -119,7 +119,7 @@ def is_file_gone(error: Exception) -> bool:
 
 def end_of_all_rows(checkpoint: Path) -> int | None:
     """Return the version whose rows are the first batch of ``all_rows``; None if unknown."""
-    return covered((checkpoint / "offsets" / "0").read_text())
+    return end_version((checkpoint / "offsets" / "0").read_text())
 
 
 def demand_all(
@@ -137,18 +137,18 @@ def demand_all(
         AccountingError: the batch ends too early, or in the middle of a version.
     """
     until = part.until
-    expected = counted or delivery.expected_rows(flow.source, part.since, until, feed=not flow.foreign)
+    expected = counted or delivery.expected_rows(flow.source, part.since, until, feed=not flow.has_foreign_source)
 
     def files(version: int) -> int:
         if version in expected.files:
             return expected.files[version]
         return delivery.expected_rows(flow.source, version - 1, version, feed=True).files[version]
 
-    end = covered((checkpoint / "offsets" / "0").read_text(), None if flow.foreign else files)
+    end = end_version((checkpoint / "offsets" / "0").read_text(), None if flow.has_foreign_source else files)
     if end is None:
-        raise truncated(flow, f"the changes up to version {until} end in the middle of a version")
-    if end < until and not expected.nothing_after(end):
-        raise truncated(flow, f"the changes up to version {until} end at version {end}")
-    if flow.foreign and end > until:
+        raise truncated_batch_error(flow, f"the changes up to version {until} end in the middle of a version")
+    if end < until and not expected.is_empty_after(end):
+        raise truncated_batch_error(flow, f"the changes up to version {until} end at version {end}")
+    if flow.has_foreign_source and end > until:
         return delivery.expected_rows(flow.source, part.since, end, feed=False), end
     return expected, max(end, until)

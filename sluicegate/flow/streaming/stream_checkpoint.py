@@ -44,7 +44,7 @@ class Checkpoint:
     def end(self, batch: int) -> int | None:
         """Return the source version at the end of a batch; None if unknown, or within a version."""
         try:
-            return covered(self._text(f"offsets/{batch}") or "")
+            return end_version(self._text(f"offsets/{batch}") or "")
         except (ValueError, KeyError, TypeError, IndexError):
             return None
 
@@ -58,19 +58,19 @@ class Checkpoint:
 
     def remove(self) -> None:
         """Delete the checkpoint, if it exists."""
-        fs, folder = filesystems.opened(self.address)
+        fs, folder = filesystems.open_store(self.address)
         if fs.exists(folder):
             fs.rm(folder, recursive=True)
 
     def _text(self, file: str) -> str | None:
-        fs, folder = filesystems.opened(self.address)
+        fs, folder = filesystems.open_store(self.address)
         try:
             return bytes(fs.cat_file(f"{folder}/{file}")).decode()
         except (FileNotFoundError, UnicodeDecodeError):
             return None
 
 
-def covered(offsets: str, files: Callable[[int], int] | None = None) -> int | None:
+def end_version(offsets: str, files: Callable[[int], int] | None = None) -> int | None:
     """Return the Delta version at the end of a batch, from the text of its offsets.
 
     Args:

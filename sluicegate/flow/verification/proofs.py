@@ -15,7 +15,7 @@ from datetime import UTC, date, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.console import silent
+from sluicegate.console import ignore_line
 from sluicegate.lake.proved_state import ProvedState
 from sluicegate.storage import durable, filesystems
 
@@ -70,17 +70,17 @@ class Proofs:
     """
 
     def __init__(
-        self, lake: Lake, *, since_last: bool = False, keeps: bool = True, tell: Callable[[str], None] = silent
+        self, lake: Lake, *, since_last: bool = False, keeps: bool = True, tell: Callable[[str], None] = ignore_line
     ) -> None:
         self._at, self._since_last, self._keeps, self._tell = lake, since_last, keeps, tell
         self._today = datetime.now(UTC).date()
 
     @property
-    def used(self) -> bool:
+    def are_used(self) -> bool:
         """Whether proofs are read or recorded at all."""
         return self._since_last or self._keeps
 
-    def last(self, layer: str, name: str, definition: Any) -> Proof | None:
+    def last_proof(self, layer: str, name: str, definition: Any) -> Proof | None:
         """Return the last valid proof of a table for a definition; None without one, or if all is to be compared.
 
         Raises:
@@ -89,7 +89,7 @@ class Proofs:
         if not self._since_last:
             return None
         try:
-            fs, path = filesystems.opened(self._at.proof(layer, name))
+            fs, path = filesystems.open_store(self._at.proof(layer, name))
             fs.invalidate_cache(path)
             proof = _proof(json.loads(fs.cat_file(path)))
         except (FileNotFoundError, ValueError, KeyError, TypeError):
@@ -141,7 +141,7 @@ class Proofs:
     def forget(self, layer: str, name: str) -> None:
         """Remove the proof of a table, as when something is wrong with it."""
         with suppress(OSError):
-            fs, path = filesystems.opened(self._at.proof(layer, name))
+            fs, path = filesystems.open_store(self._at.proof(layer, name))
             fs.rm_file(path)
 
 
@@ -149,7 +149,7 @@ def states_of(opened: Mapping[str, DeltaTable]) -> dict[str, ProvedState] | None
     """Return the states of some tables by name; None if one cannot show changes."""
     states: dict[str, ProvedState] = {}
     for name, table in opened.items():
-        state = ProvedState.of(table)
+        state = ProvedState.from_table(table)
         if state is None:
             return None
         states[name] = state

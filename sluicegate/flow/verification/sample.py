@@ -32,7 +32,7 @@ class Sample:
     day: date = field(default_factory=_today)
 
     @property
-    def whole(self) -> bool:
+    def is_whole(self) -> bool:
         """Whether everything is compared."""
         return self.percent >= 100
 
@@ -41,7 +41,7 @@ class Sample:
         """Half-open intervals in [0, 1) that are in the sample."""
         begin = self.day.toordinal() * STEP % 1
         end = begin + self.percent / 100
-        if self.whole:
+        if self.is_whole:
             return [(0, 1)]
         if end <= 1:
             return [(begin, end)]

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Row, Window
 from pyspark.sql import functions as F
 
-from sluicegate.frames.difference.value_equality import exact
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.frames.difference.value_equality import exact_form
+from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,13 +53,13 @@ class Other:
 
     def __str__(self) -> str:
         if self.due is None:
-            return f"{_shown(self.key | (self.stored or {}))} should not exist"
+            return f"{_format_values(self.key | (self.stored or {}))} should not exist"
         if self.stored is None:
-            return f"{_shown(self.key | self.due)} is missing"
+            return f"{_format_values(self.key | self.due)} is missing"
         stored, due = self.stored, self.due
         differing = [column for column in stored if stored[column] != due[column]] or list(stored)
         wrong, right = ({column: values[column] for column in differing} for values in (stored, due))
-        return f"{_shown(self.key)} has {_shown(wrong)} in place of {_shown(right)}"
+        return f"{_format_values(self.key)} has {_format_values(wrong)} in place of {_format_values(right)}"
 
 
 @dataclass(frozen=True)
@@ -89,10 +89,10 @@ def compare(
     """
     kinds = {field.name: field.dataType for field in stored.schema if field.name in due.columns}
     names = {column: f"c{number}" for number, column in enumerate(kinds)}
-    form = canonical
+    form = canonical_form
     if slack is None:
-        form = exact
-    both = _weighted(stored, kinds, names, 1, form).unionByName(_weighted(due, kinds, names, -1, form))
+        form = exact_form
+    both = _signed_rows(stored, kinds, names, 1, form).unionByName(_signed_rows(due, kinds, names, -1, form))
     differ = both.groupBy(*names.values()).agg(F.sum("sign").alias("more")).where("more <> 0").persist()
     try:
         if differ.isEmpty():
@@ -106,12 +106,12 @@ def compare(
                 shown = pairs.orderBy("key").limit(SHOWN).collect()
         finally:
             pairs.unpersist()
-        return Compared(count, tuple(_other(row, list(kinds), names, known_by) for row in shown))
+        return Compared(count, tuple(_to_other(row, list(kinds), names, known_by) for row in shown))
     finally:
         differ.unpersist()
 
 
-def sampled(frame: DataFrame, kinds: dict[str, DataType], keys: Sequence[str], percent: float) -> DataFrame:
+def sample_rows(frame: DataFrame, kinds: dict[str, DataType], keys: Sequence[str], percent: float) -> DataFrame:
     """Sample rows by a hash of their keys, so that two frames give the same sample.
 
     Args:
@@ -123,7 +123,7 @@ def sampled(frame: DataFrame, kinds: dict[str, DataType], keys: Sequence[str], p
     fixed = [column for column in (keys or kinds) if not is_rounded(kinds[column])]
     if not fixed or percent >= 100:
         return frame
-    key = F.xxhash64(*[canonical(_stored_form(frame, column, kinds[column]), kinds[column]) for column in fixed])
+    key = F.xxhash64(*[canonical_form(_stored_form(frame, column, kinds[column]), kinds[column]) for column in fixed])
     return frame.where(F.pmod(key, F.lit(100 * PARTS)) < int(percent * PARTS))
 
 
@@ -140,7 +140,7 @@ def is_rounded(kind: DataType) -> bool:
     return isinstance(kind, (DoubleType, FloatType))
 
 
-def canonical(value: Column, kind: DataType) -> Column:
+def canonical_form(value: Column, kind: DataType) -> Column:
     """Return the form of a value that Spark can group and join by; floating-point values keep their shape.
 
     There a map becomes its entries in key order.
@@ -148,23 +148,25 @@ def canonical(value: Column, kind: DataType) -> Column:
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if not is_rounded(kind):
-        return exact(value, kind)
+        return exact_form(value, kind)
     if isinstance(kind, MapType):
         return F.array_sort(F.transform(F.map_entries(value), lambda pair: _entry(pair, kind)))
     if isinstance(kind, ArrayType):
-        return F.transform(value, lambda item: canonical(item, kind.elementType))
+        return F.transform(value, lambda item: canonical_form(item, kind.elementType))
     if isinstance(kind, StructType):
-        parts = [canonical(value.getField(field.name), field.dataType).alias(field.name) for field in kind.fields]
+        parts = [canonical_form(value.getField(field.name), field.dataType).alias(field.name) for field in kind.fields]
         return F.when(value.isNotNull(), F.struct(*parts))
     return value
 
 
 def _entry(pair: Column, kind: Any) -> Column:
     parts = (("key", kind.keyType), ("value", kind.valueType))
-    return F.struct(*[canonical(pair.getField(name), part).alias(name) for name, part in parts])
+    return F.struct(*[canonical_form(pair.getField(name), part).alias(name) for name, part in parts])
 
 
-def _weighted(frame: DataFrame, kinds: dict[str, DataType], names: dict[str, str], sign: int, form: _Form) -> DataFrame:
+def _signed_rows(
+    frame: DataFrame, kinds: dict[str, DataType], names: dict[str, str], sign: int, form: _Form
+) -> DataFrame:
     values = [form(_stored_form(frame, column, kind), kind).alias(names[column]) for column, kind in kinds.items()]
     return frame.select(*values, F.lit(sign).alias("sign"))
 
@@ -172,8 +174,8 @@ def _weighted(frame: DataFrame, kinds: dict[str, DataType], names: dict[str, str
 def _stored_form(frame: DataFrame, column: str, kind: DataType) -> Column:
     """Convert a column to the form in which a table with this type stores it."""
     if frame.schema[column].dataType.simpleString() == kind.simpleString():
-        return F.col(quoted(column))
-    return F.col(quoted(column)).try_cast(kind)
+        return F.col(quote_name(column))
+    return F.col(quote_name(column)).try_cast(kind)
 
 
 def _pairs(
@@ -193,20 +195,20 @@ def _pairs(
     stored_rows, should = side("more > 0", "stored"), side("more < 0", "due")
     same = F.col("key_stored").eqNullSafe(F.col("key_due")) & (F.col("nth_stored") == F.col("nth_due"))
     sides = [(F.col(f"stored.{names[c]}"), F.col(f"due.{names[c]}"), kinds[c]) for c in compared]
-    alike = [_same(stored, due, kind, slack) for stored, due, kind in sides]
+    alike = [_are_equal(stored, due, kind, slack) for stored, due, kind in sides]
     both = F.col("stored").isNotNull() & F.col("due").isNotNull()
     other = stored_rows.join(should, same, "full_outer").where(~reduce(and_, alike, both))
     return other.select(F.coalesce("key_stored", "key_due").alias("key"), "stored", "due")
 
 
-def _same(value: Column, other: Column, kind: DataType, slack: float | None) -> Column:
+def _are_equal(value: Column, other: Column, kind: DataType, slack: float | None) -> Column:
     """Return whether two values are equal, within ``slack`` if there is one. Never NULL."""
     if slack is None:
         return value.eqNullSafe(other)
-    return _near(value, other, kind, slack)
+    return _are_close(value, other, kind, slack)
 
 
-def _near(value: Column, other: Column, kind: DataType, slack: float) -> Column:
+def _are_close(value: Column, other: Column, kind: DataType, slack: float) -> Column:
     """Return whether two values are equal: floating-point ones within ``slack``, others exactly. Never NULL."""
     from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructType
 
@@ -223,18 +225,18 @@ def _near(value: Column, other: Column, kind: DataType, slack: float) -> Column:
         return same | F.coalesce(near, F.lit(False))
     if isinstance(kind, MapType):  # by now its entries
         entries = ArrayType(StructType().add("key", kind.keyType).add("value", kind.valueType))
-        return _near(value, other, entries, slack)
+        return _are_close(value, other, entries, slack)
     if isinstance(kind, ArrayType):
         element = kind.elementType
-        each = F.forall(F.zip_with(value, other, lambda a, b: _near(a, b, element, slack)), lambda near: near)
+        each = F.forall(F.zip_with(value, other, lambda a, b: _are_close(a, b, element, slack)), lambda near: near)
         return same | F.coalesce((F.size(value) == F.size(other)) & each, F.lit(False))
     if not isinstance(kind, StructType):
         raise TypeError(f"{kind.simpleString()} has no parts")
-    parts = [_near(value.getField(f.name), other.getField(f.name), f.dataType, slack) for f in kind.fields]
+    parts = [_are_close(value.getField(f.name), other.getField(f.name), f.dataType, slack) for f in kind.fields]
     return reduce(and_, parts, value.isNotNull() == other.isNotNull())
 
 
-def _other(row: Row, columns: Sequence[str], names: dict[str, str], known_by: Sequence[str]) -> Other:
+def _to_other(row: Row, columns: Sequence[str], names: dict[str, str], known_by: Sequence[str]) -> Other:
     def values(of: Row | None, columns: Sequence[str]) -> dict[str, Any] | None:
         if of is None:
             return None
@@ -244,12 +246,12 @@ def _other(row: Row, columns: Sequence[str], names: dict[str, str], known_by: Se
     return Other(values(row["key"], known_by) or {}, values(row["stored"], compared), values(row["due"], compared))
 
 
-def _shown(values: dict[str, Any]) -> str:
+def _format_values(values: dict[str, Any]) -> str:
     return ", ".join(f"{column} = {_text(value)}" for column, value in values.items()) or "the row"
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, Row) and value.__fields__ == ["value", "more"]:  # a double as ``exact`` has it
+    if isinstance(value, Row) and value.__fields__ == ["value", "more"]:  # a double as ``exact_form`` has it
         is_negative_zero, value = value["more"] is True, value["value"]
         if is_negative_zero:
             value = -0.0

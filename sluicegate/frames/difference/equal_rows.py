@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from sluicegate.frames.unsteady import CHOICES, SKETCHES, by_chance, by_choice, nodes, words
-from sluicegate.spark.catalyst import Catalyst, each, name_of
+from sluicegate.frames.unsteady import CHOICES, SKETCHES, nodes, why_nondeterministic, why_order_dependent, words
+from sluicegate.spark.catalyst import Catalyst, elements, name_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -25,15 +25,15 @@ LIMITS = {"LocalLimit", "GlobalLimit", "Offset"}
 
 def excuse(frame: DataFrame) -> str:
     """Return why rows that differ from the query's result may still be right; empty if they are wrong."""
-    if reason := by_chance(frame):
+    if reason := why_nondeterministic(frame):
         return reason
-    reason = by_choice(frame)
-    if not reason or not has_equals(frame):
+    reason = why_order_dependent(frame)
+    if not reason or not has_equal_rows(frame):
         return ""
     return reason
 
 
-def has_equals(frame: DataFrame) -> bool:
+def has_equal_rows(frame: DataFrame) -> bool:
     """Return whether a query may return other rows the next time because of equal rows; True if unknown."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
@@ -62,23 +62,23 @@ class _Equals:
         for node in nodes(self.plan):
             match name_of(node):
                 case "Window":
-                    yield from self._of_window(node)
+                    yield from self._window_ties(node)
                 case "Aggregate":
-                    yield from self._of_aggregate(node)
+                    yield from self._aggregate_ties(node)
                 case "GlobalLimit" | "Offset":
-                    yield self._of_limit(node)
+                    yield self._limit_ties(node)
 
-    def _of_window(self, node: Any) -> Iterator[DataFrame]:
-        if not any(word in WINDOWED for one in each(node.windowExpressions()) for word in words(one)):
+    def _window_ties(self, node: Any) -> Iterator[DataFrame]:
+        if not any(word in WINDOWED for one in elements(node.windowExpressions()) for word in words(one)):
             return
-        keys = [*each(node.partitionSpec()), *(order.child() for order in each(node.orderSpec()))]
-        yield self._equal(node.child(), keys)
+        keys = [*elements(node.partitionSpec()), *(order.child() for order in elements(node.orderSpec()))]
+        yield self._ties(node.child(), keys)
 
-    def _of_aggregate(self, node: Any) -> Iterator[DataFrame]:
+    def _aggregate_ties(self, node: Any) -> Iterator[DataFrame]:
         from pyspark.sql import Window
 
-        groups = [self._column(one) for one in each(node.groupingExpressions())]
-        for function in (one for item in each(node.aggregateExpressions()) for one in nodes(item)):
+        groups = [self._column(one) for one in elements(node.groupingExpressions())]
+        for function in (one for item in elements(node.aggregateExpressions()) for one in nodes(item)):
             name = name_of(function)
             if name not in GREATEST:
                 continue
@@ -92,22 +92,22 @@ class _Equals:
             ranked = rows.where("o IS NOT NULL").withColumn("r", F.rank().over(by.orderBy(first))).where("r = 1")
             yield ranked.withColumn("n", F.count(F.lit(1)).over(by)).where("n > 1")
 
-    def _of_limit(self, node: Any) -> DataFrame:
+    def _limit_ties(self, node: Any) -> DataFrame:
         """Return the rows that a LIMIT's order treats as equal; all if it has no order and omits any."""
         child = node.child()
         while name_of(child) in (*LIMITS, "Project", "SubqueryAlias"):
             child = child.children().apply(0)
         if name_of(child) == "Sort":
-            return self._equal(child.child(), [order.child() for order in each(child.order())])
+            return self._ties(child.child(), [order.child() for order in elements(child.order())])
         rows = self.catalyst.frame(child)
         left_out = rows.count() - self.catalyst.frame(node).count()
         if not left_out:
             return rows.limit(0)
         return rows.limit(1)
 
-    def _equal(self, plan: Any, keys: Sequence[Any]) -> DataFrame:
+    def _ties(self, plan: Any, keys: Sequence[Any]) -> DataFrame:
         """Return distinct rows with the same keys."""
-        values = F.struct(*[self._column(one) for one in each(plan.output())])
+        values = F.struct(*[self._column(one) for one in elements(plan.output())])
         named = [self._column(key).alias(f"k{number}") for number, key in enumerate(keys)]
         distinct = self.catalyst.frame(plan).select(*named, F.xxhash64(values).alias("v")).distinct()
         return distinct.groupBy(*[f"k{number}" for number in range(len(keys))]).count().where("count > 1")

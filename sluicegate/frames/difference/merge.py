@@ -12,12 +12,12 @@ from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
 from sluicegate.frames import small_writes, stored_types
-from sluicegate.frames.data_skipping import of_chunks
-from sluicegate.frames.difference.value_equality import grouped, is_loose, is_plain, together
+from sluicegate.frames.data_skipping import chunk_predicate
+from sluicegate.frames.difference.value_equality import comparable_forms, group_form, is_loose, is_plain
 from sluicegate.schema.columns import IDENTITY
 from sluicegate.spark import commit_settings, connect
-from sluicegate.spark.session import configured
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark.session import override_settings
+from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -43,9 +43,9 @@ def difference(new: DataFrame, old: DataFrame | None, keys: Sequence[str] = IDEN
     """
     if old is None:
         return new.withColumn(OP, F.lit("insert"))
-    old = _with_columns_of(new, old)
-    stored_values, new_values = _comparable(old, new, _compared_columns(new, keys))
-    new_row, old_key = F.struct(*map(quoted, new.columns)), F.struct(*map(quoted, keys))
+    old = _add_missing_columns(new, old)
+    stored_values, new_values = _comparable_values(old, new, _compared_columns(new, keys))
+    new_row, old_key = F.struct(*map(quote_name, new.columns)), F.struct(*map(quote_name, keys))
     expected = new.select(_key(new, keys).alias("key"), new_row.alias("new"), new_values.alias("is"))
     stored = old.select(_key(old, keys).alias("held"), old_key.alias("old"), stored_values.alias("was"))
     both = expected.join(stored, F.col("key").eqNullSafe(F.col("held")), "full_outer")
@@ -53,16 +53,16 @@ def difference(new: DataFrame, old: DataFrame | None, keys: Sequence[str] = IDEN
     changed = both.where("NOT (`is` <=> `was`)").withColumn(OP, kind)
 
     def column(name: str) -> Column:
-        value = F.col(f"new.{quoted(name)}")
+        value = F.col(f"new.{quote_name(name)}")
         if name in keys:  # which a row to delete has, too
-            value = F.when(F.col("is").isNull(), F.col(f"old.{quoted(name)}")).otherwise(value)
+            value = F.when(F.col("is").isNull(), F.col(f"old.{quote_name(name)}")).otherwise(value)
         return value.alias(name)
 
     names = [*keys, *(name for name in new.columns if name not in keys)]
     return changed.select(*map(column, names), OP)
 
 
-def _with_columns_of(new: DataFrame, old: DataFrame) -> DataFrame:
+def _add_missing_columns(new: DataFrame, old: DataFrame) -> DataFrame:
     """Add the columns that only the expected rows have to the stored rows, as NULL."""
     stored = {column.lower() for column in old.columns}
     absent = {field.name: F.lit(None).cast(field.dataType) for field in new.schema if field.name.lower() not in stored}
@@ -79,7 +79,7 @@ def _compared_columns(rows: DataFrame, keys: Sequence[str]) -> list[str]:
     return [name for name in kinds if name in values | loose_keys]
 
 
-def merged(stored: DataFrame, changes: DataFrame, keys: Sequence[str]) -> DataFrame:
+def merged_rows(stored: DataFrame, changes: DataFrame, keys: Sequence[str]) -> DataFrame:
     """Return the rows of a table after a merge of rows with ``OP``; nothing is written.
 
     Args:
@@ -106,15 +106,17 @@ def exchange(new: DataFrame, old: DataFrame) -> DataFrame:
         old: stored rows, with the same columns.
     """
     kinds = {field.name: field.dataType for field in new.schema}
-    row = F.struct(*[F.col(quoted(c)).alias(c) for c in kinds])
-    key = F.struct(*[grouped(F.col(quoted(c)), kind).alias(f"c{n}") for n, (c, kind) in enumerate(kinds.items())])
-    old_values, new_values = _comparable(old, new, list(kinds))
+    row = F.struct(*[F.col(quote_name(c)).alias(c) for c in kinds])
+    key = F.struct(
+        *[group_form(F.col(quote_name(c)), kind).alias(f"c{n}") for n, (c, kind) in enumerate(kinds.items())]
+    )
+    old_values, new_values = _comparable_values(old, new, list(kinds))
 
-    def counted(frame: DataFrame, form: Column, new_count: int, old_count: int) -> DataFrame:
+    def add_counts(frame: DataFrame, form: Column, new_count: int, old_count: int) -> DataFrame:
         values = {"key": key, "is": form, "row": row, "came": F.lit(new_count), "held": F.lit(old_count)}
         return frame.select(*[value.alias(name) for name, value in values.items()])
 
-    both = counted(new, new_values, 1, 0).unionByName(counted(old, old_values, 0, 1))
+    both = add_counts(new, new_values, 1, 0).unionByName(add_counts(old, old_values, 0, 1))
     each = both.groupBy("key", "is").agg(
         F.first("row").alias("row"), F.sum("came").alias("came"), F.sum("held").alias("held")
     )
@@ -147,23 +149,23 @@ def merge(
         kinds: the operations to write; rows with others are skipped.
     """
 
-    def same(names: _Names) -> Column:
-        chunks = of_chunks(records.chunks, names.held("_chunk"))  # so that no other files are opened
-        return reduce(and_, [F.col(names.held(c)) == F.col(names.new(c)) for c in row_id], chunks)
+    def is_same_row(names: _Names) -> Column:
+        chunks = chunk_predicate(records.chunks, names.stored_column("_chunk"))  # so that no other files are opened
+        return reduce(and_, [F.col(names.stored_column(c)) == F.col(names.new_column(c)) for c in row_id], chunks)
 
-    brought = bring(uri, changes, row_id, few=records.few)
+    brought = collect_changes(uri, changes, row_id, few=records.are_few)
     if brought is None or not brought.merge(changes.sparkSession, uri, kinds, row_id):
-        _merge(uri, changes, same, few=records.few, kinds=kinds)
+        _merge(uri, changes, is_same_row, few=records.are_few, kinds=kinds)
 
 
-def bring(uri: str, changes: DataFrame, keys: Sequence[str], *, few: bool) -> small_writes.Changes | None:
+def collect_changes(uri: str, changes: DataFrame, keys: Sequence[str], *, few: bool) -> small_writes.Changes | None:
     """Collect rows with ``OP`` on the driver, to be merged without Spark; None if Spark must merge them."""
     if not few:
         return None
-    return small_writes.brought(uri, changes, keys, OP)
+    return small_writes.collect_changes(uri, changes, keys, OP)
 
 
-def merge_by(
+def merge_by_keys(
     uri: str,
     changes: DataFrame,
     keys: Sequence[str],
@@ -180,7 +182,7 @@ def merge_by(
         changes: rows with ``OP``, materialized.
         keys: key columns; NULL equals NULL.
         few: whether to broadcast the rows.
-        brought: the same rows from ``bring``; None to merge by Spark.
+        brought: the same rows from ``collect_changes``; None to merge by Spark.
         near: predicate for the rows of the table that have one of these keys, so that no other files are opened,
             made for a prefix of the table's columns. The commit quotes it.
         numbers: keys whose values are the engine's numbers, which a commit may always quote.
@@ -188,13 +190,13 @@ def merge_by(
     if brought is not None and brought.merge(changes.sparkSession, uri, KINDS, numbers):
         return
 
-    def same(names: _Names) -> Column:
+    def is_same_row(names: _Names) -> Column:
         condition = reduce(and_, [_same_value(changes, key, names) for key in keys])
         if near is None:
             return condition
         return near(names.prefix) & condition
 
-    _merge(uri, changes, same, few=few, kinds=KINDS)
+    _merge(uri, changes, is_same_row, few=few, kinds=KINDS)
 
 
 def merge_rows(uri: str, changes: DataFrame, *, few: bool, near: Callable[[str], Column] | None = None) -> None:
@@ -204,18 +206,18 @@ def merge_rows(uri: str, changes: DataFrame, *, few: bool, near: Callable[[str],
         uri: the table, which exists.
         changes: rows with ``OP``, materialized.
         few: whether to broadcast the rows.
-        near: predicate for the rows of the table that may go, as of ``merge_by``.
+        near: predicate for the rows of the table that may go, as of ``merge_by_keys``.
     """
     columns = [column for column in changes.columns if column != OP]
 
-    def same(names: _Names) -> Column:
-        is_delete = F.col(names.new(OP)) == "delete"
+    def is_same_row(names: _Names) -> Column:
+        is_delete = F.col(names.new_column(OP)) == "delete"
         condition = reduce(and_, [_same_value(changes, column, names) for column in columns], is_delete)
         if near is None:
             return condition
         return near(names.prefix) & condition
 
-    _merge(uri, changes, same, few=few, kinds=("insert", "delete"))
+    _merge(uri, changes, is_same_row, few=few, kinds=("insert", "delete"))
 
 
 @dataclass(frozen=True)
@@ -225,21 +227,21 @@ class _Names:
     prefix: str
     start: str
 
-    def held(self, column: str) -> str:
+    def stored_column(self, column: str) -> str:
         """Return a column of the table in the condition."""
-        return f"{self.prefix}{quoted(column)}"
+        return f"{self.prefix}{quote_name(column)}"
 
-    def new(self, column: str) -> str:
+    def new_column(self, column: str) -> str:
         """Return a column of the rows in the condition."""
         if not self.start:
-            return f"new.{quoted(column)}"
-        return quoted(f"{self.start}{column}")
+            return f"new.{quote_name(column)}"
+        return quote_name(f"{self.start}{column}")
 
 
 def _same_value(changes: DataFrame, column: str, names: _Names) -> Column:
     """Return the condition that a row of the table and a change have equal values; NULL equals NULL."""
-    stored = _grouped(changes, column, names.held(column))
-    return stored.eqNullSafe(_grouped(changes, column, names.new(column)))
+    stored = _comparable_key(changes, column, names.stored_column(column))
+    return stored.eqNullSafe(_comparable_key(changes, column, names.new_column(column)))
 
 
 # Names of the sides where both have aliases, and where the table can have none and the rows' columns are renamed.
@@ -262,7 +264,7 @@ def _merge(
     if connect.is_remote(session):
         _merge_remotely(uri, rows, same(_RENAMED), kinds)
         return
-    values: dict[str, str | Column] = {quoted(c): F.col(f"new.{quoted(c)}") for c in changes.columns if c != OP}
+    values: dict[str, str | Column] = {quote_name(c): F.col(f"new.{quote_name(c)}") for c in changes.columns if c != OP}
     work = DeltaTable.forPath(session, uri).alias("held").merge(rows.alias("new"), same(_ALIASED)).withSchemaEvolution()
     if "delete" in kinds:
         work = work.whenMatchedDelete(f"new.{OP} = 'delete'")
@@ -270,7 +272,7 @@ def _merge(
         work = work.whenMatchedUpdate(f"new.{OP} = 'update'", values)
     if "insert" in kinds:
         work = work.whenNotMatchedInsert(f"new.{OP} = 'insert'", values)
-    with configured(session, {"spark.databricks.delta.merge.materializeSource": "none"}):
+    with override_settings(session, {"spark.databricks.delta.merge.materializeSource": "none"}):
         work.execute()
 
 
@@ -281,18 +283,18 @@ def _merge_remotely(uri: str, rows: DataFrame, same: Column, kinds: Sequence[str
     name on both sides.
     """
     session = rows.sparkSession
-    table = f"delta.{quoted(uri)}"
-    values = {quoted(c): F.col(_RENAMED.new(c)) for c in rows.columns if c != OP}
+    table = f"delta.{quote_name(uri)}"
+    values = {quote_name(c): F.col(_RENAMED.new_column(c)) for c in rows.columns if c != OP}
     _add_columns(session, uri, rows.drop(OP))
-    renamed = rows.select(*[F.col(quoted(c)).alias(f"{_RENAMED.start}{c}") for c in rows.columns])
-    work, kind = renamed.mergeInto(table, same), F.col(_RENAMED.new(OP))
+    renamed = rows.select(*[F.col(quote_name(c)).alias(f"{_RENAMED.start}{c}") for c in rows.columns])
+    work, kind = renamed.mergeInto(table, same), F.col(_RENAMED.new_column(OP))
     if "delete" in kinds:
         work = work.whenMatched(kind == "delete").delete()
     if "update" in kinds:
         work = work.whenMatched(kind == "update").update(values)
     if "insert" in kinds:
         work = work.whenNotMatched(kind == "insert").insert(values)
-    with configured(session, {"spark.databricks.delta.merge.materializeSource": "none"}):
+    with override_settings(session, {"spark.databricks.delta.merge.materializeSource": "none"}):
         work.merge()
 
 
@@ -302,31 +304,34 @@ def _add_columns(session: SparkSession, uri: str, rows: DataFrame) -> None:
     stored = {field.name.lower(): field.dataType for field in target.schema}
     if all(stored.get(field.name.lower()) == field.dataType for field in rows.schema):
         return
-    with configured(session, commit_settings.NOTHING):
+    with override_settings(session, commit_settings.NOTHING):
         rows.limit(0).write.format("delta").mode("append").option("mergeSchema", "true").save(uri)
 
 
 def _key(frame: DataFrame, keys: Sequence[str]) -> Column:
     """Return the row key as a struct that Spark can compare, never NULL."""
-    return F.struct(*[_grouped(frame, c, quoted(c)) for c in keys])
+    return F.struct(*[_comparable_key(frame, c, quote_name(c)) for c in keys])
 
 
-def _grouped(frame: DataFrame, key: str, name: str) -> Column:
+def _comparable_key(frame: DataFrame, key: str, name: str) -> Column:
     """Return the key column in its comparable form: unchanged where possible, for data skipping."""
     kind = frame.schema[key].dataType
     if is_plain(kind):
         return F.col(name)
-    return grouped(F.col(name), kind).alias(key)
+    return group_form(F.col(name), kind).alias(key)
 
 
-def _comparable(old: DataFrame, new: DataFrame, columns: Sequence[str]) -> tuple[Column, Column]:
+def _comparable_values(old: DataFrame, new: DataFrame, columns: Sequence[str]) -> tuple[Column, Column]:
     """Return stored and expected values in forms that Spark can compare; neither is NULL."""
     old_kinds, new_kinds = ({field.name.lower(): field.dataType for field in frame.schema} for frame in (old, new))
-    pairs = [together(F.col(quoted(c)), old_kinds[c.lower()], F.col(quoted(c)), new_kinds[c.lower()]) for c in columns]
-    return _together([stored for stored, _ in pairs]), _together([expected for _, expected in pairs])
+    pairs = [
+        comparable_forms(F.col(quote_name(c)), old_kinds[c.lower()], F.col(quote_name(c)), new_kinds[c.lower()])
+        for c in columns
+    ]
+    return _combine([stored for stored, _ in pairs]), _combine([expected for _, expected in pairs])
 
 
-def _together(values: Sequence[Column]) -> Column:
+def _combine(values: Sequence[Column]) -> Column:
     if not values:
         return F.lit(True)
     return F.struct(*[value.alias(f"c{number}") for number, value in enumerate(values)])

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from sluicegate.frames.difference.value_equality import exact, grouped, has_variants, is_loose
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.frames.difference.value_equality import exact_form, group_form, has_variants, is_loose
+from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.spark_sql.types import columns_of
 
 if TYPE_CHECKING:
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 _KEY = "_sluicegate_key"
 
 
-def same_rows(rows: DataFrame, other: DataFrame) -> bool:
+def have_same_rows(rows: DataFrame, other: DataFrame) -> bool:
     """Return whether two frames have the same columns and the same rows, in any order."""
     if columns_of(rows.schema) != columns_of(other.schema):
         return False
-    weighted = _weighted(rows, 1).unionByName(_weighted(other, -1))
+    weighted = _signed_rows(rows, 1).unionByName(_signed_rows(other, -1))
     return weighted.groupBy("row").agg(F.sum("sign").alias("left")).where("left <> 0").isEmpty()
 
 
@@ -36,7 +36,7 @@ def keys_of_differing_rows(rows: DataFrame, other: DataFrame, keys: Sequence[str
         other: rows with the same columns.
         keys: key columns.
     """
-    both = _weighted(rows, 1, keys).unionByName(_weighted(other, -1, keys))
+    both = _signed_rows(rows, 1, keys).unionByName(_signed_rows(other, -1, keys))
     differing = both.groupBy(_KEY, "row").agg(F.sum("sign").alias("left")).where("left <> 0")
     return differing.select(_KEY).distinct()
 
@@ -57,10 +57,10 @@ def rows_with_keys(frame: DataFrame, of: DataFrame, keys: Sequence[str], *, few:
     return keyed.join(of.alias("_of"), same, "left_semi").drop(_KEY)
 
 
-def _weighted(frame: DataFrame, sign: int, keys: Sequence[str] = ()) -> DataFrame:
+def _signed_rows(frame: DataFrame, sign: int, keys: Sequence[str] = ()) -> DataFrame:
     """Return each row as one comparable value with its weight, and with its key if there are key columns."""
     compared = [field for field in frame.schema if field.name not in keys or _differs_as_key(field.dataType)]
-    values = [exact(F.col(quoted(f.name)), f.dataType).alias(f"c{n}") for n, f in enumerate(compared)]
+    values = [exact_form(F.col(quote_name(f.name)), f.dataType).alias(f"c{n}") for n, f in enumerate(compared)]
     columns = [F.struct(F.lit(0), *values).alias("row"), F.lit(sign).alias("sign")]
     if keys:
         columns.insert(0, _key(frame, keys).alias(_KEY))
@@ -69,7 +69,7 @@ def _weighted(frame: DataFrame, sign: int, keys: Sequence[str] = ()) -> DataFram
 
 def _key(frame: DataFrame, keys: Sequence[str]) -> Column:
     kinds = {field.name: field.dataType for field in frame.schema}
-    return F.struct(*[grouped(F.col(quoted(key)), kinds[key]).alias(f"k{n}") for n, key in enumerate(keys)])
+    return F.struct(*[group_form(F.col(quote_name(key)), kinds[key]).alias(f"k{n}") for n, key in enumerate(keys)])
 
 
 def _differs_as_key(kind: DataType) -> bool:

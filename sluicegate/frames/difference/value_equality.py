@@ -24,7 +24,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from sluicegate.frames.difference.variants import canonical
+from sluicegate.frames.difference.variants import canonical_bytes
 from sluicegate.spark_sql import types
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _Form = Callable[["Column"], "Column"]
 
 
-def exact(value: Column, kind: DataType) -> Column:
+def exact_form(value: Column, kind: DataType) -> Column:
     """Return a form of a value that Spark can compare (``<=>``), group and sort: equal only if identical.
 
     NULL is NULL and NaN is NaN; 0.0 is not -0.0, as a full refresh would write the one and not the other. A map's
@@ -43,29 +43,31 @@ def exact(value: Column, kind: DataType) -> Column:
         value: the value.
         kind: its type.
     """
-    return _whole(value, kind, _exact(kind))
+    return _apply_form(value, kind, _exact_form(kind))
 
 
-def ordered(value: Column, kind: DataType) -> Column:
-    """Return a form by which Spark sorts a value in a lasting order: ``exact``, with structs by field name.
+def sortable_form(value: Column, kind: DataType) -> Column:
+    """Return a form by which Spark sorts a value in a lasting order: ``exact_form``, with structs by field name.
 
-    A struct sorts by the order of its fields, and by their names once it has a field for which ``exact`` needs that (a
-    double, a map); a new field is NULL in all former values.
+    A struct sorts by the order of its fields, and by their names once it has a field for which ``exact_form`` needs that
+    (a double, a map); a new field is NULL in all former values.
 
     Args:
         value: the value.
         kind: its type.
     """
-    return _whole(value, kind, _ordered(kind))
+    return _apply_form(value, kind, _sortable_form(kind))
 
 
-def sorts_as_it_is(kind: DataType) -> bool:
-    """Return whether ``ordered`` leaves values of a type unchanged."""
-    return _ordered(kind) is _as_it_is
+def is_sortable(kind: DataType) -> bool:
+    """Return whether ``sortable_form`` leaves values of a type unchanged."""
+    return _sortable_form(kind) is _identity_form
 
 
-def together(stored: Column, stored_kind: DataType, expected: Column, expected_kind: DataType) -> tuple[Column, Column]:
-    """Return stored and expected values in the form of ``exact``, though their types may differ.
+def comparable_forms(
+    stored: Column, stored_kind: DataType, expected: Column, expected_kind: DataType
+) -> tuple[Column, Column]:
+    """Return stored and expected values in the form of ``exact_form``, though their types may differ.
 
     Fields of structs are matched by name; a field that only one side has is NULL in the other. Values of two types are
     compared in a type that holds all values of both; if there is none, only NULL equals NULL. They are never cast to
@@ -77,19 +79,19 @@ def together(stored: Column, stored_kind: DataType, expected: Column, expected_k
         expected: the expected value.
         expected_kind: that one's type.
     """
-    if _alike(stored_kind, expected_kind):
-        return exact(stored, stored_kind), exact(expected, stored_kind)
-    stored_form, expected_form = _both(stored_kind, expected_kind)
-    stored = _whole(stored, stored_kind, stored_form)
-    expected = _whole(expected, expected_kind, expected_form)
+    if _are_same_types(stored_kind, expected_kind):
+        return exact_form(stored, stored_kind), exact_form(expected, stored_kind)
+    stored_form, expected_form = _common_forms(stored_kind, expected_kind)
+    stored = _apply_form(stored, stored_kind, stored_form)
+    expected = _apply_form(expected, expected_kind, expected_form)
     if has_variants(stored_kind) == has_variants(expected_kind):
         return stored, expected
     if has_variants(stored_kind):
-        return stored, _with_none(expected)
-    return _with_none(stored), expected
+        return stored, _add_no_variants(expected)
+    return _add_no_variants(stored), expected
 
 
-def grouped(value: Column, kind: DataType) -> Column:
+def group_form(value: Column, kind: DataType) -> Column:
     """Return a form of a value that Spark can compare and join by, equal where GROUP BY finds one group.
 
     That is Spark's own equality (0.0 is -0.0, also in a map, and a collation counts), with a map by its entries,
@@ -97,24 +99,24 @@ def grouped(value: Column, kind: DataType) -> Column:
 
     Args:
         value: the value.
-        kind: its type; a VARIANT, by which nothing can be grouped, is compared by ``exact``.
+        kind: its type; a VARIANT, by which nothing can be grouped, is compared by ``exact_form``.
     """
-    return _whole(value, kind, _grouped(kind))
+    return _apply_form(value, kind, _group_form(kind))
 
 
 def is_plain(kind: DataType) -> bool:
-    """Return whether ``grouped`` leaves values of a type unchanged."""
-    return not _has(kind, lambda leaf: isinstance(leaf, VariantType), maps=True)
+    """Return whether ``group_form`` leaves values of a type unchanged."""
+    return not _has_leaf(kind, lambda leaf: isinstance(leaf, VariantType), maps=True)
 
 
 def is_loose(kind: DataType) -> bool:
     """Return whether values of a type can differ although they are equal as keys."""
-    return _has(kind, _is_loose)
+    return _has_leaf(kind, _is_loose)
 
 
 def has_variants(kind: DataType) -> bool:
     """Return whether a type is, or contains, a VARIANT."""
-    return _has(kind, lambda leaf: isinstance(leaf, VariantType))
+    return _has_leaf(kind, lambda leaf: isinstance(leaf, VariantType))
 
 
 def _has_structs(kind: DataType) -> TypeGuard[ArrayType | MapType | StructType]:
@@ -126,14 +128,14 @@ def _has_structs(kind: DataType) -> TypeGuard[ArrayType | MapType | StructType]:
     return isinstance(kind, StructType)
 
 
-def _has(kind: DataType, leaf: Callable[[DataType], bool], *, maps: bool = False) -> bool:
+def _has_leaf(kind: DataType, leaf: Callable[[DataType], bool], *, maps: bool = False) -> bool:
     match kind:
         case StructType():
-            return any(_has(field.dataType, leaf, maps=maps) for field in kind)
+            return any(_has_leaf(field.dataType, leaf, maps=maps) for field in kind)
         case ArrayType():
-            return _has(kind.elementType, leaf, maps=maps)
+            return _has_leaf(kind.elementType, leaf, maps=maps)
         case MapType():
-            return maps or _has(kind.keyType, leaf) or _has(kind.valueType, leaf)
+            return maps or _has_leaf(kind.keyType, leaf) or _has_leaf(kind.valueType, leaf)
     return leaf(kind)
 
 
@@ -148,75 +150,77 @@ def _is_collated(kind: DataType) -> bool:
 # --- one type ---------------------------------------------------------------------------------------------------------
 
 
-def _exact(kind: DataType) -> _Form:
-    if not _has(kind, lambda leaf: _is_loose(leaf) or isinstance(leaf, VariantType), maps=True):
-        return _as_it_is
+def _exact_form(kind: DataType) -> _Form:
+    if not _has_leaf(kind, lambda leaf: _is_loose(leaf) or isinstance(leaf, VariantType), maps=True):
+        return _identity_form
     match kind:
         case ArrayType(elementType=FloatType() | DoubleType()):
             zero = F.lit(0).cast(kind.elementType)
-            return lambda values: _with(values, F.when(F.array_contains(values, zero), F.transform(values, _minus)))
+            return lambda values: _pair(
+                values, F.when(F.array_contains(values, zero), F.transform(values, _is_negative_zero))
+            )
         case ArrayType() | MapType() | StructType():
-            return _nested(kind, _exact)
+            return _nested_form(kind, _exact_form)
         case FloatType() | DoubleType():
-            return lambda value: _with(value, _minus(value))
+            return lambda value: _pair(value, _is_negative_zero(value))
         case StringType():
             return lambda value: F.collate(value, "UTF8_BINARY")
-    return _is_there
+    return _presence_form
 
 
-def _ordered(kind: DataType) -> _Form:
+def _sortable_form(kind: DataType) -> _Form:
     if _has_structs(kind):
-        return _nested(kind, _ordered)
-    return _exact(kind)
+        return _nested_form(kind, _sortable_form)
+    return _exact_form(kind)
 
 
-def _grouped(kind: DataType) -> _Form:
+def _group_form(kind: DataType) -> _Form:
     if is_plain(kind):
-        return _as_it_is
+        return _identity_form
     if isinstance(kind, (ArrayType, MapType, StructType)):
-        return _nested(kind, _grouped)
-    return _is_there
+        return _nested_form(kind, _group_form)
+    return _presence_form
 
 
-def _nested(kind: ArrayType | MapType | StructType, form: Callable[[DataType], _Form]) -> _Form:
+def _nested_form(kind: ArrayType | MapType | StructType, form: Callable[[DataType], _Form]) -> _Form:
     """Return the form of a nested value, from the forms of its parts."""
     if isinstance(kind, ArrayType):
-        return _each(form(kind.elementType))
+        return _array_form(form(kind.elementType))
     if isinstance(kind, MapType):
-        return _entries(form(kind.keyType), form(kind.valueType))
-    return _fields([(field.name, form(field.dataType)) for field in _in_order(kind)])
+        return _map_form(form(kind.keyType), form(kind.valueType))
+    return _struct_form([(field.name, form(field.dataType)) for field in _sorted_fields(kind)])
 
 
-def _as_it_is(value: Column) -> Column:
+def _identity_form(value: Column) -> Column:
     return value
 
 
-def _is_there(value: Column) -> Column:
-    """Return a placeholder of a variant, which keeps only NULL; the value is compared apart (see ``_whole``)."""
+def _presence_form(value: Column) -> Column:
+    """Return a placeholder of a variant, which keeps only NULL; the value is compared apart (see ``_apply_form``)."""
     return value.isNotNull()
 
 
-def _with(value: Column, more: Column) -> Column:
+def _pair(value: Column, more: Column) -> Column:
     return F.struct(value.alias("value"), more.alias("more"))
 
 
-def _minus(value: Column) -> Column:
+def _is_negative_zero(value: Column) -> Column:
     """Return whether a zero is -0.0, which Spark takes for 0.0; NULL for any other number."""
     return F.when(value == 0, F.startswith(value.cast("string"), F.lit("-")))
 
 
-def _each(form: _Form) -> _Form:
+def _array_form(form: _Form) -> _Form:
     return lambda values: F.transform(values, lambda item: form(item))
 
 
-def _entries(key: _Form, value: _Form) -> _Form:
+def _map_form(key: _Form, value: _Form) -> _Form:
     def entry(pair: Column) -> Column:
         return F.struct(key(pair.getField("key")).alias("key"), value(pair.getField("value")).alias("value"))
 
     return lambda entries: F.sort_array(F.transform(F.map_entries(entries), entry))
 
 
-def _fields(forms: list[tuple[str | None, _Form]]) -> _Form:
+def _struct_form(forms: list[tuple[str | None, _Form]]) -> _Form:
     """Return the form of a struct from its fields; the form of a missing field gets NULL."""
 
     def field_of(value: Column, name: str | None) -> Column:
@@ -231,83 +235,83 @@ def _fields(forms: list[tuple[str | None, _Form]]) -> _Form:
     return struct
 
 
-def _in_order(kind: StructType) -> list[StructField]:
+def _sorted_fields(kind: StructType) -> list[StructField]:
     return sorted(kind, key=lambda field: (field.name.lower(), field.name))
 
 
 # --- two types --------------------------------------------------------------------------------------------------------
 
 
-def _alike(kind: DataType, other: DataType) -> bool:
+def _are_same_types(kind: DataType, other: DataType) -> bool:
     """Return whether types are equal except for nullability."""
     return kind.simpleString() == other.simpleString()
 
 
-def _both(stored: DataType, expected: DataType) -> tuple[_Form, _Form]:
+def _common_forms(stored: DataType, expected: DataType) -> tuple[_Form, _Form]:
     """Return the forms, of one type, in which values of two types are compared."""
-    if _alike(stored, expected):
-        return _exact(stored), _exact(stored)
+    if _are_same_types(stored, expected):
+        return _exact_form(stored), _exact_form(stored)
     match stored, expected:
         case StructType(), StructType():
-            return _both_structs(stored, expected)
+            return _common_struct_forms(stored, expected)
         case ArrayType(), ArrayType():
-            stored_form, expected_form = _both(stored.elementType, expected.elementType)
-            return _each(stored_form), _each(expected_form)
+            stored_form, expected_form = _common_forms(stored.elementType, expected.elementType)
+            return _array_form(stored_form), _array_form(expected_form)
         case MapType(), MapType():
-            keys = _both(stored.keyType, expected.keyType)
-            values = _both(stored.valueType, expected.valueType)
-            return _entries(keys[0], values[0]), _entries(keys[1], values[1])
+            keys = _common_forms(stored.keyType, expected.keyType)
+            values = _common_forms(stored.valueType, expected.valueType)
+            return _map_form(keys[0], values[0]), _map_form(keys[1], values[1])
     nested = (ArrayType, MapType, StructType, VariantType)
     if isinstance(stored, nested) or isinstance(expected, nested):  # only NULL can be the same
-        return _if_present(1), _if_present(2)
-    wide = types.common(stored, expected)
+        return _unequal_form(1), _unequal_form(2)
+    wide = types.common_type(stored, expected)
     if wide is None:
-        return _if_present(1), _if_present(2)
-    form, kind = _exact(wide), types.as_ddl(wide)
+        return _unequal_form(1), _unequal_form(2)
+    form, kind = _exact_form(wide), types.as_ddl(wide)
     return lambda value: form(value.cast(kind)), lambda value: form(value.cast(kind))
 
 
-def _if_present(number: int) -> _Form:
+def _unequal_form(number: int) -> _Form:
     """Return a form that never equals a value of another number; NULL equals NULL."""
     return lambda value: F.when(value.isNotNull(), number)
 
 
-def _both_structs(stored: StructType, expected: StructType) -> tuple[_Form, _Form]:
+def _common_struct_forms(stored: StructType, expected: StructType) -> tuple[_Form, _Form]:
     stored_fields, expected_fields = ({field.name.lower(): field for field in kind} for kind in (stored, expected))
     stored_forms: list[tuple[str | None, _Form]] = []
     expected_forms: list[tuple[str | None, _Form]] = []
     for name in sorted({*stored_fields, *expected_fields}):
         field, other = stored_fields.get(name), expected_fields.get(name)
         if field and other:
-            forms = _both(field.dataType, other.dataType)
+            forms = _common_forms(field.dataType, other.dataType)
             stored_forms.append((field.name, forms[0]))
             expected_forms.append((other.name, forms[1]))
         elif field:
-            stored_forms.append((field.name, _exact(field.dataType)))
-            expected_forms.append((None, _absent(field.dataType)))
+            stored_forms.append((field.name, _exact_form(field.dataType)))
+            expected_forms.append((None, _absent_form(field.dataType)))
         elif other:
-            stored_forms.append((None, _absent(other.dataType)))
-            expected_forms.append((other.name, _exact(other.dataType)))
-    return _fields(stored_forms), _fields(expected_forms)
+            stored_forms.append((None, _absent_form(other.dataType)))
+            expected_forms.append((other.name, _exact_form(other.dataType)))
+    return _struct_form(stored_forms), _struct_form(expected_forms)
 
 
-def _absent(kind: DataType) -> _Form:
+def _absent_form(kind: DataType) -> _Form:
     """Return the form of an absent field."""
-    form = _exact(kind)
+    form = _exact_form(kind)
     return lambda _: form(F.lit(None).cast(kind))
 
 
 # --- variants ---------------------------------------------------------------------------------------------------------
 
 
-def _whole(value: Column, kind: DataType, form: _Form) -> Column:
+def _apply_form(value: Column, kind: DataType, form: _Form) -> Column:
     """Return the form of a value with its variants apart: no UDF can be called for parts of a value."""
     if not has_variants(kind):
         return form(value)
-    return F.struct(form(value).alias("form"), canonical(_variants(value, kind)).alias("variants"))
+    return F.struct(form(value).alias("form"), canonical_bytes(_variants(value, kind)).alias("variants"))
 
 
-def _with_none(form: Column) -> Column:
+def _add_no_variants(form: Column) -> Column:
     return F.struct(form.alias("form"), F.array().cast("array<binary>").alias("variants"))
 
 
@@ -323,7 +327,7 @@ def _variants(value: Column, kind: DataType) -> Column:
             keys = F.sort_array(F.map_keys(value))
             variants = F.flatten(F.transform(keys, lambda key: _variants(value[key], kind.valueType)))
         case StructType() if has_variants(kind):
-            fields = [field for field in _in_order(kind) if has_variants(field.dataType)]
+            fields = [field for field in _sorted_fields(kind) if has_variants(field.dataType)]
             variants = F.concat(*[_variants(value.getField(field.name), field.dataType) for field in fields])
         case _:
             return nothing

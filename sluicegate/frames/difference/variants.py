@@ -26,7 +26,7 @@ _SIZED = {15, 16}
 _WHOLE, _DECIMAL, _TEXT = (3, 4, 5, 6), (8, 9, 10), 16
 
 
-def canonical(variants: Column) -> Column:
+def canonical_bytes(variants: Column) -> Column:
     """Return comparable bytes of the variants in an array, as an array of binaries without NULL.
 
     Args:
@@ -40,17 +40,17 @@ def canonical(variants: Column) -> Column:
     # Executors need not have this package, nor Arrow.
     cloudpickle.register_pickle_by_value(here)  # type: ignore[no-untyped-call]
     try:
-        return F.udf(lambda variants_of_row: encoded_all(variants_of_row), "array<binary>", useArrow=False)(variants)
+        return F.udf(lambda variants_of_row: encode_all(variants_of_row), "array<binary>", useArrow=False)(variants)
     finally:
         cloudpickle.unregister_pickle_by_value(here)  # type: ignore[no-untyped-call]
 
 
-def encoded_all(variants: Sequence[VariantVal | None] | None) -> list[bytes]:
+def encode_all(variants: Sequence[VariantVal | None] | None) -> list[bytes]:
     """Return the comparable bytes of the variants that are not NULL."""
-    return [encoded(bytes(variant.value), bytes(variant.metadata)) for variant in variants or () if variant is not None]
+    return [encode(bytes(variant.value), bytes(variant.metadata)) for variant in variants or () if variant is not None]
 
 
-def encoded(value: bytes, metadata: bytes) -> bytes:
+def encode(value: bytes, metadata: bytes) -> bytes:
     """Return the comparable bytes of one variant.
 
     Args:
@@ -64,9 +64,9 @@ def _parts(value: bytes, position: int, names: Sequence[bytes]) -> Iterator[byte
     """Yield the bytes of the value at a position: type, length and content."""
     basic, info = value[position] & 3, value[position] >> 2
     if basic == _PRIMITIVE:
-        yield _encoded(info, *_primitive(value, position + 1, info))
+        yield _encode(info, *_primitive(value, position + 1, info))
     elif basic == _SHORT_TEXT:
-        yield _encoded(_TEXT, value[position + 1 : position + 1 + info])
+        yield _encode(_TEXT, value[position + 1 : position + 1 + info])
     elif basic == _OBJECT:
         ids, starts = _places(
             value, position + 1, large=info >> 4 & 1, width=(info & 3) + 1, id_width=(info >> 2 & 3) + 1
@@ -74,7 +74,7 @@ def _parts(value: bytes, position: int, names: Sequence[bytes]) -> Iterator[byte
         fields = sorted(zip((names[name_id] for name_id in ids), starts, strict=True))
         yield b"{%d:" % len(fields)
         for name, start in fields:
-            yield _encoded(_TEXT, name)
+            yield _encode(_TEXT, name)
             yield from _parts(value, start, names)
     else:
         _, starts = _places(value, position + 1, large=info >> 2 & 1, width=(info & 3) + 1, id_width=0)
@@ -85,7 +85,7 @@ def _parts(value: bytes, position: int, names: Sequence[bytes]) -> Iterator[byte
 
 def _primitive(value: bytes, position: int, kind: int) -> tuple[bytes, ...]:
     if kind in _SIZED:
-        return (value[position + 4 : position + 4 + _whole(value, position, 4)],)
+        return (value[position + 4 : position + 4 + _read_integer(value, position, 4)],)
     if kind not in _SIZES:
         raise ValueError(f"a VARIANT has a value of type {kind}, which is not known here")
     if kind in _WHOLE:
@@ -101,7 +101,7 @@ def _primitive(value: bytes, position: int, kind: int) -> tuple[bytes, ...]:
     return (value[position : position + _SIZES[kind]],)
 
 
-def _encoded(kind: int, *parts: bytes) -> bytes:
+def _encode(kind: int, *parts: bytes) -> bytes:
     kind = next((same[0] for same in (_WHOLE, _DECIMAL) if kind in same), kind)
     return b"%d(" % kind + b",".join(b"%d:%b" % (len(part), part) for part in parts) + b")"
 
@@ -111,22 +111,22 @@ def _places(value: bytes, position: int, *, large: int, width: int, id_width: in
     size_width = 1
     if large:
         size_width = 4
-    size, position = _whole(value, position, size_width), position + size_width
+    size, position = _read_integer(value, position, size_width), position + size_width
     ids = []
     if id_width:
-        ids = [_whole(value, position + number * id_width, id_width) for number in range(size)]
+        ids = [_read_integer(value, position + number * id_width, id_width) for number in range(size)]
     position += size * id_width
     first = position + (size + 1) * width
-    return ids, [first + _whole(value, position + number * width, width) for number in range(size)]
+    return ids, [first + _read_integer(value, position + number * width, width) for number in range(size)]
 
 
 def _names(metadata: bytes) -> list[bytes]:
     width = (metadata[0] >> 6 & 3) + 1
-    size = _whole(metadata, 1, width)
-    ends = [_whole(metadata, 1 + (number + 1) * width, width) for number in range(size + 1)]
+    size = _read_integer(metadata, 1, width)
+    ends = [_read_integer(metadata, 1 + (number + 1) * width, width) for number in range(size + 1)]
     first = 1 + (size + 2) * width
     return [metadata[first + start : first + end] for start, end in pairwise(ends)]
 
 
-def _whole(data: bytes, position: int, width: int) -> int:
+def _read_integer(data: bytes, position: int, width: int) -> int:
     return int.from_bytes(data[position : position + width], "little")

@@ -17,11 +17,11 @@ from pyspark.sql import functions as F
 
 from sluicegate.errors import QueryError, SluicegateError, Where
 from sluicegate.flow.model import Flow
-from sluicegate.frames.rules.row_rules import LENIENT, broken
+from sluicegate.frames.rules.row_rules import LENIENT, broken_rules
 from sluicegate.spark import connect, spark_errors
-from sluicegate.spark.session import configured
+from sluicegate.spark.session import override_settings
 from sluicegate.spark_sql.condition import Condition
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -35,7 +35,7 @@ HINT = (
 
 
 @contextmanager
-def naming(
+def name_failing_rule(
     rows: Callable[[], DataFrame | None], rules: Mapping[str, Expectation], flow: Flow, deletes: str | None = None
 ) -> Iterator[None]:
     """Name the rule in errors that a rule caused; other errors pass unchanged.
@@ -54,12 +54,12 @@ def naming(
     except SluicegateError:
         raise
     except Exception as error:
-        if not spark_errors.of_value(error):
+        if not spark_errors.is_value_error(error):
             raise
         frame = rows()
         if frame is None:
             raise
-        of_rule = _blamed(frame, rules, flow, deletes)
+        of_rule = _rule_error(frame, rules, flow, deletes)
         if of_rule is None:
             raise
         if flow.private:
@@ -67,24 +67,26 @@ def naming(
         raise of_rule from error
 
 
-def _blamed(rows: DataFrame, rules: Mapping[str, Expectation], flow: Flow, deletes: str | None) -> QueryError | None:
+def _rule_error(
+    rows: DataFrame, rules: Mapping[str, Expectation], flow: Flow, deletes: str | None
+) -> QueryError | None:
     conditions = {name: rule.condition for name, rule in rules.items() if not rule.unique}
-    for name in _failing(rows, conditions):
-        if (error := _of_condition(rows, conditions[name], rules[name].columns)) is not None:
+    for name in _failing_rules(rows, conditions):
+        if (error := _condition_error(rows, conditions[name], rules[name].columns)) is not None:
             return _error(error, f"the rule {name} of {flow.table}", rules[name].text, flow, name)
-    if deletes and (error := _of_condition(rows, deletes, Condition.parse(deletes).columns)) is not None:
+    if deletes and (error := _condition_error(rows, deletes, Condition.parse(deletes).columns)) is not None:
         return _error(error, f"apply_as_deletes of {flow.table}", deletes, flow, "apply_changes")
     return None
 
 
-def _failing(rows: DataFrame, conditions: Mapping[str, str]) -> list[str]:
+def _failing_rules(rows: DataFrame, conditions: Mapping[str, str]) -> list[str]:
     """Return the first condition that fails, found by halving: each try evaluates the query once more."""
     names = [*conditions]
-    if not names or _raised(rows, [broken(conditions)]) is None:
+    if not names or _evaluation_error(rows, [broken_rules(conditions)]) is None:
         return []
     while len(names) > 1:
         half = names[: len(names) // 2]
-        if _raised(rows, [broken({name: conditions[name] for name in half})]) is not None:
+        if _evaluation_error(rows, [broken_rules({name: conditions[name] for name in half})]) is not None:
             names = half
         else:
             names = names[len(half) :]
@@ -92,7 +94,7 @@ def _failing(rows: DataFrame, conditions: Mapping[str, str]) -> list[str]:
 
 
 def _error(error: Exception, subject: str, text: str, flow: Flow, place: str) -> QueryError:
-    readable_error = spark_errors.readable(error, flow.layer, flow.table, private=flow.private)
+    readable_error = spark_errors.translate_error(error, flow.layer, flow.table, private=flow.private)
     cause = str(readable_error)
     if isinstance(readable_error, QueryError):
         cause = readable_error.cause
@@ -100,23 +102,23 @@ def _error(error: Exception, subject: str, text: str, flow: Flow, place: str) ->
     return QueryError(message, where=Where(table=flow.table), cause=cause, hint=HINT, at=place)
 
 
-def _of_condition(rows: DataFrame, condition: str, columns: Sequence[str]) -> Exception | None:
+def _condition_error(rows: DataFrame, condition: str, columns: Sequence[str]) -> Exception | None:
     """Return the error of a condition over rows; None if it has none, or if its inputs fail by themselves."""
-    error = _raised(rows, [broken({"it": condition})])
+    error = _evaluation_error(rows, [broken_rules({"it": condition})])
     spelled = {name.lower(): name for name in rows.columns}
-    read_columns = [F.col(quoted(spelled[column.lower()])) for column in columns if column.lower() in spelled]
-    if error is not None and read_columns and _raised(rows, read_columns) is not None:
+    read_columns = [F.col(quote_name(spelled[column.lower()])) for column in columns if column.lower() in spelled]
+    if error is not None and read_columns and _evaluation_error(rows, read_columns) is not None:
         return None
     return error
 
 
-def _raised(rows: DataFrame, columns: Sequence[Column]) -> Exception | None:
+def _evaluation_error(rows: DataFrame, columns: Sequence[Column]) -> Exception | None:
     """Return the error of evaluating only these columns over all rows."""
-    with configured(rows.sparkSession, LENIENT):
-        frame = connect.frozen(rows.select(*columns))
+    with override_settings(rows.sparkSession, LENIENT):
+        frame = connect.freeze(rows.select(*columns))
     try:
         frame.write.format("noop").mode("overwrite").save()
     except (PySparkException, Py4JError) as error:
-        if spark_errors.of_value(error):
+        if spark_errors.is_value_error(error):
             return error
     return None

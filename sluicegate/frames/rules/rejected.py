@@ -20,7 +20,7 @@ from sluicegate.errors import ExpectationFailed, TableRuleFailed, Where
 from sluicegate.lake import layout, log, tables
 from sluicegate.lake.commits.commit_info import CommitStep
 from sluicegate.spark import table_reader
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -70,7 +70,7 @@ def refuse(batch: Batch, refusals: Sequence[Refusal], facts: Mapping[str, Any], 
         _write(batch, reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), rows), commit_facts)
     hint = f"{table} is unchanged"
     if writes and any(refusal.blames for refusal in refusals):
-        hint += f", and {layout.rejected(table)} has the violating rows"
+        hint += f", and {layout.rejected_table(table)} has the violating rows"
     kind: type[ExpectationFailed] = ExpectationFailed
     if any(refusal.of_table for refusal in refusals):
         kind = TableRuleFailed
@@ -84,7 +84,7 @@ def refuse(batch: Batch, refusals: Sequence[Refusal], facts: Mapping[str, Any], 
 
 def clear(batch: Batch) -> None:
     """Empty the rejected rows of the batch's table, if any, and record that the refusal is over."""
-    uri = layout.rejected(batch.flow.target)
+    uri = layout.rejected_table(batch.flow.target)
     table = tables.delta_table(uri)
     if table is not None and (tables.rows(table) or _is_refused(table)):
         _replace(batch, table_reader.read(batch.session, uri, opened=table).limit(0), step=CommitStep.CLEAR)
@@ -93,13 +93,13 @@ def clear(batch: Batch) -> None:
 
 def _is_refused(table: DeltaTable) -> bool:
     """Return whether the last commit is a refusal; one that blames no row leaves the table empty, too."""
-    last = log.last_commit_of_ours(table)
+    last = log.last_own_commit(table)
     return log.info_of(last).step == CommitStep.REJECT
 
 
 def _write(batch: Batch, rows: DataFrame, facts: Mapping[str, Any]) -> None:
     added = {"_failed_expectations": F.col(BROKEN), "_rejected_at": F.current_timestamp()}
-    columns = [quoted(column) for column in rows.columns if column not in (BROKEN, *added)]
+    columns = [quote_name(column) for column in rows.columns if column not in (BROKEN, *added)]
     rejected_rows = rows.select(*columns, *[column.alias(name) for name, column in added.items()])
     _replace(batch, rejected_rows, step=CommitStep.REJECT, **facts)
     _faults.point("rules.after_rejection")
@@ -109,4 +109,4 @@ def _replace(batch: Batch, rows: DataFrame, **facts: Any) -> None:
     # No offset: what is in it may be of any attempt of a batch, and the newest counts.
     with batch.commit(fenced=False, **facts):
         writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-        writer.save(layout.rejected(batch.flow.target))
+        writer.save(layout.rejected_table(batch.flow.target))

@@ -11,9 +11,9 @@ from pyspark.sql import functions as F
 from sluicegate.definition.tables.expectations import ExpectationAction
 from sluicegate.frames.rules.rejected import BROKEN, Refusal
 from sluicegate.spark import connect
-from sluicegate.spark.session import configured
+from sluicegate.spark.session import override_settings
 from sluicegate.spark_sql.condition import Condition
-from sluicegate.spark_sql.identifiers import literal, quoted
+from sluicegate.spark_sql.identifiers import literal, quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LENIENT = {"spark.sql.ansi.enabled": "false"}
 
 
-def broken(conditions: Mapping[str, str]) -> Column:
+def broken_rules(conditions: Mapping[str, str]) -> Column:
     """Return the names of the conditions that a row breaks, in order; NULL counts as broken."""
     if not conditions:
         return F.expr("cast(array() as array<string>)")
@@ -33,7 +33,7 @@ def broken(conditions: Mapping[str, str]) -> Column:
     return F.array_compact(F.array(*each))
 
 
-def failures(name: str) -> str:
+def failure_count_sql(name: str) -> str:
     """Return the SQL aggregate that counts the rows that broke an expectation."""
     return f"count_if(array_contains({BROKEN}, {literal(name)}))"
 
@@ -56,23 +56,23 @@ class RowRules:
 
     expectations: Mapping[str, Expectation]
 
-    def evaluated(self, frame: DataFrame) -> DataFrame:
+    def evaluate(self, frame: DataFrame) -> DataFrame:
         """Add ``BROKEN`` to rows; a column of a rule that the rows lack is NULL."""
-        present, columns = frame.columns, [*map(quoted, frame.columns)]
+        present, columns = frame.columns, [*map(quote_name, frame.columns)]
         spelled = {name.lower(): name for name in present}
         named = dict.fromkeys(c for rule in self.expectations.values() for c in rule.columns if c not in present)
         # Bronze is read with names that are told apart by their case, and a rule may spell one in another.
-        added = {c: F.col(quoted(spelled[c.lower()])) if c.lower() in spelled else F.lit(None) for c in named}
-        with configured(frame.sparkSession, LENIENT):
+        added = {c: F.col(quote_name(spelled[c.lower()])) if c.lower() in spelled else F.lit(None) for c in named}
+        with override_settings(frame.sparkSession, LENIENT):
             conditions = {name: rule.condition for name, rule in self.expectations.items()}
             completed = frame
             if added:
                 completed = frame.withColumns(added)
-            return connect.frozen(completed.select(*columns, broken(conditions).alias(BROKEN)))
+            return connect.freeze(completed.select(*columns, broken_rules(conditions).alias(BROKEN)))
 
     def tally(self, evaluated: DataFrame) -> Tally:
         """Count evaluated rows in one pass."""
-        counts = evaluated.selectExpr("count(1)", *map(failures, self.expectations)).collect()[0]
+        counts = evaluated.selectExpr("count(1)", *map(failure_count_sql, self.expectations)).collect()[0]
         return Tally(counts[0], dict(zip(self.expectations, counts[1:], strict=True)))
 
     def refusal(self, tally: Tally, evaluated: Callable[[], DataFrame]) -> Refusal | None:
@@ -82,14 +82,16 @@ class RowRules:
             tally: counts of the rows.
             evaluated: the rows, with ``BROKEN``.
         """
-        words = {name: text for name, failed in tally.failed.items() if (text := self._refused(name, failed, tally))}
+        words = {
+            name: text for name, failed in tally.failed.items() if (text := self._refusal_reason(name, failed, tally))
+        }
         if not words:
             return None
         causes = [Condition.parse(self.expectations[name].text).text for name in words]
         broke = F.arrays_overlap(F.col(BROKEN), F.array(*map(F.lit, words)))
         return Refusal(words, causes, evaluated().where(broke))
 
-    def _refused(self, name: str, failed: int, tally: Tally) -> str:
+    def _refusal_reason(self, name: str, failed: int, tally: Tally) -> str:
         rule = self.expectations[name]
         if failed and rule.action == ExpectationAction.FAIL:
             return f"{name} ({failed:,} rows)"

@@ -24,9 +24,9 @@ from sluicegate.lake import log, tables
 from sluicegate.lake.commits.commit_info import CommitInfo
 from sluicegate.lake.table import Table
 from sluicegate.spark import connect, table_reader
-from sluicegate.spark.session import configured
-from sluicegate.spark.spark_errors import readable
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark.session import override_settings
+from sluicegate.spark.spark_errors import translate_error
+from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -51,10 +51,10 @@ _UNMOVED = {"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSE
             "CHANGE COLUMNS"}  # fmt: skip
 
 
-def last_held(uri: str, fingerprint: str) -> CommitInfo | None:
+def last_checked_facts(uri: str, fingerprint: str) -> CommitInfo | None:
     """Return what the last commit says of itself, if all rows were checked against these rules by then; else None."""
     table = Table(uri)
-    last = table.last_commit_of_ours
+    last = table.last_own_commit
     if table.delta is None or last is None or last.ours is None or last.ours.rules != fingerprint:
         return None
     if not _HELD & last.ours.keys():  # of bronze, a commit of an offset alone, which nothing was held to
@@ -117,8 +117,8 @@ class TableCheck:
     rules: Mapping[str, TableRule]
 
     @cached_property
-    def _held(self) -> CommitInfo | None:
-        return last_held(self.batch.flow.target, self.batch.flow.rules)
+    def _checked_facts(self) -> CommitInfo | None:
+        return last_checked_facts(self.batch.flow.target, self.batch.flow.rules)
 
     @cached_property
     def _stamps(self) -> dict[str, str]:
@@ -138,7 +138,7 @@ class TableCheck:
         """Return the refusals by rules that the table would break, and the commit facts of all rules."""
         refusals, counts = [], {}
         for name, rule in self.rules.items():
-            breach = self._evaluated(name, rule, would_be)
+            breach = self._evaluate(name, rule, would_be)
             counts[name] = breach.count
             if not breach.words:
                 continue
@@ -155,12 +155,12 @@ class TableCheck:
             facts |= {"rules_read": self._stamps, "rules_commits": self._commits}
         return refusals, facts
 
-    def _evaluated(self, name: str, rule: TableRule, would_be: WouldBe) -> _Breach:
+    def _evaluate(self, name: str, rule: TableRule, would_be: WouldBe) -> _Breach:
         try:
-            return self._broken(name, rule, would_be)
+            return self._breach(name, rule, would_be)
         except PySparkException as error:
             flow = self.batch.flow
-            readable_error = readable(error, flow.layer, flow.table, private=flow.private)
+            readable_error = translate_error(error, flow.layer, flow.table, private=flow.private)
             if not isinstance(readable_error, QueryError):
                 raise
             hint = ""
@@ -177,51 +177,57 @@ class TableCheck:
                 raise not_evaluated from None
             raise not_evaluated from error
 
-    def _broken(self, name: str, rule: TableRule, would_be: WouldBe) -> _Breach:
+    def _breach(self, name: str, rule: TableRule, would_be: WouldBe) -> _Breach:
         """Return the breach of a rule by the table as it would be."""
         if rule.rows is not None:
             return _breach_of_bounds(rule.rows, would_be.count())
         if columns := rule.unique or rule.foreign_key:
             column_types.demand_compared(would_be.rows(), columns, f"the rule {name}", self.batch.flow.table, name)
         if rule.unique is not None:
-            rows = self._not_unique(rule.unique, would_be)
+            rows = self._duplicate_rows(rule.unique, would_be)
         elif rule.foreign_key is not None:
-            rows = self._without_reference(rule, rule.foreign_key, would_be)
+            rows = self._unreferenced_rows(rule, rule.foreign_key, would_be)
         else:
-            rows = self._found(rule, would_be)
+            rows = self._query_rows(rule, would_be)
         count, words = rows.count(), ""
         if count:
             words = f"{count:,} rows"
         return _Breach(words, rows, count)
 
-    def _not_unique(self, names: Sequence[str], would_be: WouldBe) -> DataFrame:
-        rows = self._having(would_be.rows(), names)
+    def _duplicate_rows(self, names: Sequence[str], would_be: WouldBe) -> DataFrame:
+        rows = self._add_awaited_columns(would_be.rows(), names)
         columns = _columns(rows, names)
-        if self._held is not None and would_be.comes is not None:
-            keys = self._having(would_be.comes, columns).select(*map(quoted, columns)).distinct()
-            rows = _sharing(rows, columns, keys)
-        counted = rows.groupBy(*map(quoted, columns)).agg(F.count(F.lit(1)).alias(_COUNT))
-        twice = counted.where(f"{_COUNT} > 1").select(*map(quoted, columns))
-        return _sharing(rows, columns, twice)
+        if self._checked_facts is not None and would_be.comes is not None:
+            keys = self._add_awaited_columns(would_be.comes, columns).select(*map(quote_name, columns)).distinct()
+            rows = _rows_with_keys(rows, columns, keys)
+        counted = rows.groupBy(*map(quote_name, columns)).agg(F.count(F.lit(1)).alias(_COUNT))
+        twice = counted.where(f"{_COUNT} > 1").select(*map(quote_name, columns))
+        return _rows_with_keys(rows, columns, twice)
 
-    def _without_reference(self, rule: TableRule, names: Sequence[str], would_be: WouldBe) -> DataFrame:
-        table, keys = rule.referenced
+    def _unreferenced_rows(self, rule: TableRule, names: Sequence[str], would_be: WouldBe) -> DataFrame:
+        table, keys = rule.foreign_key_target
         if table == self.batch.flow.table:
             rows, referenced = would_be.rows(), would_be.rows()
         else:
             rows, referenced = self._rows_in_question(table, would_be), self._reference(table)
-        rows, referenced = self._having(rows, names), self._having(referenced, keys)
+        rows, referenced = self._add_awaited_columns(rows, names), self._add_awaited_columns(referenced, keys)
         columns = _columns(rows, names)
         reference_keys = referenced.select(
-            *[F.col(quoted(key)).alias(_key(n)) for n, key in enumerate(_columns(referenced, keys))]
+            *[F.col(quote_name(key)).alias(_key(n)) for n, key in enumerate(_columns(referenced, keys))]
         )
-        has_key = reduce(and_, [F.col(quoted(column)).isNotNull() for column in columns])
-        same_key = reduce(and_, [_equal(rows, column, reference_keys, _key(n)) for n, column in enumerate(columns)])
+        has_key = reduce(and_, [F.col(quote_name(column)).isNotNull() for column in columns])
+        same_key = reduce(
+            and_, [_key_condition(rows, column, reference_keys, _key(n)) for n, column in enumerate(columns)]
+        )
         return rows.where(has_key).join(reference_keys, same_key, "left_anti")
 
     def _rows_in_question(self, table: str, would_be: WouldBe) -> DataFrame:
         """Return the rows whose keys another table may lack: only the new ones, if that table is unchanged."""
-        if would_be.comes is not None and self._held is not None and self._is_as_read(table, self._held):
+        if (
+            would_be.comes is not None
+            and self._checked_facts is not None
+            and self._is_as_read(table, self._checked_facts)
+        ):
             return would_be.comes
         return would_be.rows()
 
@@ -231,7 +237,7 @@ class TableCheck:
             return False
         return info.rules_commits.get(table) in (None, self._commits[table])
 
-    def _having(self, rows: DataFrame, names: Sequence[str]) -> DataFrame:
+    def _add_awaited_columns(self, rows: DataFrame, names: Sequence[str]) -> DataFrame:
         """Add missing columns to rows as NULL if they may still appear; else raise.
 
         Columns may still appear in bronze, from any file, and if flows of the table wait for their sources.
@@ -242,7 +248,7 @@ class TableCheck:
         present = {column.lower() for column in rows.columns}
         return rows.withColumns({name: F.lit(None).cast("string") for name in names if name.lower() not in present})
 
-    def _found(self, rule: TableRule, would_be: WouldBe) -> DataFrame:
+    def _query_rows(self, rule: TableRule, would_be: WouldBe) -> DataFrame:
         """Return the result rows of the rule's query, beside empty columns of the table."""
         views, own_table = {}, self.batch.flow.table
         for number, table in enumerate(rule.query.tables):
@@ -252,9 +258,9 @@ class TableCheck:
             else:
                 rows = self._reference(table)
             rows.createOrReplaceTempView(views[table])
-        with configured(self.batch.session, NAMES):
-            result = connect.frozen(self.batch.session.sql(rule.query.with_views(views)))
-        row = F.struct(*map(quoted, result.columns))
+        with override_settings(self.batch.session, NAMES):
+            result = connect.freeze(self.batch.session.sql(rule.query.text_over_views(views)))
+        row = F.struct(*map(quote_name, result.columns))
         return result.select(F.to_json(row, {"ignoreNullFields": "false"}).alias(FOUND))
 
     def _reference(self, table: str) -> DataFrame:
@@ -271,9 +277,9 @@ def _columns(rows: DataFrame, names: Sequence[str]) -> list[str]:
     return [name if name in rows.columns else spelled.get(name.lower(), name) for name in names]
 
 
-def _equal(rows: DataFrame, column: str, referenced: DataFrame, key: str) -> Column:
+def _key_condition(rows: DataFrame, column: str, referenced: DataFrame, key: str) -> Column:
     """Return the foreign-key condition; a text that does not cast to the key's type never matches."""
-    value, other = F.col(quoted(column)), F.col(key)
+    value, other = F.col(quote_name(column)), F.col(key)
     kinds = rows.schema[column].dataType, referenced.schema[key].dataType
     of_text = tuple(isinstance(kind, StringType) for kind in kinds)
     if of_text == (True, False):
@@ -283,10 +289,10 @@ def _equal(rows: DataFrame, column: str, referenced: DataFrame, key: str) -> Col
     return value == other
 
 
-def _sharing(rows: DataFrame, columns: Sequence[str], keys: DataFrame) -> DataFrame:
+def _rows_with_keys(rows: DataFrame, columns: Sequence[str], keys: DataFrame) -> DataFrame:
     """Return the rows with one of these keys; NULL equals NULL."""
-    renamed = keys.select(*[F.col(quoted(column)).alias(_key(n)) for n, column in enumerate(columns)])
-    same = reduce(and_, [F.col(quoted(column)).eqNullSafe(F.col(_key(n))) for n, column in enumerate(columns)])
+    renamed = keys.select(*[F.col(quote_name(column)).alias(_key(n)) for n, column in enumerate(columns)])
+    same = reduce(and_, [F.col(quote_name(column)).eqNullSafe(F.col(_key(n))) for n, column in enumerate(columns)])
     return rows.join(renamed, same, "left_semi")
 
 

@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate.flow import thresholds
-from sluicegate.frames.changed_rows import net
+from sluicegate.frames.changed_rows import net_changes
 from sluicegate.frames.record_ids import materialize
-from sluicegate.gold.affected.keys import Keys, tried
+from sluicegate.gold.affected.keys import Keys, lenient_session
 from sluicegate.schema.columns import ENGINE_COLUMNS
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class ChangedRows:
     current: Mapping[str, DataFrame]
 
     @cached_property
-    def by_table(self) -> Mapping[str, DataFrame]:
+    def rows_by_table(self) -> Mapping[str, DataFrame]:
         """Inserted and deleted rows of each changed table, materialized."""
         return {name: rows for name, rows in self._feeds.items() if self._counts[name]}
 
@@ -42,15 +42,15 @@ class ChangedRows:
         """Number of changed rows; an update is two."""
         return sum(self._counts.values())
 
-    def keys(self, keys: Keys) -> DataFrame | None:
+    def affected_keys(self, keys: Keys) -> DataFrame | None:
         """Return the affected keys, materialized; None if no row that the query reads changed."""
-        if not self.by_table:
+        if not self.rows_by_table:
             return None
         # Spark does not know how few these rows are, and would shuffle the tables that it joins them with.
         few = self.count <= thresholds.FEW
-        changes = {name: F.broadcast(rows) if few else rows for name, rows in self.by_table.items()}
-        with tried(self.batch.session):
-            touched = keys.touched(changes, self.current)
+        changes = {name: F.broadcast(rows) if few else rows for name, rows in self.rows_by_table.items()}
+        with lenient_session(self.batch.session):
+            touched = keys.affected_keys(changes, self.current)
             if touched is None:
                 return None
             return materialize(touched, few=False)
@@ -60,7 +60,7 @@ class ChangedRows:
         source, progress = next(iter(self.current)), self.batch.progress
         feeds = {source: self.batch.rows.where(f"_commit_version > {progress.since}")}
         feeds |= {name: self.batch.changes_of(name) for name in progress.changed}
-        return {name: materialize(net(feed, ENGINE_COLUMNS), few=False) for name, feed in feeds.items()}
+        return {name: materialize(net_changes(feed, ENGINE_COLUMNS), few=False) for name, feed in feeds.items()}
 
     @cached_property
     def _counts(self) -> Mapping[str, int]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.spark.catalyst import each, name_of, number_of
+from sluicegate.spark.catalyst import elements, name_of, number_of
 
 if TYPE_CHECKING:
     from sluicegate.spark.catalyst import Catalyst
@@ -50,27 +50,27 @@ class Expression:
     steady: bool
     bare: bool
 
-    def tried(self, catalyst: Catalyst) -> Any:
+    def safe_value(self, catalyst: Catalyst) -> Any:
         """Return the value, or NULL where its computation fails: it may run for rows that the query filters out."""
         if self.bare:
             return self.jvm
-        return catalyst.tried(self.jvm)
+        return catalyst.safe_value(self.jvm)
 
     def column(self, catalyst: Catalyst, attribute: Any) -> Any:
-        """Return the value, as ``tried``, under the name and number of a column."""
+        """Return the value, as ``safe_value``, under the name and number of a column."""
         if self.bare and number_of(self.jvm) == number_of(attribute):
             return self.jvm
-        return catalyst.alias(self.tried(catalyst), attribute)
+        return catalyst.alias(self.safe_value(catalyst), attribute)
 
-    def condition(self, catalyst: Catalyst) -> Any:
+    def safe_condition(self, catalyst: Catalyst) -> Any:
         """Return a condition that never fails; an equality stays one, so that Spark can join by it."""
         if name_of(self.jvm) not in ("EqualTo", "EqualNullSafe"):
-            return self.tried(catalyst)
-        sides = [side if _is_bare(side) else catalyst.tried(side) for side in each(self.jvm.children())]
+            return self.safe_value(catalyst)
+        sides = [side if _is_bare(side) else catalyst.safe_value(side) for side in elements(self.jvm.children())]
         return self.jvm.withNewChildren(catalyst.seq(sides))
 
 
-def expression(jvm: Any) -> Expression:
+def read_expression(jvm: Any) -> Expression:
     """Read a Spark expression; an alias is unwrapped."""
     metadata = ""
     if name_of(jvm) in ("Alias", "AttributeReference"):
@@ -78,7 +78,7 @@ def expression(jvm: Any) -> Expression:
     if name_of(jvm) == "Alias":
         jvm = jvm.child()
     names = set(map(name_of, _nodes(jvm)))
-    refs = list(each(jvm.references().toSeq()))
+    refs = list(elements(jvm.references().toSeq()))
     bare = _is_bare(jvm)
     of_a_row = not names & _NOT_OF_A_ROW and bool(jvm.deterministic()) and _SESSION not in metadata
     return Expression(jvm, frozenset(map(number_of, refs)), of_a_row and (bare or _is_firm(jvm, refs)), bare)
@@ -87,8 +87,8 @@ def expression(jvm: Any) -> Expression:
 def conjuncts(condition: Any) -> list[Expression]:
     """Split a condition into its conjuncts."""
     if name_of(condition) == "And":
-        return [conjunct for side in each(condition.children()) for conjunct in conjuncts(side)]
-    return [expression(condition)]
+        return [conjunct for side in elements(condition.children()) for conjunct in conjuncts(side)]
+    return [read_expression(condition)]
 
 
 def subqueries(jvm: Any) -> list[Any]:
@@ -113,7 +113,7 @@ def is_loose(attribute: Any) -> bool:
 
 def _is_firm(jvm: Any, refs: list[Any]) -> bool:
     if name_of(jvm) in _COMPARISONS and all(
-        _is_bare(operand) or name_of(operand) == "Literal" for operand in each(jvm.children())
+        _is_bare(operand) or name_of(operand) == "Literal" for operand in elements(jvm.children())
     ):
         return True
     return not any(map(is_loose, refs))
@@ -129,5 +129,5 @@ def _is_bare(jvm: Any) -> bool:
 
 def _nodes(jvm: Any) -> Iterator[Any]:
     yield jvm
-    for child in each(jvm.children()):
+    for child in elements(jvm.children()):
         yield from _nodes(child)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from sluicegate.gold.affected.operators import Columns, Inputs, Operator, either
+from sluicegate.gold.affected.operators import Columns, Inputs, Operator, unite_plans
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,7 +55,7 @@ class Joined(Operator):
         own_columns, others = frozenset(self.children[side].attributes), frozenset(other.attributes)
         return any(condition.refs & own_columns and condition.refs & others for condition in self._usable)
 
-    def touched(self, inputs: Inputs, key: Columns) -> Any | None:
+    def affected_keys(self, inputs: Inputs, key: Columns) -> Any | None:
         """Return the keys of pairs that a change adds or removes, and of unmatched rows."""
         of_sides = self._sides(key)
         parts = []
@@ -63,11 +63,11 @@ class Joined(Operator):
             if not self.children[side].is_changed(inputs):
                 continue
             if of_sides[1 - side]:
-                pairs = self._met(inputs, key, side)
+                pairs = self._changed_pairs(inputs, key, side)
             else:  # whatever it meets, its own columns are the key
-                pairs = self.children[side].touched(inputs, of_sides[side])
-            parts += [self._shown(inputs, key, pairs), *self._alone(inputs, key, side)]
-        return either(inputs, parts)
+                pairs = self.children[side].affected_keys(inputs, of_sides[side])
+            parts += [self._project_key(inputs, key, pairs), *self._unmatched_keys(inputs, key, side)]
+        return unite_plans(inputs, parts)
 
     def cover(self, inputs: Inputs, key: Columns) -> Any:
         """Return the values of all pairs and of unmatched rows."""
@@ -75,21 +75,21 @@ class Joined(Operator):
         for side in (0, 1):
             if not of_sides[1 - side] and (self.kind == "semi" or not self._is_filled(side)):
                 return self.children[side].cover(inputs, key)
-        plans = [child.cover(inputs, self._needed(number, key)) for number, child in enumerate(self.children)]
-        parts = [self._shown(inputs, key, self._pairs(inputs, *plans))]
+        plans = [child.cover(inputs, self._needed_columns(number, key)) for number, child in enumerate(self.children)]
+        parts = [self._project_key(inputs, key, self._pairs(inputs, *plans))]
         for side in (0, 1):
             if self._is_filled(1 - side):
-                all_rows = self.children[side].cover(inputs, self._needed(side, key))
-                parts.append(self._filled(inputs, key, side, all_rows))
-        return either(inputs, parts)
+                all_rows = self.children[side].cover(inputs, self._needed_columns(side, key))
+                parts.append(self._fill_with_nulls(inputs, key, side, all_rows))
+        return unite_plans(inputs, parts)
 
     # --- rows that meet ----------------------------------------------------------------------------------------------
 
-    def _met(self, inputs: Inputs, key: Columns, side: int) -> Any:
+    def _changed_pairs(self, inputs: Inputs, key: Columns, side: int) -> Any:
         """Return the pairs of changed rows of one side with all rows of the other."""
         other = 1 - side
-        changed = self.children[side].touched(inputs, self._needed(side, key))
-        other_rows = self.children[other].cover(inputs, self._needed(other, key))
+        changed = self.children[side].affected_keys(inputs, self._needed_columns(side, key))
+        other_rows = self.children[other].cover(inputs, self._needed_columns(other, key))
         if self._sides(key)[side]:
             return self._pairs(inputs, *((changed, other_rows) if side == 0 else (other_rows, changed)))
         return inputs.catalyst.join(other_rows, changed, "LeftSemi", self._conditions(inputs))
@@ -98,11 +98,11 @@ class Joined(Operator):
         return inputs.catalyst.join(left, right, "Inner", self._conditions(inputs))
 
     def _conditions(self, inputs: Inputs) -> list[Any]:
-        return [condition.condition(inputs.catalyst) for condition in self._usable]
+        return [condition.safe_condition(inputs.catalyst) for condition in self._usable]
 
     # --- rows that stand alone ---------------------------------------------------------------------------------------
 
-    def _alone(self, inputs: Inputs, key: Columns, changed: int) -> list[Any]:
+    def _unmatched_keys(self, inputs: Inputs, key: Columns, changed: int) -> list[Any]:
         """Return the keys of rows that are unmatched before or after a change, whose other side is NULL."""
         parts = []
         for side in (0, 1):
@@ -110,12 +110,12 @@ class Joined(Operator):
             if not (self._is_filled(other) and self._sides(key)[other]):
                 continue  # no such rows, or nothing of their other side is in the key
             if changed == side:
-                plan = self.children[side].touched(inputs, self._needed(side, key))
+                plan = self.children[side].affected_keys(inputs, self._needed_columns(side, key))
             else:
-                all_rows = self.children[side].cover(inputs, self._needed(side, key))
-                changed_rows = self.children[other].touched(inputs, self._needed(other, key))
+                all_rows = self.children[side].cover(inputs, self._needed_columns(side, key))
+                changed_rows = self.children[other].affected_keys(inputs, self._needed_columns(other, key))
                 plan = inputs.catalyst.join(all_rows, changed_rows, "LeftSemi", self._conditions(inputs))
-            parts.append(self._filled(inputs, key, side, plan))
+            parts.append(self._fill_with_nulls(inputs, key, side, plan))
         return parts
 
     def _is_seen(self, side: int) -> bool:
@@ -128,7 +128,7 @@ class Joined(Operator):
         """Return whether a side can be NULL because its row is missing."""
         return self.kind == "full" or self.kind == ("right", "left")[side]
 
-    def _filled(self, inputs: Inputs, key: Columns, side: int, plan: Any) -> Any:
+    def _fill_with_nulls(self, inputs: Inputs, key: Columns, side: int, plan: Any) -> Any:
         """Return the keys of rows of one side, with NULL for the other."""
         attributes, catalyst = self.children[side].attributes, inputs.catalyst
         return catalyst.project(
@@ -140,11 +140,11 @@ class Joined(Operator):
     def _sides(self, key: Columns) -> list[Columns]:
         return [key & frozenset(side.attributes) for side in self.children]
 
-    def _needed(self, number: int, key: Columns) -> Columns:
+    def _needed_columns(self, number: int, key: Columns) -> Columns:
         """Return the columns of a side that its join condition needs, and those of the key."""
-        return self.children[number].some(self._sides(key)[number] | self._refs[number])
+        return self.children[number].columns_or_any(self._sides(key)[number] | self._refs[number])
 
-    def _shown(self, inputs: Inputs, key: Columns, plan: Any) -> Any:
+    def _project_key(self, inputs: Inputs, key: Columns, plan: Any) -> Any:
         """Return the key's columns from a plan of one side or of both, in the order of their numbers."""
         attributes = {**self.left.attributes, **self.right.attributes}
         return inputs.catalyst.project([attributes[number] for number in sorted(key)], plan)

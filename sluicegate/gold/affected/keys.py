@@ -13,9 +13,9 @@ from pyspark.errors import PySparkException
 from sluicegate.gold.affected.expressions import is_compared, is_loose
 from sluicegate.gold.affected.operators import Blocker, Columns, Inputs, Operator, TouchesAll
 from sluicegate.gold.affected.peers import peers
-from sluicegate.gold.affected.reading import UnreadablePlan, columns_read, read, stand_in
+from sluicegate.gold.affected.reading import UnreadablePlan, columns_read, create_stand_in, read
 from sluicegate.spark.catalyst import Catalyst
-from sluicegate.spark.session import configured
+from sluicegate.spark.session import override_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,7 +48,7 @@ class Keys:
     reads: frozenset[tuple[str, str]]
 
     @classmethod
-    def of(cls, session: SparkSession, query: Query, schemas: Mapping[str, StructType]) -> Keys:
+    def choose(cls, session: SparkSession, query: Query, schemas: Mapping[str, StructType]) -> Keys:
         """Choose the key of a query: that of the first table whose changes do not affect all rows.
 
         Args:
@@ -62,10 +62,10 @@ class Keys:
         """
         catalyst = Catalyst(session)
         views = {table: f"_sluicegate_stand_in_{number}" for number, table in enumerate(schemas)}
-        frames = {table: stand_in(session, number, schemas[table]) for number, table in enumerate(schemas)}
+        frames = {table: create_stand_in(session, number, schemas[table]) for number, table in enumerate(schemas)}
         for table, view in views.items():
             frames[table].createOrReplaceTempView(view)
-        plan = catalyst.without_subqueries(catalyst.plan(session.sql(query.with_views(views))))
+        plan = catalyst.replace_subqueries(catalyst.plan(session.sql(query.text_over_views(views))))
         try:
             root = read(plan, [*schemas])
         except UnreadablePlan as leaf:
@@ -91,14 +91,14 @@ class Keys:
         """Choose the key by which changes of a table are followed.
 
         Raises:
-            TouchesAll: as for ``of``.
+            TouchesAll: as for ``choose``.
         """
         for blocker in root.blockers:
             if source in blocker.tables:
                 raise TouchesAll(blocker.why, blocker.instead)
         unsettled = peers(root).unsettled
-        columns = _chosen(root, source, unsettled)
-        if not columns and _chosen(root, source, frozenset()):
+        columns = _choose_columns(root, source, unsettled)
+        if not columns and _choose_columns(root, source, frozenset()):
             reason = "its result depends on which of several equal rows a window puts first"
             raise TouchesAll(reason, "select the columns of its PARTITION BY, or those of its ORDER BY")
         if not columns:
@@ -106,25 +106,25 @@ class Keys:
             raise TouchesAll(reason, "select the columns that identify, join, group or partition its rows")
         names = [str(root.attributes[number].name()) for number in columns]
         keys = cls(catalyst, root, columns, names, source, reads)
-        keys._demand_taken(source, frames)
+        keys._demand_valid_plans(source, frames)
         return keys
 
-    def _demand_taken(self, source: str, frames: Mapping[str, DataFrame]) -> None:
+    def _demand_valid_plans(self, source: str, frames: Mapping[str, DataFrame]) -> None:
         """Check that Spark accepts the plans of affected keys, whichever tables change; nothing is executed.
 
         Raises:
             TouchesAll: Spark rejects a plan.
         """
-        followed = {table: frame for table, frame in frames.items() if not self.blocked({table: frame})}
+        followed = {table: frame for table, frame in frames.items() if not self.why_blocked({table: frame})}
         try:
             for changed in ({source: frames[source]}, followed):
-                self.touched(changed, frames)
+                self.affected_keys(changed, frames)
         except (PySparkException, Py4JError) as error:
             raise TouchesAll(f"Spark rejects the plan of its keys ({type(error).__name__})", "") from error
 
     @property
-    def touched_names(self) -> list[str]:
-        """Names of the columns of ``touched``."""
+    def affected_key_names(self) -> list[str]:
+        """Names of the columns of ``affected_keys``."""
         return [f"_key_{number}" for number in range(len(self.columns))]
 
     @cached_property
@@ -132,15 +132,15 @@ class Keys:
         """Parts of the query in which a change affects all rows."""
         return self.root.blockers
 
-    def blocked(self, changed: Mapping[str, Any]) -> str:
+    def why_blocked(self, changed: Mapping[str, Any]) -> str:
         """Return why changes of these tables affect all rows; empty if they do not."""
         for blocker in self.blockers:
             if not blocker.tables.isdisjoint(changed):
-                return f"{blocker.why}, and {_among(blocker.tables, changed)} changed"
+                return f"{blocker.why}, and {_changed_names(blocker.tables, changed)} changed"
         return ""
 
-    def touched(self, changes: Mapping[str, DataFrame], current: Mapping[str, DataFrame]) -> DataFrame | None:
-        """Return the distinct affected keys in columns ``touched_names``; None if the plan reads no changed table.
+    def affected_keys(self, changes: Mapping[str, DataFrame], current: Mapping[str, DataFrame]) -> DataFrame | None:
+        """Return the distinct affected keys in columns ``affected_key_names``; None if the plan reads no changed table.
 
         A table in the query need not be in its plan: a WITH may be unused.
 
@@ -151,29 +151,29 @@ class Keys:
         catalyst = self.catalyst
         changed_plans = {name: catalyst.plan(frame) for name, frame in changes.items()}
         current_plans = {name: catalyst.plan(frame) for name, frame in current.items()}
-        plan = self.root.touched(Inputs(catalyst, changed_plans, current_plans), frozenset(self.columns))
+        plan = self.root.affected_keys(Inputs(catalyst, changed_plans, current_plans), frozenset(self.columns))
         if plan is None:
             return None
         attributes = [self.root.attributes[number] for number in self.columns]
-        columns = [catalyst.named(*pair) for pair in zip(attributes, self.touched_names, strict=True)]
+        columns = [catalyst.new_column(*pair) for pair in zip(attributes, self.affected_key_names, strict=True)]
         return catalyst.frame(catalyst.project(columns, plan)).distinct()
 
 
-def tried(session: SparkSession) -> Any:
-    """Provide the session settings in which ``touched`` is computed."""
-    return configured(session, _TRIED)
+def lenient_session(session: SparkSession) -> Any:
+    """Provide the session settings in which ``affected_keys`` is computed."""
+    return override_settings(session, _TRIED)
 
 
-def _chosen(root: Operator, source: str, unsettled: Columns) -> list[int]:
+def _choose_columns(root: Operator, source: str, unsettled: Columns) -> list[int]:
     """Return the cheapest columns for the key; those of one table if a result row is one of its rows."""
     usable = [number for number in root.attributes if number not in unsettled and _is_usable(root, number)]
-    columns = _of(root.direct, usable) or _of(root.keyed, usable)
+    columns = _select_numbers(root.direct, usable) or _select_numbers(root.keyed, usable)
     if not root.is_of_groups:
         columns = [number for number in columns if root.origins(number) == {source}] or columns
     return [number for number in columns if not is_loose(root.attributes[number])] or columns
 
 
-def _of(columns: Columns, numbers: Sequence[int]) -> list[int]:
+def _select_numbers(columns: Columns, numbers: Sequence[int]) -> list[int]:
     """Return the numbers that belong to columns, in their order."""
     return [number for number in numbers if number in columns]
 
@@ -183,5 +183,5 @@ def _is_usable(root: Operator, number: int) -> bool:
     return is_compared(root.attributes[number]) and bool(root.origins(number) or root.is_met(number))
 
 
-def _among(tables: frozenset[str], changed: Mapping[str, Any]) -> str:
+def _changed_names(tables: frozenset[str], changed: Mapping[str, Any]) -> str:
     return ", ".join(sorted(tables & {*changed}))

@@ -1,8 +1,8 @@
 """Operators of an analyzed plan, each with its rule for carrying changes of input to keys of output.
 
-A *key* is a choice of columns of an operator's output. ``touched`` returns key values such that for all other values
-the operator has the same rows, equally often, before and after the changes: only the rows of these keys, computed from
-the current tables, have to be replaced. It may return too many values, but never too few. ``cover`` returns column
+A *key* is a choice of columns of an operator's output. ``affected_keys`` returns key values such that for all other
+values the operator has the same rows, equally often, before and after the changes: only the rows of these keys, computed
+from the current tables, have to be replaced. It may return too many values, but never too few. ``cover`` returns column
 values that include all that the operator's rows have or had: from current and former rows of tables, filtered only by
 conditions on single rows. Both are plans over the changed rows of some tables and all rows of others.
 
@@ -107,23 +107,23 @@ class Operator:
         return not self.tables.isdisjoint(inputs.changes)
 
     @abstractmethod
-    def touched(self, inputs: Inputs, key: Columns) -> Any | None:
+    def affected_keys(self, inputs: Inputs, key: Columns) -> Any | None:
         """Return the plan of the affected keys, of some columns of ``keyed``; None if there are none."""
 
     @abstractmethod
     def cover(self, inputs: Inputs, key: Columns) -> Any:
         """Return the plan of values that cover all rows before and after, of some columns of ``keyed``."""
 
-    def some(self, columns: Columns) -> Columns:
+    def columns_or_any(self, columns: Columns) -> Columns:
         """Return the columns, or any single one if there are none: the number of rows counts."""
         return columns or frozenset(sorted(self.direct or self.keyed)[:1])
 
-    def only(self, inputs: Inputs, key: Columns, plan: Any) -> Any:
+    def project_columns(self, inputs: Inputs, key: Columns, plan: Any) -> Any:
         """Project a plan to some columns, in the order of their numbers."""
         return inputs.catalyst.project([self.attributes[number] for number in sorted(key)], plan)
 
 
-def either(inputs: Inputs, plans: Iterable[Any | None]) -> Any | None:
+def unite_plans(inputs: Inputs, plans: Iterable[Any | None]) -> Any | None:
     """Unite plans with the same columns in the same order; None without any."""
     some_rows = [plan for plan in plans if plan is not None]
     if some_rows:
@@ -150,20 +150,20 @@ class Leaf(Operator):
     def origins(self, column: int) -> frozenset[str]:
         return self.tables
 
-    def touched(self, inputs: Inputs, key: Columns) -> Any | None:
+    def affected_keys(self, inputs: Inputs, key: Columns) -> Any | None:
         """Return the values of the inserted and deleted rows."""
         if self.is_changed(inputs):
-            return self._of(inputs, inputs.changes[self.table], key)
+            return self._renumber(inputs, inputs.changes[self.table], key)
         return None
 
     def cover(self, inputs: Inputs, key: Columns) -> Any:
         """Return the values of the current and the deleted rows."""
         if not self.table:
-            return self.only(inputs, key, self.plan)
+            return self.project_columns(inputs, key, self.plan)
         plans = [inputs.current[self.table], *([inputs.changes[self.table]] if self.is_changed(inputs) else [])]
-        return either(inputs, [self._of(inputs, plan, key) for plan in plans])
+        return unite_plans(inputs, [self._renumber(inputs, plan, key) for plan in plans])
 
-    def _of(self, inputs: Inputs, plan: Any, key: Columns) -> Any:
+    def _renumber(self, inputs: Inputs, plan: Any, key: Columns) -> Any:
         """Return a table's columns under the numbers that they have in this plan."""
         columns = {column.name().lower(): column for column in inputs.catalyst.columns(plan)}
         attributes = [self.attributes[number] for number in sorted(key)]
@@ -206,20 +206,20 @@ class Projected(Operator):
         """Return whether a value is of such constants."""
         return any(self.child.is_met(ref) for ref in self.items[column].refs)
 
-    def touched(self, inputs: Inputs, key: Columns) -> Any | None:
+    def affected_keys(self, inputs: Inputs, key: Columns) -> Any | None:
         """Return the values of the affected rows."""
-        rows = self.child.touched(inputs, self._needed(key))
+        rows = self.child.affected_keys(inputs, self._needed_columns(key))
         if rows is None:
             return None
-        return self._made(inputs, key, rows)
+        return self._project(inputs, key, rows)
 
     def cover(self, inputs: Inputs, key: Columns) -> Any:
-        return self._made(inputs, key, self.child.cover(inputs, self._needed(key)))
+        return self._project(inputs, key, self.child.cover(inputs, self._needed_columns(key)))
 
-    def _needed(self, key: Columns) -> Columns:
-        return self.child.some(frozenset().union(*(self.items[number].refs for number in key)))
+    def _needed_columns(self, key: Columns) -> Columns:
+        return self.child.columns_or_any(frozenset().union(*(self.items[number].refs for number in key)))
 
-    def _made(self, inputs: Inputs, key: Columns, plan: Any) -> Any:
+    def _project(self, inputs: Inputs, key: Columns, plan: Any) -> Any:
         values = [self.items[n].column(inputs.catalyst, self.attributes[n]) for n in sorted(key)]
         return inputs.catalyst.project(values, plan)
 
@@ -240,9 +240,9 @@ class Passed(Operator):
         """Whether its rows are those of groups."""
         return self.groups or self.child.is_of_groups
 
-    def touched(self, inputs: Inputs, key: Columns) -> Any | None:
+    def affected_keys(self, inputs: Inputs, key: Columns) -> Any | None:
         """Return the child's."""
-        return self.child.touched(inputs, key)
+        return self.child.affected_keys(inputs, key)
 
     def cover(self, inputs: Inputs, key: Columns) -> Any:
         """Return the child's."""
@@ -269,20 +269,20 @@ class Filtered(Operator):
         ]
         self._refs: Columns = frozenset().union(*(condition.refs for condition in self._usable))
 
-    def touched(self, inputs: Inputs, key: Columns) -> Any | None:
+    def affected_keys(self, inputs: Inputs, key: Columns) -> Any | None:
         """Return the child's keys that meet the conditions."""
-        rows = self.child.touched(inputs, key | self._refs)
+        rows = self.child.affected_keys(inputs, key | self._refs)
         if rows is None:
             return None
-        return self._passing(inputs, key, rows)
+        return self._filter(inputs, key, rows)
 
     def cover(self, inputs: Inputs, key: Columns) -> Any:
         """Return the child's values that meet the conditions."""
-        return self._passing(inputs, key, self.child.cover(inputs, key | self._refs))
+        return self._filter(inputs, key, self.child.cover(inputs, key | self._refs))
 
-    def _passing(self, inputs: Inputs, key: Columns, plan: Any) -> Any:
-        conditions = [condition.condition(inputs.catalyst) for condition in self._usable]
-        return self.only(inputs, key, inputs.catalyst.filter(conditions, plan))
+    def _filter(self, inputs: Inputs, key: Columns, plan: Any) -> Any:
+        conditions = [condition.safe_condition(inputs.catalyst) for condition in self._usable]
+        return self.project_columns(inputs, key, inputs.catalyst.filter(conditions, plan))
 
 
 @dataclass
@@ -318,21 +318,25 @@ class Branches(Operator):
         """Return whether a column has such constants in a branch."""
         return any(child.is_met(places[column]) for child, places in zip(self.children, self.places, strict=True))
 
-    def touched(self, inputs: Inputs, key: Columns) -> Any | None:
+    def affected_keys(self, inputs: Inputs, key: Columns) -> Any | None:
         """Return the keys that are affected in any branch."""
-        plans = [(n, child.touched(inputs, self._of(n, key))) for n, child in enumerate(self.children)]
-        return either(inputs, [self._renamed(inputs, n, key, plan) for n, plan in plans if plan is not None])
+        plans = [
+            (n, child.affected_keys(inputs, self._branch_columns(n, key))) for n, child in enumerate(self.children)
+        ]
+        return unite_plans(inputs, [self._rename(inputs, n, key, plan) for n, plan in plans if plan is not None])
 
     def cover(self, inputs: Inputs, key: Columns) -> Any:
         """Return the values of all branches."""
         branches = enumerate(self.children[: self.cover_of])
-        plans = [self._renamed(inputs, n, key, child.cover(inputs, self._of(n, key))) for n, child in branches]
-        return either(inputs, plans)
+        plans = [
+            self._rename(inputs, n, key, child.cover(inputs, self._branch_columns(n, key))) for n, child in branches
+        ]
+        return unite_plans(inputs, plans)
 
-    def _of(self, number: int, key: Columns) -> Columns:
+    def _branch_columns(self, number: int, key: Columns) -> Columns:
         return frozenset(self.places[number][column] for column in key)
 
-    def _renamed(self, inputs: Inputs, number: int, key: Columns, plan: Any) -> Any:
+    def _rename(self, inputs: Inputs, number: int, key: Columns, plan: Any) -> Any:
         values, places = [], self.places[number]
         for column in sorted(key):
             value = self.children[number].attributes[places[column]]
@@ -357,7 +361,7 @@ class Opaque(Operator):
         """Return all tables."""
         return self.tables
 
-    def touched(self, inputs: Inputs, key: Columns) -> Any | None:
+    def affected_keys(self, inputs: Inputs, key: Columns) -> Any | None:
         """Return the nothing that could be said."""
         raise TouchesAll(self.own_blockers[0].why, self.own_blockers[0].instead)
 

@@ -32,7 +32,7 @@ class Peers:
     agreed: Columns
     rows: bool = False
 
-    def where(self, columns: Iterable[int], conditions: Iterable[Expression]) -> Peers:
+    def apply_filter(self, columns: Iterable[int], conditions: Iterable[Expression]) -> Peers:
         """Return the dependence for filtered rows: unsettled conditions make the set of rows unsettled."""
         if not any(condition.refs & self.unsettled for condition in conditions):
             return self
@@ -49,16 +49,16 @@ def peers(operator: Operator) -> Peers:
     )
     match operator:
         case Windowed() if operator.peers is not None or below.unsettled:
-            return _of_window(operator, below)
+            return _window_peers(operator, below)
         case Projected() if operator.chosen:
-            values = _of_items(operator, below)
+            values = _item_peers(operator, below)
             return Peers(values.unsettled | operator.chosen, values.agreed, values.rows)
     if not below.unsettled:
         return Peers(frozenset(), frozenset(operator.attributes))
-    return _of_unsettled(operator, below, children)
+    return _unsettled_peers(operator, below, children)
 
 
-def _of_unsettled(operator: Operator, below: Peers, children: Sequence[Peers]) -> Peers:
+def _unsettled_peers(operator: Operator, below: Peers, children: Sequence[Peers]) -> Peers:
     """Return the dependence for an operator over rows with unsettled values.
 
     Args:
@@ -69,30 +69,30 @@ def _of_unsettled(operator: Operator, below: Peers, children: Sequence[Peers]) -
     columns = frozenset(operator.attributes)
     match operator:
         case Joined():
-            return _of_join(operator, below, children)
+            return _join_peers(operator, below, children)
         case Filtered():
-            return below.where(columns, operator.conditions)
+            return below.apply_filter(columns, operator.conditions)
         case Generated():
-            return _of_generator(operator, below)
+            return _generator_peers(operator, below)
         case Projected():
-            return _of_items(operator, below)
+            return _item_peers(operator, below)
         case Expanded():
-            return _of_values({number: [values[number] for values in operator.sets] for number in columns}, below)
+            return _value_peers({number: [values[number] for values in operator.sets] for number in columns}, below)
         case Branches():
-            return _of_branches(operator, below, children)
+            return _branch_peers(operator, below, children)
     return below
 
 
-def _of_generator(operator: Generated, below: Peers) -> Peers:
+def _generator_peers(operator: Generated, below: Peers) -> Peers:
     new_columns = frozenset(operator.attributes) - frozenset(operator.child.attributes)
-    values = _of_values({number: [operator.generator] for number in new_columns}, below)
+    values = _value_peers({number: [operator.generator] for number in new_columns}, below)
     together = Peers(below.unsettled | values.unsettled, below.agreed | values.agreed, below.rows)
-    return together.where(operator.attributes, [operator.generator])
+    return together.apply_filter(operator.attributes, [operator.generator])
 
 
-def _of_items(operator: Projected, below: Peers) -> Peers:
+def _item_peers(operator: Projected, below: Peers) -> Peers:
     items = {number: [item] for number, item in operator.items.items()}
-    values = _of_values(items, below)
+    values = _value_peers(items, below)
     if not operator.groups or not below.rows:
         return values
     # Which rows a group has is not settled, so neither is what is counted or added of them.
@@ -100,7 +100,7 @@ def _of_items(operator: Projected, below: Peers) -> Peers:
     return Peers(values.unsettled | counted, values.agreed, values.rows)
 
 
-def _of_window(window: Windowed, below: Peers) -> Peers:
+def _window_peers(window: Windowed, below: Peers) -> Peers:
     window_columns = frozenset(window.attributes) - frozenset(window.child.attributes)
     if window.peers is None:
         agreed = below.agreed
@@ -113,7 +113,7 @@ def _of_window(window: Windowed, below: Peers) -> Peers:
     return Peers(below.unsettled | window_columns, agreed, below.rows)
 
 
-def _of_join(join: Joined, below: Peers, children: Sequence[Peers]) -> Peers:
+def _join_peers(join: Joined, below: Peers, children: Sequence[Peers]) -> Peers:
     """Return the dependence of a join: a condition unsettled on one side makes pairs as unsettled as its rows."""
     columns, agreed = frozenset(join.attributes), below.agreed
     refs: Columns = frozenset().union(*(condition.refs for condition in join.conditions))
@@ -126,20 +126,22 @@ def _of_join(join: Joined, below: Peers, children: Sequence[Peers]) -> Peers:
     return Peers(unsettled & columns, agreed & columns, rows=True)
 
 
-def _of_values(values: Mapping[int, Sequence[Expression]], below: Peers) -> Peers:
+def _value_peers(values: Mapping[int, Sequence[Expression]], below: Peers) -> Peers:
     """Return the dependence of columns, each with one of several values in a row."""
-    agreed = frozenset(number for number, choices in values.items() if all(_agrees(value, below) for value in choices))
+    agreed = frozenset(
+        number for number, choices in values.items() if all(_is_agreed(value, below) for value in choices)
+    )
     refs = {number: frozenset().union(*(value.refs for value in choices)) for number, choices in values.items()}
     unsettled = frozenset(number for number in values if refs[number] & below.unsettled)
     return Peers(unsettled, agreed, below.rows)
 
 
-def _agrees(value: Expression, below: Peers) -> bool:
+def _is_agreed(value: Expression, below: Peers) -> bool:
     """Return whether a value is the same whatever the order of equal rows."""
     return value.steady and value.refs <= below.agreed
 
 
-def _of_branches(branches: Branches, below: Peers, children: Sequence[Peers]) -> Peers:
+def _branch_peers(branches: Branches, below: Peers, children: Sequence[Peers]) -> Peers:
     columns, unsettled, agreed = frozenset(branches.attributes), set[int](), set(branches.attributes)
     for child, places in zip(children, branches.places, strict=True):
         unsettled |= {number for number in columns if places[number] in child.unsettled}

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from sluicegate.gold.affected.expressions import Expression, aggregate_functions, conjuncts, expression, subqueries
+from sluicegate.gold.affected.expressions import Expression, aggregate_functions, conjuncts, read_expression, subqueries
 from sluicegate.gold.affected.joins import Joined, JoinKind
 from sluicegate.gold.affected.operators import Blocker, Branches, Filtered, Leaf, Opaque, Operator, Passed, Projected
 from sluicegate.gold.affected.windows import Expanded, Generated, Windowed
-from sluicegate.spark.catalyst import each, name_of, number_of
+from sluicegate.spark.catalyst import elements, name_of, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +63,7 @@ class UnreadablePlan(Exception):
     """Raised for a plan with an unknown leaf; the argument is the leaf's name."""
 
 
-def stand_in(session: SparkSession, number: int, schema: StructType) -> DataFrame:
+def create_stand_in(session: SparkSession, number: int, schema: StructType) -> DataFrame:
     """Create an empty table by which a plan shows where it reads the table with this number.
 
     Spark pads values compared with a CHAR column, which is marked in a column's metadata.
@@ -80,7 +80,7 @@ def read(plan: Any, tables: Sequence[str]) -> Operator:
     """Return the operators of a plan; unknown ones are opaque.
 
     Args:
-        plan: the plan, over ``stand_in`` of each table.
+        plan: the plan, over ``create_stand_in`` of each table.
         tables: the tables in the order of their numbers.
 
     Raises:
@@ -94,16 +94,16 @@ def read(plan: Any, tables: Sequence[str]) -> Operator:
         return Leaf(table, _attributes(plan), plan)
     if kind in _CONSTANT:
         return Leaf("", _attributes(plan), plan)
-    children = [read(child, tables) for child in each(plan.children())]
+    children = [read(child, tables) for child in elements(plan.children())]
     if not children and kind not in _REFERENCES:
         raise UnreadablePlan(kind)
-    operator = _operator(plan, children) or _opaque(plan, children)
+    operator = _read_operator(plan, children) or _read_opaque(plan, children)
     operator.own_blockers = [*operator.own_blockers, *_subqueries(plan, tables)]
     return operator
 
 
 def columns_read(catalyst: Catalyst, plan: Any, tables: Sequence[str]) -> frozenset[tuple[str, str]]:
-    """Return each table and column that a plan's result depends on, over ``stand_in`` of each table."""
+    """Return each table and column that a plan's result depends on, over ``create_stand_in`` of each table."""
     return _columns_of_tables(catalyst, catalyst.pruned(plan), tables)
 
 
@@ -112,13 +112,13 @@ def _columns_of_tables(catalyst: Catalyst, plan: Any, tables: Sequence[str]) -> 
     if name_of(plan) == "Project":
         table = _table(plan, tables)
     if table is not None:
-        return frozenset((table, str(attribute.name())) for attribute in each(plan.output()))
-    of_children = [_columns_of_tables(catalyst, child, tables) for child in each(plan.children())]
-    own_subqueries = [subquery for part in each(plan.expressions()) for subquery in subqueries(part)]
+        return frozenset((table, str(attribute.name())) for attribute in elements(plan.output()))
+    of_children = [_columns_of_tables(catalyst, child, tables) for child in elements(plan.children())]
+    own_subqueries = [subquery for part in elements(plan.expressions()) for subquery in subqueries(part)]
     return frozenset().union(*of_children, *(columns_read(catalyst, subquery, tables) for subquery in own_subqueries))
 
 
-def _operator(plan: Any, children: list[Operator]) -> Operator | None:
+def _read_operator(plan: Any, children: list[Operator]) -> Operator | None:
     """Return the operator at the root of a plan; None if changes cannot be followed through it."""
     kind = name_of(plan)
     if kind in _PASSED:
@@ -140,12 +140,12 @@ def _table(plan: Any, tables: Sequence[str]) -> str | None:
 
 
 def _attributes(plan: Any) -> dict[int, Any]:
-    return {number_of(attribute): attribute for attribute in each(plan.output())}
+    return {number_of(attribute): attribute for attribute in elements(plan.output())}
 
 
 def _subqueries(plan: Any, tables: Sequence[str]) -> Iterator[Blocker]:
     """Yield blockers for subqueries that are still in an operator's expressions."""
-    for part in each(plan.expressions()):
+    for part in elements(plan.expressions()):
         for subquery in subqueries(part):
             operator = read(subquery, tables)
             tables_read = operator.tables.union(*(blocker.tables for blocker in operator.blockers))
@@ -153,7 +153,7 @@ def _subqueries(plan: Any, tables: Sequence[str]) -> Iterator[Blocker]:
             yield Blocker(reason, "compute that result in a gold table of its own, and join it here", tables_read)
 
 
-def _opaque(plan: Any, children: list[Operator]) -> Operator:
+def _read_opaque(plan: Any, children: list[Operator]) -> Operator:
     kind = name_of(plan)
     if kind in _LIMITS:
         reason, instead = "which rows are within its LIMIT depends on all of them", "remove the LIMIT"
@@ -176,34 +176,34 @@ def _opaque(plan: Any, children: list[Operator]) -> Operator:
 # --- operators --------------------------------------------------------------------------------------------------------
 
 
-def _projected(plan: Any, children: list[Operator]) -> Operator:
-    items = {number_of(item): expression(item) for item in each(plan.projectList())}
+def _read_project(plan: Any, children: list[Operator]) -> Operator:
+    items = {number_of(item): read_expression(item) for item in elements(plan.projectList())}
     return Projected(children[0], _attributes(plan), items)
 
 
-def _filtered(plan: Any, children: list[Operator]) -> Operator:
+def _read_filter(plan: Any, children: list[Operator]) -> Operator:
     return Filtered(children[0], conjuncts(plan.condition()))
 
 
-def _aggregated(plan: Any, children: list[Operator]) -> Operator | None:
+def _read_aggregate(plan: Any, children: list[Operator]) -> Operator | None:
     if plan.groupingExpressions().size() == 0:
         return None
-    calls = list(each(plan.aggregateExpressions()))
-    items = {number_of(call): expression(call) for call in calls}
+    calls = list(elements(plan.aggregateExpressions()))
+    items = {number_of(call): read_expression(call) for call in calls}
     chosen = frozenset(number_of(call) for call in calls if not aggregate_functions(call) <= _OF_NO_ORDER)
     return Projected(children[0], _attributes(plan), items, groups=True, chosen=chosen)
 
 
-def _distinct(plan: Any, children: list[Operator]) -> Operator:
+def _read_distinct(plan: Any, children: list[Operator]) -> Operator:
     return Passed(children[0], groups=True)
 
 
-def _branches(of: Callable[[int], int]) -> Callable[[Any, list[Operator]], Operator | None]:
+def _branch_reader(of: Callable[[int], int]) -> Callable[[Any, list[Operator]], Operator | None]:
     def reader(plan: Any, children: list[Operator]) -> Operator | None:
         columns = _columns(plan)
         if len({*columns}) < len(columns):
             return None
-        places = [dict(zip(columns, _columns(child), strict=True)) for child in each(plan.children())]
+        places = [dict(zip(columns, _columns(child), strict=True)) for child in elements(plan.children())]
         return Branches(children, places, _attributes(plan), of(len(children)))
 
     return reader
@@ -211,10 +211,10 @@ def _branches(of: Callable[[int], int]) -> Callable[[Any, list[Operator]], Opera
 
 def _columns(plan: Any) -> list[int]:
     """Return the numbers of the columns of a plan's output."""
-    return [number_of(column) for column in each(plan.output())]
+    return [number_of(column) for column in elements(plan.output())]
 
 
-def _joined(plan: Any, children: list[Operator]) -> Operator | None:
+def _read_join(plan: Any, children: list[Operator]) -> Operator | None:
     kind = _JOINS.get(name_of(plan.joinType()).rstrip("$"))
     if kind is None:
         return None
@@ -226,23 +226,23 @@ def _joined(plan: Any, children: list[Operator]) -> Operator | None:
     return Joined(left_side, right_side, kind, _attributes(plan), conditions)
 
 
-def _windowed(plan: Any, children: list[Operator]) -> Operator | None:
-    partition = [expression(value) for value in each(plan.partitionSpec())]
+def _read_window(plan: Any, children: list[Operator]) -> Operator | None:
+    partition = [read_expression(value) for value in elements(plan.partitionSpec())]
     if not partition:
         return None
-    uses = frozenset().union(*(expression(call).refs for call in each(plan.windowExpressions())))
+    uses = frozenset().union(*(read_expression(call).refs for call in elements(plan.windowExpressions())))
     return Windowed(children[0], _attributes(plan), partition, _peers(plan, partition), uses)
 
 
 def _peers(plan: Any, partition: Sequence[Expression]) -> frozenset[int] | None:
     """Return the columns in which rows of arbitrary order in a window agree; None if no order is arbitrary."""
-    calls = [call.child() for call in each(plan.windowExpressions())]
+    calls = [call.child() for call in elements(plan.windowExpressions())]
     in_order = [call for call in calls if not _is_of_no_order(call)]
     if not in_order:
         return None
     values = list(partition)
     if all(name_of(call.windowFunction()) in _NUMBERS for call in in_order):
-        values += [expression(order.child()) for order in each(plan.orderSpec())]
+        values += [read_expression(order.child()) for order in elements(plan.orderSpec())]
     return frozenset().union(*(value.refs for value in values if value.bare))
 
 
@@ -257,21 +257,25 @@ def _is_of_no_order(call: Any) -> bool:
     return name_of(frame.frameType()) == "RangeFrame$" or ends == {"UnboundedPreceding", "UnboundedFollowing"}
 
 
-def _generated(plan: Any, children: list[Operator]) -> Operator:
-    generator = expression(plan.generator())
+def _read_generate(plan: Any, children: list[Operator]) -> Operator:
+    generator = read_expression(plan.generator())
     if name_of(plan.generator()) not in _GENERATORS:
         generator = replace(generator, steady=False)
     return Generated(children[0], _attributes(plan), plan, generator)
 
 
-def _expanded(plan: Any, children: list[Operator]) -> Operator:
-    numbers = [number_of(attribute) for attribute in each(plan.output())]  # a column may be there twice
-    sets = [dict(zip(numbers, map(expression, each(values)), strict=True)) for values in each(plan.projections())]
+def _read_expand(plan: Any, children: list[Operator]) -> Operator:
+    numbers = [number_of(attribute) for attribute in elements(plan.output())]  # a column may be there twice
+    sets = [
+        dict(zip(numbers, map(read_expression, elements(values)), strict=True))
+        for values in elements(plan.projections())
+    ]
     return Expanded(children[0], _attributes(plan), sets)
 
 
 _READERS: Mapping[str, Callable[[Any, list[Operator]], Operator | None]] = {
-    "Project": _projected, "Filter": _filtered, "Aggregate": _aggregated, "Distinct": _distinct,
-    "Union": _branches(lambda count: count), "Intersect": _branches(lambda _: 1), "Except": _branches(lambda _: 1),
-    "Join": _joined, "Window": _windowed, "Generate": _generated, "Expand": _expanded,
+    "Project": _read_project, "Filter": _read_filter, "Aggregate": _read_aggregate, "Distinct": _read_distinct,
+    "Union": _branch_reader(lambda count: count),
+    "Intersect": _branch_reader(lambda _: 1), "Except": _branch_reader(lambda _: 1),
+    "Join": _read_join, "Window": _read_window, "Generate": _read_generate, "Expand": _read_expand,
 }  # fmt: skip

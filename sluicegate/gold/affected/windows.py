@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.gold.affected.operators import Columns, Inputs, Operator, either
+from sluicegate.gold.affected.operators import Columns, Inputs, Operator, unite_plans
 
 if TYPE_CHECKING:
     from sluicegate.gold.affected.expressions import Expression
@@ -40,20 +40,22 @@ class Windowed(Operator):
         if not steady or not self._refs <= self.child.keyed:
             self.keyed &= self.of_partition
 
-    def touched(self, inputs: Inputs, key: Columns) -> Any | None:
+    def affected_keys(self, inputs: Inputs, key: Columns) -> Any | None:
         """Return the keys of rows in affected partitions."""
         if key <= self.of_partition:
-            return self.child.touched(inputs, key)
-        catalyst, refs = inputs.catalyst, self.child.some(self._refs)
-        changed_partitions = self.child.touched(inputs, refs)
+            return self.child.affected_keys(inputs, key)
+        catalyst, refs = inputs.catalyst, self.child.columns_or_any(self._refs)
+        changed_partitions = self.child.affected_keys(inputs, refs)
         if changed_partitions is None:
             return None
-        values = [expression.tried(catalyst) for expression in self.partition]
-        partitions = [catalyst.named(value, f"_partition_{n}") for n, value in enumerate(values)]
-        conditions = [catalyst.same(*pair) for pair in zip(values, [p.toAttribute() for p in partitions], strict=True)]
+        values = [expression.safe_value(catalyst) for expression in self.partition]
+        partitions = [catalyst.new_column(value, f"_partition_{n}") for n, value in enumerate(values)]
+        conditions = [
+            catalyst.null_safe_equal(*pair) for pair in zip(values, [p.toAttribute() for p in partitions], strict=True)
+        ]
         rows = self.child.cover(inputs, key | refs)
         touched_rows = catalyst.join(rows, catalyst.project(partitions, changed_partitions), "LeftSemi", conditions)
-        return self.only(inputs, key, touched_rows)
+        return self.project_columns(inputs, key, touched_rows)
 
     def cover(self, inputs: Inputs, key: Columns) -> Any:
         """Return the values of the child's rows."""
@@ -77,10 +79,10 @@ class Generated(Operator):
     def __post_init__(self) -> None:
         self.children = [self.child]
         self._generated = frozenset(self.attributes) - frozenset(self.child.attributes)
-        self.direct = self._with_generated(self.child.direct)
-        self.keyed = self._with_generated(self.child.keyed)
+        self.direct = self._add_generated(self.child.direct)
+        self.keyed = self._add_generated(self.child.keyed)
 
-    def _with_generated(self, columns: Columns) -> Columns:
+    def _add_generated(self, columns: Columns) -> Columns:
         """Return the child's columns of a set, with the generated columns that it needs."""
         passed = frozenset(self.attributes) & columns
         if self.generator.steady and self.generator.refs <= columns:
@@ -93,27 +95,27 @@ class Generated(Operator):
             return self.child.origins(column)
         return frozenset().union(*(self.child.origins(ref) for ref in self.generator.refs))
 
-    def touched(self, inputs: Inputs, key: Columns) -> Any | None:
+    def affected_keys(self, inputs: Inputs, key: Columns) -> Any | None:
         """Return the keys of the rows that come from affected rows."""
-        rows = self.child.touched(inputs, self._needed(key))
+        rows = self.child.affected_keys(inputs, self._needed_columns(key))
         if rows is None:
             return None
-        return self._over(inputs, key, rows)
+        return self._generate(inputs, key, rows)
 
     def cover(self, inputs: Inputs, key: Columns) -> Any:
         """Return the values of the rows that come from the child's rows."""
-        return self._over(inputs, key, self.child.cover(inputs, self._needed(key)))
+        return self._generate(inputs, key, self.child.cover(inputs, self._needed_columns(key)))
 
-    def _needed(self, key: Columns) -> Columns:
+    def _needed_columns(self, key: Columns) -> Columns:
         columns = key - self._generated
         if key & self._generated:
             columns |= self.generator.refs
-        return self.child.some(columns)
+        return self.child.columns_or_any(columns)
 
-    def _over(self, inputs: Inputs, key: Columns, plan: Any) -> Any:
+    def _generate(self, inputs: Inputs, key: Columns, plan: Any) -> Any:
         if key & self._generated:
-            plan = inputs.catalyst.generated(self.plan, plan)
-        return self.only(inputs, key, plan)
+            plan = inputs.catalyst.generate(self.plan, plan)
+        return self.project_columns(inputs, key, plan)
 
 
 @dataclass
@@ -130,10 +132,10 @@ class Expanded(Operator):
 
     def __post_init__(self) -> None:
         self.children = [self.child]
-        self.direct = frozenset(n for n in self.attributes if self._are_of(n, self.child.direct))
-        self.keyed = frozenset(n for n in self.attributes if self._are_of(n, self.child.keyed))
+        self.direct = frozenset(n for n in self.attributes if self._is_computed_from(n, self.child.direct))
+        self.keyed = frozenset(n for n in self.attributes if self._is_computed_from(n, self.child.keyed))
 
-    def _are_of(self, column: int, columns: Columns) -> bool:
+    def _is_computed_from(self, column: int, columns: Columns) -> bool:
         return all(values[column].steady and values[column].refs <= columns for values in self.sets)
 
     @property
@@ -145,26 +147,26 @@ class Expanded(Operator):
         """Return the tables of the columns in the values."""
         return frozenset().union(*(self.child.origins(ref) for values in self.sets for ref in values[column].refs))
 
-    def touched(self, inputs: Inputs, key: Columns) -> Any | None:
+    def affected_keys(self, inputs: Inputs, key: Columns) -> Any | None:
         """Return the keys of the rows that come from affected rows."""
         plans = []
         for values in self.sets:
-            rows = self.child.touched(inputs, self._needed(values, key))
+            rows = self.child.affected_keys(inputs, self._needed_columns(values, key))
             if rows is not None:
-                plans.append(self._of(inputs, values, key, rows))
-        return either(inputs, plans)
+                plans.append(self._project(inputs, values, key, rows))
+        return unite_plans(inputs, plans)
 
     def cover(self, inputs: Inputs, key: Columns) -> Any:
         """Return the values of the rows that come from the child's rows."""
         plans = []
         for values in self.sets:
-            rows = self.child.cover(inputs, self._needed(values, key))
-            plans.append(self._of(inputs, values, key, rows))
-        return either(inputs, plans)
+            rows = self.child.cover(inputs, self._needed_columns(values, key))
+            plans.append(self._project(inputs, values, key, rows))
+        return unite_plans(inputs, plans)
 
-    def _needed(self, values: Mapping[int, Expression], key: Columns) -> Columns:
-        return self.child.some(frozenset().union(*(values[number].refs for number in key)))
+    def _needed_columns(self, values: Mapping[int, Expression], key: Columns) -> Columns:
+        return self.child.columns_or_any(frozenset().union(*(values[number].refs for number in key)))
 
-    def _of(self, inputs: Inputs, values: Mapping[int, Expression], key: Columns, plan: Any) -> Any:
+    def _project(self, inputs: Inputs, values: Mapping[int, Expression], key: Columns, plan: Any) -> Any:
         catalyst = inputs.catalyst
         return catalyst.project([values[n].column(catalyst, self.attributes[n]) for n in sorted(key)], plan)

@@ -55,7 +55,7 @@ def entry_digest(uri: str, version: int) -> str | None:
     Raises:
         OSError: the store cannot be reached.
     """
-    fs, path = filesystems.opened(log.commit_file(uri, version))
+    fs, path = filesystems.open_store(log.commit_file(uri, version))
     try:
         return hashlib.sha256(fs.cat_file(path)).hexdigest()[:32]
     except FileNotFoundError:
@@ -65,10 +65,10 @@ def entry_digest(uri: str, version: int) -> str | None:
 def _head(uri: str, version: int) -> bytes | None:
     file = log.commit_file(uri, version)
     try:
-        if (path := filesystems.local(file)) is not None:  # as a run with nothing to do imports no fsspec
+        if (path := filesystems.to_local_path(file)) is not None:  # as a run with nothing to do imports no fsspec
             with open(path, "rb") as entry:
                 return entry.read(HEAD)
-        fs, path = filesystems.opened(file)
+        fs, path = filesystems.open_store(file)
         with fs.open(path, "rb") as entry:
             return bytes(entry.read(HEAD))
     except FileNotFoundError:

@@ -37,25 +37,25 @@ class ChangeVolume:
         return ChangeVolume(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
 
 
-def between(uri: str, since: int, until: int) -> ChangeVolume | None:
+def change_volume(uri: str, since: int, until: int) -> ChangeVolume | None:
     """Return the volume of the commits after version ``since``, up to ``until``; None if the log no longer has them."""
     volume = ChangeVolume()
     for version in range(since + 1, until + 1):
-        commit = of_commit(uri, version)
+        commit = commit_volume(uri, version)
         if commit is None:
             return None
         volume += commit
     return volume
 
 
-def of_commit(uri: str, version: int) -> ChangeVolume | None:
+def commit_volume(uri: str, version: int) -> ChangeVolume | None:
     """Return the volume of one commit; None if the log no longer has it."""
     try:
         actions = list(log.actions(uri, version))
     except FileNotFoundError:
         return None
     info: Mapping[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
-    added, removed, feed = (list(_of(actions, kind)) for kind in ("add", "remove", "cdc"))
+    added, removed, feed = (list(_files_of_kind(actions, kind)) for kind in ("add", "remove", "cdc"))
     added_data, removed_data = ([file for file in files if file.get("dataChange", True)] for files in (added, removed))
     inserted, updated, deleted = _rows(info, added_data, removed_data)
     changed = _bytes(feed or [*added_data, *removed_data])
@@ -70,7 +70,7 @@ def size(uri: str, version: int | None = None) -> int:
     return sum(tables.statistics(table, "size_bytes")["size_bytes"].to_pylist())
 
 
-def _of(actions: list[dict[str, Any]], kind: str) -> Iterator[dict[str, Any]]:
+def _files_of_kind(actions: list[dict[str, Any]], kind: str) -> Iterator[dict[str, Any]]:
     return (action[kind] for action in actions if kind in action)
 
 
@@ -78,7 +78,9 @@ def _rows(info: Mapping[str, Any], added: list[dict[str, Any]], removed: list[di
     """Count inserted, updated and deleted rows, by metrics if available: rewritten files also have unchanged rows."""
     metrics = info.get("operationMetrics") or {}
     # Spark writes numDeletedRows, delta-rs num_deleted_rows.
-    counts = {name.replace("_", "").lower(): max(int(value), 0) for name, value in metrics.items() if _is_whole(value)}
+    counts = {
+        name.replace("_", "").lower(): max(int(value), 0) for name, value in metrics.items() if _is_integer(value)
+    }
     merged = [counts.get(f"numtargetrows{kind}") for kind in ("inserted", "updated", "deleted")]
     if None not in merged:
         inserted, updated, deleted = (count or 0 for count in merged)
@@ -94,7 +96,7 @@ def _rows(info: Mapping[str, Any], added: list[dict[str, Any]], removed: list[di
     return inserted, 0, _records(removed)
 
 
-def _is_whole(value: Any) -> bool:
+def _is_integer(value: Any) -> bool:
     return str(value).lstrip("-").isdecimal()
 
 

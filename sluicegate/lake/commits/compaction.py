@@ -27,7 +27,7 @@ from sluicegate.lake.commits.commit_info import CommitInfo
 ROW_GROUP = 16_384
 
 
-def put_together(table: DeltaTable, column: str, texts: tuple[str, ...] = (), facts: Mapping[str, Any] = {}) -> bool:
+def compact_newest(table: DeltaTable, column: str, texts: tuple[str, ...] = (), facts: Mapping[str, Any] = {}) -> bool:
     """Compact the newest files of a table, once there are ``MANY_FILES``; ``table`` then has the new version.
 
     Args:
@@ -48,11 +48,11 @@ def put_together(table: DeltaTable, column: str, texts: tuple[str, ...] = (), fa
     files = tables.statistics(table, "path", "size_bytes", "num_records", f"max.{column}")
     if files.num_rows < tables.MANY_FILES or any(files[name].null_count for name in files.column_names):
         return False
-    taken = _newest(files.sort_by([(f"max.{column}", "descending")]))
+    taken = _newest_files(files.sort_by([(f"max.{column}", "descending")]))
     rows = tables.files_of(table, taken["path"].to_pylist()).to_table().sort_by([(column, "descending")])
     if rows.num_rows != pc.sum(taken["num_records"]).as_py():
         return False  # the statistics in the log are wrong: leave the files alone
-    added = _written(rows, column, texts, filesystem)
+    added = _write_file(rows, column, texts, filesystem)
     milliseconds = time.time_ns() // 1_000_000
     removed = [RemoveAction(file["path"], False, milliseconds, file["size_bytes"]) for file in taken.to_pylist()]
     version = table.version() + 1
@@ -68,7 +68,7 @@ def put_together(table: DeltaTable, column: str, texts: tuple[str, ...] = (), fa
     return True
 
 
-def _newest(files: pa.Table) -> pa.Table:
+def _newest_files(files: pa.Table) -> pa.Table:
     """Return the files to merge: the first two, then each that has no more rows than all before it together."""
     rows = number = 0
     for count in files["num_records"].to_pylist():
@@ -78,7 +78,7 @@ def _newest(files: pa.Table) -> pa.Table:
     return files.slice(0, number)
 
 
-def _written(rows: pa.Table, column: str, texts: tuple[str, ...], filesystem: Any) -> AddAction:
+def _write_file(rows: pa.Table, column: str, texts: tuple[str, ...], filesystem: Any) -> AddAction:
     """Write a data file with these rows and return its ``add`` action; no version refers to it yet."""
     import pyarrow.parquet as pq
 

@@ -67,7 +67,7 @@ def put(table: DeltaTable, name: str, value: str) -> bool:
         SluicegateError: the log has no metadata.
         OSError: the file system does not support hard links, or is full.
     """
-    metadata = action(table)
+    metadata = logged_metadata(table)
     metadata["configuration"] = {**(metadata.get("configuration") or {}), name: value}
     said = {
         "timestamp": int(time.time() * 1000), "operation": "SET TBLPROPERTIES",
@@ -89,12 +89,12 @@ def put(table: DeltaTable, name: str, value: str) -> bool:
     return True
 
 
-def is_there(table: DeltaTable, version: int, name: str, value: str) -> bool:
+def has_property(table: DeltaTable, version: int, name: str, value: str) -> bool:
     """Return whether the commit of a version set a property to a value."""
-    return any(metadata.get("configuration", {}).get(name) == value for metadata in _of_commit(table, version))
+    return any(metadata.get("configuration", {}).get(name) == value for metadata in _commit_metadata(table, version))
 
 
-def action(table: DeltaTable) -> dict[str, Any]:
+def logged_metadata(table: DeltaTable) -> dict[str, Any]:
     """Return the metadata of a local table as logged: from the newest commit that has it, else from the checkpoint.
 
     Raises:
@@ -102,9 +102,9 @@ def action(table: DeltaTable) -> dict[str, Any]:
     """
     checkpoints = _checkpoints(table)
     for version in range(table.version(), -1, -1):
-        for metadata in _of_commit(table, version):
+        for metadata in _commit_metadata(table, version):
             return metadata
-        for metadata in (metadata for file in checkpoints.get(version, ()) for metadata in _of_checkpoint(file)):
+        for metadata in (metadata for file in checkpoints.get(version, ()) for metadata in _checkpoint_metadata(file)):
             return metadata
     raise SluicegateError("the table's log has no metadata", where=Where(file=table.table_uri))
 
@@ -118,7 +118,7 @@ def _checkpoints(table: DeltaTable) -> dict[int, list[Path]]:
     return by_version
 
 
-def _of_commit(table: DeltaTable, version: int) -> list[dict[str, Any]]:
+def _commit_metadata(table: DeltaTable, version: int) -> list[dict[str, Any]]:
     """Return the metadata of one commit, if it has any and still exists."""
     try:
         actions = log.actions(table.table_uri, version, added=False)
@@ -127,7 +127,7 @@ def _of_commit(table: DeltaTable, version: int) -> list[dict[str, Any]]:
         return []
 
 
-def _of_checkpoint(file: Path) -> Iterator[dict[str, Any]]:
+def _checkpoint_metadata(file: Path) -> Iterator[dict[str, Any]]:
     """Yield the metadata of one checkpoint file, if it has any."""
     if file.suffix == ".json":
         lines = map(json.loads, file.read_text(encoding="utf-8").splitlines())

@@ -84,7 +84,7 @@ class Facts:
 _HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
 
 
-def takes(table: DeltaTable) -> bool:
+def can_write(table: DeltaTable) -> bool:
     """Return whether delta-rs can write this table as Spark does."""
     properties = table.metadata().configuration
     unknown_properties = {name for name in properties if name.startswith("delta.")} - HARMLESS
@@ -102,7 +102,7 @@ def append(uri: str, rows: pa.Table, facts: Facts, opened: DeltaTable | None = N
     """Append rows to a table in one commit, also if there are none.
 
     Args:
-        uri: the table, for which ``takes`` is true.
+        uri: the table, for which ``can_write`` is true.
         rows: rows with columns of the table, in its types; other columns become NULL.
         facts: metadata of the commit.
         opened: the opened table; it is reopened if others have committed since.
@@ -116,7 +116,7 @@ def append(uri: str, rows: pa.Table, facts: Facts, opened: DeltaTable | None = N
         opened = None
         schema = pa.schema(table.schema().to_arrow())
         first = first or f"{tables.table_id(table)} {schema}"
-        if not takes(table) or f"{tables.table_id(table)} {schema}" != first:
+        if not can_write(table) or f"{tables.table_id(table)} {schema}" != first:
             break
         if facts.is_in(table):
             return
@@ -125,19 +125,19 @@ def append(uri: str, rows: pa.Table, facts: Facts, opened: DeltaTable | None = N
             return
         except CommitFailedError:
             continue
-    raise _overtaken(uri)
+    raise _overtaken_error(uri)
 
 
 def _append(table: DeltaTable, rows: pa.Table, facts: Facts) -> None:
     options: dict[str, Any] = {"commit_properties": facts.properties, "post_commithook_properties": _HOOKS}
-    tables.write(table, _fitted(rows, pa.schema(table.schema().to_arrow())), mode="append", **options)
+    tables.write(table, _fit_columns(rows, pa.schema(table.schema().to_arrow())), mode="append", **options)
 
 
 def merge(table: DeltaTable, changes: pa.Table, keys: Sequence[str], op: str, facts: Facts, near: str = "") -> bool:
     """Merge rows into a table by non-NULL keys in one commit, also if no row changes.
 
     Args:
-        table: the table, for which ``takes`` is true, as of the version before the commit.
+        table: the table, for which ``can_write`` is true, as of the version before the commit.
         changes: rows with the columns of the table, and with ``op``: insert, update or delete.
         keys: the key columns.
         op: the column with the operation of each row.
@@ -176,17 +176,17 @@ def merge(table: DeltaTable, changes: pa.Table, keys: Sequence[str], op: str, fa
         if table.version() == before:  # delta-rs commits nothing where no row changes
             _append(table, changes.slice(0, 0).drop_columns([op]), facts)
     except CommitFailedError as error:
-        raise _overtaken(address(table.table_uri)) from error
+        raise _overtaken_error(address(table.table_uri)) from error
     except DeltaError as error:
         newest = tables.table_at(table.table_uri)
         if newest.version() == before:
             return False
         if not facts.is_in(newest):
-            raise _overtaken(address(table.table_uri)) from error
+            raise _overtaken_error(address(table.table_uri)) from error
     return True
 
 
-def _overtaken(uri: str) -> SluicegateError:
+def _overtaken_error(uri: str) -> SluicegateError:
     return SluicegateError(
         "another program committed to the table first, so this run stopped",
         where=Where(table=uri.rstrip("/").rsplit("/", 1)[-1], file=uri),
@@ -194,7 +194,7 @@ def _overtaken(uri: str) -> SluicegateError:
     )
 
 
-def _fitted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+def _fit_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return the rows with the columns of a table in their order."""
     present = {*rows.column_names}
     columns = [

@@ -106,7 +106,7 @@ def checkpoint_version(table: Path) -> int:
         return -1
 
 
-def of_checkpoint(table: Path) -> Damage | None:
+def checkpoint_damage(table: Path) -> Damage | None:
     """Return the damage of the newest checkpoint by ``_last_checkpoint``, if any.
 
     Its content is also in the earlier log entries, unless these were cleaned up.
@@ -115,7 +115,7 @@ def of_checkpoint(table: Path) -> Damage | None:
     if version < 0:
         return None
     file = log_of(table) / f"{version:020d}.checkpoint.parquet"
-    if what := of_file(log_of(table), file.name, None):
+    if what := file_damage(log_of(table), file.name, None):
         return Damage(str(file), what, version)
     if not file.exists() and not checkpoints(table, version):
         return Damage(str(file), "is missing", version)
@@ -159,7 +159,7 @@ def gaps(table: Path) -> Iterator[Damage]:
             yield Damage(str(entry_of(table, version)), "is missing", version)
 
 
-def in_log(table: Path, newest: int) -> Damage | None:
+def log_damage(table: Path, newest: int) -> Damage | None:
     """Return the newest damaged entry of the log that readers would replay without noticing.
 
     Args:
@@ -173,12 +173,12 @@ def in_log(table: Path, newest: int) -> Damage | None:
             size = entry.stat().st_size
         except FileNotFoundError:  # cleaned away, behind a checkpoint that is not the one of the pointer
             return None
-        if size < SHORTEST and (damage := of_entry(entry, version)):
+        if size < SHORTEST and (damage := entry_damage(entry, version)):
             return damage
     return None
 
 
-def of_entry(entry: Path, version: int) -> Damage | None:
+def entry_damage(entry: Path, version: int) -> Damage | None:
     """Return the damage of a log entry, if any."""
     try:
         for _ in read(entry):
@@ -202,7 +202,7 @@ def read(entry: Path) -> Iterator[dict[str, Any]]:
         yield from actions(lines)
 
 
-def of_commit(table: Path, version: int, longest: int | None = None) -> Damage | None:
+def commit_damage(table: Path, version: int, longest: int | None = None) -> Damage | None:
     """Return the damage of a commit, in its log entry or an added data file.
 
     Args:
@@ -219,14 +219,14 @@ def of_commit(table: Path, version: int, longest: int | None = None) -> Damage |
     try:
         written = [action[kind] for action in read(entry) for kind in ("add", "cdc") if kind in action]
     except ValueError:
-        return of_entry(entry, version)
+        return entry_damage(entry, version)
     for file in written:
-        if what := of_file(table, file["path"], file.get("size")):
+        if what := file_damage(table, file["path"], file.get("size")):
             return Damage(str(table / unquote(file["path"])), what, version)
     return None
 
 
-def of_file(table: Path, path: str, size: int | None, *, whole: bool = False) -> str:
+def file_damage(table: Path, path: str, size: int | None, *, whole: bool = False) -> str:
     """Return the damage of a data file; empty if none.
 
     Args:

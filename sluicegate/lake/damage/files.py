@@ -24,13 +24,13 @@ def damaged_files(table: Path) -> list[Damage]:
     If the log cannot be replayed, its data files are unknown. A log without entries belongs to a table whose first
     write failed, and which does not exist yet.
     """
-    if damage := damages.of_checkpoint(table):
+    if damage := damages.checkpoint_damage(table):
         return [damage]
     if damages.newest_version(table) < 0 and damages.checkpoint_version(table) < 0:
         return []
     if gaps := [*damages.gaps(table)]:
         return gaps
-    files_damaged, actions = _of_log(table)
+    files_damaged, actions = _log_damages(table)
     if files_damaged:
         return files_damaged
     try:
@@ -39,10 +39,10 @@ def damaged_files(table: Path) -> list[Damage]:
         return [Damage(str(damages.log_of(table)), f"cannot be replayed: {str(error).splitlines()[0]}")]
     added = {action["add"]["path"]: version for version, action in reversed(actions) if "add" in action}
     for path, size in tables.statistics_rows(opened, "path", "size_bytes"):
-        if fault := damages.of_file(table, path, size, whole=True):
+        if fault := damages.file_damage(table, path, size, whole=True):
             files_damaged.append(Damage(str(table / unquote(path)), fault, added.get(path)))
     for version, action in actions:
-        if "cdc" in action and (fault := damages.of_file(table, action["cdc"]["path"], action["cdc"].get("size"))):
+        if "cdc" in action and (fault := damages.file_damage(table, action["cdc"]["path"], action["cdc"].get("size"))):
             files_damaged.append(Damage(str(table / unquote(action["cdc"]["path"])), fault, version))
     return files_damaged
 
@@ -61,7 +61,7 @@ def changed_files(table: Path) -> list[Damage]:
     return [Damage(str(path), fault) for path in sorted(paths) if (fault := checksums.difference(path))]
 
 
-def _of_log(table: Path) -> tuple[list[Damage], list[tuple[int, dict[str, Any]]]]:
+def _log_damages(table: Path) -> tuple[list[Damage], list[tuple[int, dict[str, Any]]]]:
     """Return the damaged log entries since the checkpoint, and the actions of the others by version, newest first."""
     newest, oldest = damages.newest_version(table), damages.checkpoint_version(table)
     entries_damaged, actions = list[Damage](), list[tuple[int, dict[str, Any]]]()
@@ -69,7 +69,7 @@ def _of_log(table: Path) -> tuple[list[Damage], list[tuple[int, dict[str, Any]]]
         entry = damages.entry_of(table, version)
         if not entry.exists():
             break
-        if damage := damages.of_entry(entry, version):
+        if damage := damages.entry_damage(entry, version):
             entries_damaged.append(damage)
         else:
             actions += [(version, action) for action in damages.read(entry)]
@@ -83,12 +83,12 @@ def cause_of(error: BaseException, uris: Iterable[str]) -> DamagedTable | None:
     for uri in filter(layout.is_local, dict.fromkeys(uris)):
         table = Path(layout.local_path(uri))
         if damages.log_of(table).is_dir() and (damages_of_table := damaged_files(table)):
-            return whole.damaged(uri, damages_of_table[0])
+            return whole.damaged_table_error(uri, damages_of_table[0])
     return None
 
 
 @contextmanager
-def named(lake: layout.Lake) -> Iterator[None]:
+def name_damaged_file(lake: layout.Lake) -> Iterator[None]:
     """Name the damaged file of a pipeline's tables in errors of other libraries, if there is one.
 
     Raises:

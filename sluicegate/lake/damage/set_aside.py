@@ -42,7 +42,7 @@ def set_aside_damaged(lake: layout.Lake, tell: Callable[[str], None]) -> None:
     if not layout.is_local(lake.root):
         return
     for table in local_tables(lake):
-        if damage := damages.of_checkpoint(table):
+        if damage := damages.checkpoint_damage(table):
             _set_checkpoint_aside(table, damage, tell)
         while (damage := _newest_damage(table)) is not None:
             version = damage.version or 0
@@ -81,7 +81,7 @@ def _newest_damage(table: Path) -> Damage | None:
     version = damages.newest_version(table)
     if not (version >= 0):
         return None
-    return damages.of_commit(table, version)
+    return damages.commit_damage(table, version)
 
 
 def _demand_unread(lake: layout.Lake, ledger: Path, damage: Damage) -> None:

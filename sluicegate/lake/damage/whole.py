@@ -45,14 +45,14 @@ def demand_whole(uri: str, version: int) -> None:
     stamp = str(entry), about.st_ino, about.st_mtime_ns
     if stamp in _whole:
         return
-    if damage := damages.of_commit(table, version, damages.LONGEST) or damages.in_log(table, version):
-        raise damaged(uri, damage)
+    if damage := damages.commit_damage(table, version, damages.LONGEST) or damages.log_damage(table, version):
+        raise damaged_table_error(uri, damage)
     if len(_whole) >= REMEMBERED:
         _whole.clear()
     _whole.add(stamp)
 
 
-def damaged(uri: str, damage: Damage) -> DamagedTable:
+def damaged_table_error(uri: str, damage: Damage) -> DamagedTable:
     """Return the error for a table with a damaged file."""
     table = Path(layout.local_path(uri))
     is_repaired = layout.is_local(uri) and damage.version is not None and _is_repaired(table, damage, damage.version)
@@ -72,15 +72,15 @@ def _is_repaired(table: Path, damage: Damage, version: int) -> bool:
     return version == newest and damages.has_history(table, version, version)
 
 
-def unreadable_log(uri: str) -> DamagedTable | None:
+def unreadable_log_error(uri: str) -> DamagedTable | None:
     """Return an error for a table whose log cannot be replayed because of a damaged entry or checkpoint."""
     table = Path(layout.local_path(uri))
-    if damage := damages.of_checkpoint(table):
-        return damaged(uri, damage)
+    if damage := damages.checkpoint_damage(table):
+        return damaged_table_error(uri, damage)
     newest = damages.newest_version(table)
     oldest = damages.checkpoint_version(table)
     for version in range(newest, oldest if oldest < newest else -1, -1):
         entry = damages.entry_of(table, version)
-        if entry.exists() and (damage := damages.of_entry(entry, version)):
-            return damaged(uri, damage)
+        if entry.exists() and (damage := damages.entry_damage(entry, version)):
+            return damaged_table_error(uri, damage)
     return None

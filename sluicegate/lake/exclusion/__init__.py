@@ -7,7 +7,7 @@ enter. The others add what they need:
 - ``target_ownership.lock_for_target``: that the tables belong to the target; for a command that writes without a job;
 - ``fence.sole_writer``: that no Spark Connect server still writes for a former holder, and no damaged commit is read;
   for a rename, which is of all targets;
-- ``jobs.base.writing``: both, and an end of the server's work with the job; for every job that writes.
+- ``jobs.base.hold_write_lock``: both, and an end of the server's work with the job; for every job that writes.
 
 ``lock.turn`` is held before the lock, by who is about to start a job that takes it.
 """

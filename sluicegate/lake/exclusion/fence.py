@@ -69,7 +69,7 @@ def sole_writer(
     """
     with pipeline_lock(lake, owner, wait, renaming=renaming):
         set_aside_damaged(lake, say)
-        if (former := _noted(lake)) is not None:
+        if (former := _note_text(lake)) is not None:
             say("the last run on a Spark Connect server did not end cleanly; blocking anything that it may still write")
             _fence_all(lake)
             _forget(lake, former)
@@ -93,7 +93,7 @@ def written_tables(lake: Lake) -> list[str]:
     """
     addresses = []
     for folder in WRITTEN:
-        fs, path = filesystems.opened(lake.table(folder, "").rstrip("/"))
+        fs, path = filesystems.open_store(lake.table(folder, "").rstrip("/"))
         fs.invalidate_cache()
         with suppress(FileNotFoundError):
             names = sorted(entry.rstrip("/").rpartition("/")[2] for entry in fs.ls(path, detail=False))
@@ -113,8 +113,8 @@ def _fence_all(lake: Lake) -> None:
         if not fences:
             return
         time.sleep(SETTLES)
-        unfenced = [uri for uri, fence in fences.items() if not metadata_commit.is_there(*fence)]
-    raise _refused(lake, unfenced[0], OTHERS)
+        unfenced = [uri for uri, fence in fences.items() if not metadata_commit.has_property(*fence)]
+    raise _fence_error(lake, unfenced[0], OTHERS)
 
 
 def _fence(lake: Lake, uri: str) -> tuple[DeltaTable, int, str, str] | None:
@@ -132,8 +132,8 @@ def _fence(lake: Lake, uri: str) -> tuple[DeltaTable, int, str, str] | None:
             cause = str(error)
             if isinstance(error, SluicegateError):
                 cause = error.cause or error.message
-            raise _refused(lake, uri, cause) from error
-    raise _refused(lake, uri, OTHERS)
+            raise _fence_error(lake, uri, cause) from error
+    raise _fence_error(lake, uri, OTHERS)
 
 
 def _put(table: DeltaTable, value: str) -> bool:
@@ -151,7 +151,7 @@ def _put(table: DeltaTable, value: str) -> bool:
     return True
 
 
-def _refused(lake: Lake, uri: str, cause: str) -> SluicegateError:
+def _fence_error(lake: Lake, uri: str, cause: str) -> SluicegateError:
     return SluicegateError(
         f"cannot protect {uri} from what a Spark Connect server may still write for the previous run",
         where=Where(file=uri),
@@ -166,7 +166,7 @@ def _note(lake: Lake) -> str:
 
 def _write_note(lake: Lake, owner: str) -> str:
     """Write a unique note that names who may be writing through a server."""
-    fs, path = filesystems.opened(_note(lake))
+    fs, path = filesystems.open_store(_note(lake))
     fs.makedirs(path.rpartition("/")[0], exist_ok=True)
     note = f"{owner}\n{uuid.uuid4().hex}\n"
     with fs.open(path, "wb") as file:
@@ -174,11 +174,11 @@ def _write_note(lake: Lake, owner: str) -> str:
     return note
 
 
-def _noted(lake: Lake) -> str | None:
+def _note_text(lake: Lake) -> str | None:
     """Return the text of the note; None without one."""
-    if filesystems.file(_note(lake)) is None:  # not by opening it: a store that does not answer would have none
+    if filesystems.file_facts(_note(lake)) is None:  # not by opening it: a store that does not answer would have none
         return None
-    fs, path = filesystems.opened(_note(lake))
+    fs, path = filesystems.open_store(_note(lake))
     with suppress(FileNotFoundError), fs.open(path, "rb") as file:
         return str(file.read().decode(errors="replace"))
     return None
@@ -186,8 +186,8 @@ def _noted(lake: Lake) -> str | None:
 
 def _forget(lake: Lake, note: str) -> None:
     """Remove a note, unless another holder replaced it: who lost the lock may end after the next run has begun."""
-    if _noted(lake) != note:
+    if _note_text(lake) != note:
         return
-    fs, path = filesystems.opened(_note(lake))
+    fs, path = filesystems.open_store(_note(lake))
     with suppress(FileNotFoundError):
         fs.rm_file(path)

@@ -54,7 +54,7 @@ class Claim:
         pid: process ID of the holder on that machine.
         since: start of the lease (UTC, ISO 8601).
         token: unique to this holder.
-        world: namespace in which the pid is valid (see ``processes.world``); empty if unknown.
+        world: namespace in which the pid is valid (see ``processes.process_namespace``); empty if unknown.
     """
 
     owner: str
@@ -66,7 +66,7 @@ class Claim:
     world: str = ""
 
     @property
-    def stands(self) -> bool:
+    def is_held(self) -> bool:
         """Whether the lease is held: neither released nor expired, and its process may be alive."""
         return bool(self.owner) and time.time() < self.until and not processes.is_gone(self.world, self.pid)
 
@@ -79,34 +79,34 @@ def holder(address: str) -> str | None:
     table = tables.delta_table(address)
     claim = None
     if table is not None:
-        claim = _last(table)
-    if not (claim and claim.stands):
+        claim = _last_claim(table)
+    if not (claim and claim.is_held):
         return None
     return str(claim)
 
 
-def taken(address: str, owner: str) -> Claim | str:
+def take(address: str, owner: str) -> Claim | str:
     """Take a lease if it is free; return the claim, or else the name of the holder."""
     while True:
         table = tables.delta_table(address)
         if table is None:
-            _made(address)
+            _create(address)
             continue
-        last = _last(table)
-        if last and last.stands:
+        last = _last_claim(table)
+        if last and last.is_held:
             return str(last)
-        mine = Claim(owner, time.time() + LASTS, world=processes.world())
-        if _committed(table, mine):
+        mine = Claim(owner, time.time() + LASTS, world=processes.process_namespace())
+        if _commit_claim(table, mine):
             return mine
 
 
 @contextmanager
-def held(address: str, claim: Claim, *, stops: bool) -> Iterator[None]:
+def hold(address: str, claim: Claim, *, stops: bool) -> Iterator[None]:
     """Renew a lease within the block, and release it at the end.
 
     Args:
         address: address of the lease.
-        claim: the claim that ``taken`` returned.
+        claim: the claim that ``take`` returned.
         stops: whether work in the main thread is interrupted once somebody else has the lease. Other threads cannot
             be interrupted: their commits fail on their offsets.
 
@@ -117,7 +117,7 @@ def held(address: str, claim: Claim, *, stops: bool) -> Iterator[None]:
     keeper = _Keeper(address, claim, stops)
     former = None
     if stops:
-        former = signal.signal(STOPS, _interrupted)
+        former = signal.signal(STOPS, _interrupt)
     keeper.start()
     try:
         yield
@@ -136,7 +136,7 @@ def held(address: str, claim: Claim, *, stops: bool) -> Iterator[None]:
             signal.signal(STOPS, former)
 
 
-def _interrupted(_number: int, frame: FrameType | None) -> None:
+def _interrupt(_number: int, frame: FrameType | None) -> None:
     """Handle a signal as Ctrl-C, which also cancels Spark jobs; works where SIGINT is ignored."""
     usual = signal.getsignal(signal.SIGINT)
     if callable(usual):
@@ -150,11 +150,11 @@ class _Keeper(threading.Thread):
     def __init__(self, address: str, claim: Claim, stops: bool) -> None:
         super().__init__(name="lease", daemon=True)
         self._address, self._claim, self._stops, self._over = address, claim, stops, threading.Event()
-        self._given = aws.current()
+        self._given = aws.overrides()
         self.lost: Claim | None = None
 
     def run(self) -> None:
-        with aws.given(self._given):
+        with aws.override_variables(self._given):
             while self.lost is None and not self._over.wait(RENEWED_AFTER):
                 # After a failure of the store the next renewal tries again; nobody takes the lease before it expires.
                 with suppress(OSError, DeltaError):
@@ -175,15 +175,15 @@ class _Keeper(threading.Thread):
         table = tables.delta_table(self._address)
         last = None
         if table:
-            last = _last(table)
+            last = _last_claim(table)
         if table is None or last is None or last.token != self._claim.token:
             self.lost = last or Claim("nobody", 0.0)
             return
         self._claim = replace(self._claim, until=until)
-        _committed(table, self._claim)
+        _commit_claim(table, self._claim)
 
 
-def _last(table: DeltaTable) -> Claim | None:
+def _last_claim(table: DeltaTable) -> Claim | None:
     """Return the claim of the newest commit; None right after the table was created."""
     said = next(
         action["commitInfo"] for action in log.actions(table.table_uri, table.version()) if "commitInfo" in action
@@ -194,7 +194,7 @@ def _last(table: DeltaTable) -> Claim | None:
     return Claim(**{name: value for name, value in json.loads(said[KEY]).items() if name in known})
 
 
-def _committed(table: DeltaTable, claim: Claim) -> bool:
+def _commit_claim(table: DeltaTable, claim: Claim) -> bool:
     """Commit a claim by compare-and-set on the loaded version; return False if another commit won."""
     try:
         table.create_write_transaction(
@@ -208,12 +208,12 @@ def _committed(table: DeltaTable, claim: Claim) -> bool:
         now = tables.delta_table(table.table_uri)
         last = None
         if now:
-            last = _last(now)
+            last = _last_claim(now)
         return last is not None and last.token == claim.token
     return True
 
 
-def _made(address: str) -> None:
+def _create(address: str) -> None:
     columns = pa.schema([pa.field("nothing", pa.int8())])
     with suppress(DeltaError):  # another run made it at this moment
         DeltaTable.create(address, schema=columns, configuration=SETTINGS, storage_options=filesystems.options(address))

@@ -43,15 +43,15 @@ def pipeline_lock(lake: Lake, owner: str, wait: float = 600.0, *, renaming: bool
         LakeUnsupported: this version has no safe lock on the lake's store or mount.
     """
     address = lake.lock("pipeline")
-    if aws.on_s3(lake.root):
-        with lease.held(address, _leased(address, lake, owner, wait), stops=True):
+    if aws.is_on_s3(lake.root):
+        with lease.hold(address, _take_lease(address, lake, owner, wait), stops=True):
             yield
         return
     _demand_local(lake)
     if not renaming:
         renamed.demand_current(lake)
-    with _waited_for(address, lake, wait, renaming=renaming) as file:
-        _demand_that_it_keeps_out(address)
+    with _wait_for_lock(address, lake, wait, renaming=renaming) as file:
+        _demand_exclusive(address)
         _sign(file, owner)
         yield
 
@@ -66,35 +66,35 @@ def turn(lake: Lake, owner: str) -> Iterator[str | None]:
         None if the turn is ours; else the holder of the turn or the lock, and nothing is held.
     """
     address = lake.lock("turn")
-    if aws.on_s3(lake.root):
-        claim = lease.taken(address, owner)
+    if aws.is_on_s3(lake.root):
+        claim = lease.take(address, owner)
         if isinstance(claim, str):
             yield claim
             return
-        with lease.held(address, claim, stops=False):
+        with lease.hold(address, claim, stops=False):
             yield lease.holder(lake.lock("pipeline"))
         return
     if not is_local(lake.root):  # the job reports the error
         yield None
         return
-    with _file(address) as file:
-        if not _locked(file):
+    with _open_lock_file(address) as file:
+        if not _try_lock(file):
             yield _holder(file)
             return
         _sign(file, owner)
-        yield _held_by(lake)
+        yield _current_holder(lake)
 
 
-def _waited_for(address: str, lake: Lake, wait: float, *, renaming: bool) -> IO[str]:
+def _wait_for_lock(address: str, lake: Lake, wait: float, *, renaming: bool) -> IO[str]:
     """Wait for the lock file, and return it once it is ours and still at its address.
 
     Raises:
         LakeLocked: another process held the lock for the whole wait.
         PipelineRenamed: the pipeline was renamed meanwhile.
     """
-    file = _file(address)
+    file = _open_lock_file(address)
     try:
-        _waited(lambda: None if _locked(file) else _holder(file), address, lake, wait, FREED)
+        _poll(lambda: None if _try_lock(file) else _holder(file), address, lake, wait, FREED)
         if not renaming:  # once more, before anything is made at the former address
             renamed.demand_current(lake)
         if os.fstat(file.fileno()).st_nlink:
@@ -104,7 +104,7 @@ def _waited_for(address: str, lake: Lake, wait: float, *, renaming: bool) -> IO[
         raise
     # Another pipeline has got this name while this waited, and the folder with this file gave way to that one's.
     file.close()
-    return _waited_for(address, lake, wait, renaming=renaming)
+    return _wait_for_lock(address, lake, wait, renaming=renaming)
 
 
 def _demand_local(lake: Lake) -> None:
@@ -114,18 +114,18 @@ def _demand_local(lake: Lake) -> None:
             hint="this version locks a lake by a file lock or by S3's conditional writes; use a local or mounted"
             " folder, or s3a://, for --lake",
         )
-    if not mounts.vouched() and (doubt := mounts.doubt(local_path(lake.locks))):
-        raise _unsafe(lake.root, doubt)
+    if not mounts.is_vouched() and (doubt := mounts.doubt(local_path(lake.locks))):
+        raise _unsafe_lock_error(lake.root, doubt)
 
 
-def _demand_that_it_keeps_out(address: str) -> None:
+def _demand_exclusive(address: str) -> None:
     """Check that our lock excludes another: some mounts grant it to everybody."""
-    with _file(address) as other:
-        if _locked(other) and not mounts.vouched():
-            raise _unsafe(address, "a second process got a lock that was already held")
+    with _open_lock_file(address) as other:
+        if _try_lock(other) and not mounts.is_vouched():
+            raise _unsafe_lock_error(address, "a second process got a lock that was already held")
 
 
-def _unsafe(place: str, cause: str) -> LakeUnsupported:
+def _unsafe_lock_error(place: str, cause: str) -> LakeUnsupported:
     return LakeUnsupported(
         f"a file lock at {place} may not exclude writers on other machines",
         where=Where(file=place),
@@ -135,21 +135,21 @@ def _unsafe(place: str, cause: str) -> LakeUnsupported:
     )
 
 
-def _leased(address: str, lake: Lake, owner: str, wait: float) -> lease.Claim:
+def _take_lease(address: str, lake: Lake, owner: str, wait: float) -> lease.Claim:
     claims: list[lease.Claim] = []
 
-    def tried() -> str | None:
-        claim = lease.taken(address, owner)
+    def try_lease() -> str | None:
+        claim = lease.take(address, owner)
         if isinstance(claim, str):
             return claim
         claims.append(claim)
         return None
 
-    _waited(tried, address, lake, wait, f"if that run has died, its lock expires within {lease.LASTS:g} s")
+    _poll(try_lease, address, lake, wait, f"if that run has died, its lock expires within {lease.LASTS:g} s")
     return claims[0]
 
 
-def _waited(tried: Callable[[], str | None], address: str, lake: Lake, wait: float, freed: str) -> None:
+def _poll(tried: Callable[[], str | None], address: str, lake: Lake, wait: float, freed: str) -> None:
     """Poll until the lock is taken, and report its holder once.
 
     Raises:
@@ -170,7 +170,7 @@ def _waited(tried: Callable[[], str | None], address: str, lake: Lake, wait: flo
         time.sleep(POLL_SECONDS)
 
 
-def _file(address: str) -> IO[str]:
+def _open_lock_file(address: str) -> IO[str]:
     """Open the file of a lock for writing.
 
     Raises:
@@ -181,10 +181,10 @@ def _file(address: str) -> IO[str]:
         path.parent.mkdir(parents=True, exist_ok=True)
         return path.open("a+", encoding="utf-8")
     except PermissionError as error:
-        raise _forbidden(error) from error
+        raise _permission_error(error) from error
 
 
-def _forbidden(error: OSError) -> LakeUnsupported:
+def _permission_error(error: OSError) -> LakeUnsupported:
     return LakeUnsupported(
         "this user has no permission to lock the lake",
         where=Where(file=error.filename),
@@ -194,18 +194,18 @@ def _forbidden(error: OSError) -> LakeUnsupported:
     )
 
 
-def _locked(file: IO[str], mode: int = fcntl.LOCK_EX) -> bool:
+def _try_lock(file: IO[str], mode: int = fcntl.LOCK_EX) -> bool:
     try:
         fcntl.flock(file, mode | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError as error:  # the mount has no locks at all
-        if not mounts.vouched():
-            raise _unsafe(file.name, str(error)) from error
+        if not mounts.is_vouched():
+            raise _unsafe_lock_error(file.name, str(error)) from error
     return True
 
 
-def _held_by(lake: Lake) -> str | None:
+def _current_holder(lake: Lake) -> str | None:
     """Return the current holder of the pipeline's lock file; None if it is free."""
     path = Path(local_path(lake.lock("pipeline")))
     if not path.exists():
@@ -213,9 +213,9 @@ def _held_by(lake: Lake) -> str | None:
     try:
         opened = path.open(encoding="utf-8")
     except PermissionError as error:
-        raise _forbidden(error) from error
+        raise _permission_error(error) from error
     with opened as file:
-        if _locked(file, fcntl.LOCK_SH):
+        if _try_lock(file, fcntl.LOCK_SH):
             return None
         return _holder(file)
 

@@ -37,7 +37,7 @@ LOCAL_LOCKS = {
 }
 
 
-def vouched() -> bool:
+def is_vouched() -> bool:
     """Return whether the user asserts that nobody else writes."""
     return os.environ.get(VOUCHED, "").lower() in ("1", "true", "yes")
 
@@ -73,9 +73,9 @@ def _mount(path: str, mounts: str) -> tuple[str, set[str]]:
     for mount_id, parent, _, _, place, fields in lines:
         if parent not in ids or parent == mount_id:  # its parent is invisible to this process
             parent = ""
-        on.setdefault(parent, []).append(_Mount(_unescaped(place), mount_id, fields))
+        on.setdefault(parent, []).append(_Mount(_unescape(place), mount_id, fields))
     entered, mount = "", None
-    while inside := [mounted for mounted in on.pop(entered, []) if mounted.has(path)]:
+    while inside := [mounted for mounted in on.pop(entered, []) if mounted.contains(path)]:
         mount = min(reversed(inside), key=lambda mounted: len(mounted.place))
         entered = mount.id
     if mount is None:
@@ -96,7 +96,7 @@ class _Mount(NamedTuple):
     id: str
     fields: str
 
-    def has(self, path: str) -> bool:
+    def contains(self, path: str) -> bool:
         """Return whether a path is below the mount."""
         return f"{path}/".startswith(self.place.rstrip("/") + "/")
 
@@ -108,8 +108,8 @@ class _Mount(NamedTuple):
     def options(self) -> set[str]:
         of_mount, _, of_file_system = self.fields.partition(" - ")
         words = [of_mount.split(" ")[0], *of_file_system.split(" ")[2:]]
-        return {option for word in words for option in _unescaped(word).split(",")}
+        return {option for word in words for option in _unescape(word).split(",")}
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)

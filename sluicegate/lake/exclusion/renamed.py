@@ -38,21 +38,21 @@ class Rename:
     done: bool = False
 
 
-def begun(root: str, former: str, name: str) -> None:
+def record_rename(root: str, former: str, name: str) -> None:
     """Record a rename under both names, which blocks runs of either."""
     rename = Rename(former, name, utc_now())
     for one in (former, name):
         _put(_file(root, one), rename)
 
 
-def ended(root: str, former: str, name: str) -> None:
+def complete_rename(root: str, former: str, name: str) -> None:
     """Allow runs of the new name; the record under the former name stays, and blocks its runs."""
     _file(root, name).unlink(missing_ok=True)
-    rename = recorded(root, former) or Rename(former, name, utc_now())
+    rename = recorded_rename(root, former) or Rename(former, name, utc_now())
     _put(_file(root, former), replace(rename, done=True))
 
 
-def recorded(root: str, name: str) -> Rename | None:
+def recorded_rename(root: str, name: str) -> Rename | None:
     """Return the rename recorded under a name; None without one."""
     with suppress(FileNotFoundError):
         return Rename(**json.loads(_file(root, name).read_text("utf-8")))
@@ -62,7 +62,7 @@ def recorded(root: str, name: str) -> Rename | None:
 def former_names(root: str, name: str) -> list[str]:
     """Return the former names of a pipeline, latest first."""
     found: list[str] = []
-    before = {one.name: one.former for one in _all(root) if one.done}
+    before = {one.name: one.former for one in _all_renames(root) if one.done}
     while (former := before.get(name)) is not None and former not in found:
         found.append(former)
         name = former
@@ -77,7 +77,7 @@ def demand_current(at: Lake) -> None:
     """
     rename = None
     if is_local(at.root):
-        rename = recorded(at.root, at.pipeline)
+        rename = recorded_rename(at.root, at.pipeline)
     if rename is None:
         return
     where = Where(file=str(_file(at.root, at.pipeline)))
@@ -94,11 +94,11 @@ def demand_current(at: Lake) -> None:
     )
 
 
-def _all(root: str) -> list[Rename]:
+def _all_renames(root: str) -> list[Rename]:
     files = []
     if is_local(root):
         files = sorted((Path(local_path(root)) / FOLDER).glob("*.json"))
-    return [one for file in files if (one := recorded(root, file.stem)) is not None]
+    return [one for file in files if (one := recorded_rename(root, file.stem)) is not None]
 
 
 def _file(root: str, name: str) -> Path:

@@ -11,9 +11,9 @@ from sluicegate.storage import filesystems
 
 def owner_of(lake: Lake) -> str:
     """Return the target that owns a pipeline's tables; empty if none is entered."""
-    if filesystems.file(lake.target) is None:  # not by opening it: a store that does not answer would have none
+    if filesystems.file_facts(lake.target) is None:  # not by opening it: a store that does not answer would have none
         return ""
-    fs, path = filesystems.opened(lake.target)
+    fs, path = filesystems.open_store(lake.target)
     with suppress(FileNotFoundError), fs.open(path, "rb") as file:
         return str(file.read().decode(errors="replace")).strip()
     return ""

@@ -29,7 +29,7 @@ def take_ownership(lake: Lake, target: str) -> None:
     """
     owner = owner_of(lake)
     if not owner and target:
-        fs, path = filesystems.opened(lake.target)
+        fs, path = filesystems.open_store(lake.target)
         if filesystems.has_folders(lake.target):
             fs.makedirs(path.rpartition("/")[0], exist_ok=True)
         with fs.open(path, "wb") as file:
@@ -63,7 +63,7 @@ def demand_ours(lake: Lake, target: str, owner: str | None = None) -> None:
 
 @contextmanager
 def lock_for_target(lake: Lake, owner: str, target: str) -> Iterator[None]:
-    """Hold a pipeline's lock for a target, for what is done without a job; a job enters by ``jobs.base.writing``.
+    """Hold a pipeline's lock for a target outside of a job; a job enters by ``jobs.base.hold_write_lock``.
 
     Args:
         lake: the lake.

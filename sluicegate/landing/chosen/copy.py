@@ -61,34 +61,39 @@ class Copy:
         """
         effective = self.how.table(name, table)
         refused: dict[str, str] = {}
-        chosen, copy_options = self.chosen(name, effective, refused), self.how.settled(effective).facts
+        chosen, copy_options = self.chosen_files(name, effective, refused), self.how.pin_format(effective).facts
         nothing = chosen.slice(0, 0)
         if self.force:
-            return replace(self._forced(name, chosen, lake, copy_options), refused=refused)
+            return replace(self._force_discovery(name, chosen, lake, copy_options), refused=refused)
         ledger = tables.delta_table(lake.ledger(name))
         read = pc.field("action") != LedgerAction.SKIP
         read_paths = []
         if ledger is not None:
             read_paths = tables.dataset(ledger).to_table(["path"], filter=read)["path"]
         is_read = pc.is_in(chosen["path"], value_set=pa.array(read_paths, pa.string()))
-        bad = sorted(file_status.failed(lake, name, table.fingerprint))
+        bad = sorted(file_status.failed_files(lake, name, table.fingerprint))
         failed = pc.is_in(chosen["path"], value_set=pa.array(bad, pa.string()))
         new, retried = chosen.filter(pc.invert(is_read)), chosen.filter(failed)
         entered = pa.concat_tables(
-            [landing_ledger.to(LedgerAction.READ, new), landing_ledger.to(LedgerAction.REPLACE, retried)]
+            [
+                landing_ledger.add_action(LedgerAction.READ, new),
+                landing_ledger.add_action(LedgerAction.REPLACE, retried),
+            ]
         )
-        return discovery.Discovery(landing_ledger.in_order(entered), nothing, nothing, copy_options, refused=refused)
+        return discovery.Discovery(landing_ledger.sort_files(entered), nothing, nothing, copy_options, refused=refused)
 
-    def _forced(
+    def _force_discovery(
         self, name: str, chosen: pa.Table, lake: layout.Lake, copy_options: Mapping[str, Any]
     ) -> discovery.Discovery:
         """All files in one ledger batch, all or nothing, without those that an unfinished attempt entered.
 
         The ledger alone does not show which copy entered a file, so the batch records the command.
         """
-        command = idempotent_commands.begun(lake, name, self.name)
-        new = landing_ledger.in_order(
-            landing_ledger.to(LedgerAction.READ, idempotent_commands.without_entered(chosen, command, lake, name))
+        command = idempotent_commands.unfinished_command(lake, name, self.name)
+        new = landing_ledger.sort_files(
+            landing_ledger.add_action(
+                LedgerAction.READ, idempotent_commands.exclude_entered(chosen, command, lake, name)
+            )
         )
         nothing = chosen.slice(0, 0)
         return discovery.Discovery(new, nothing, nothing, copy_options, whole=True, command=command)
@@ -99,10 +104,10 @@ class Copy:
         parts = [[key, value] for key, value in vars(self).items() if key != "how"]
         return idempotent_commands.name_of({"copy": parts, "how": replace(self.how, fields=None).facts})
 
-    def unfinished(self, name: str, lake: layout.Lake) -> bool:
+    def is_unfinished(self, name: str, lake: layout.Lake) -> bool:
         """Whether there is work without new files: entered files wait, or a forced attempt did not finish."""
-        return idempotent_commands.waits(lake, name) or (
-            self.force and bool(idempotent_commands.begun(lake, name, self.name).chunks)
+        return idempotent_commands.has_waiting_batches(lake, name) or (
+            self.force and bool(idempotent_commands.unfinished_command(lake, name, self.name).chunks)
         )
 
     def arguments(self, table: str, validate: int | None) -> list[str]:
@@ -122,7 +127,7 @@ class Copy:
             return arguments
         return [*arguments, f"--validate={validate}"]
 
-    def chosen(self, name: str, table: BronzeTable, refused: dict[str, str] | None = None) -> pa.Table:
+    def chosen_files(self, name: str, table: BronzeTable, refused: dict[str, str] | None = None) -> pa.Table:
         """All files that the copy selects, in the ledger or not (schema ``storage.listings.FILES``).
 
         Args:
@@ -140,9 +145,9 @@ class Copy:
         def is_named(file_name: str) -> bool:
             return file_name in chosen_names
 
-        admits = is_named if chosen_names else naming.admitting(table.pathGlobFilter)
-        files_below = discovery.below(name, folder, admits=admits, skipped_paths=refused)
-        names = naming.relative(files_below, folder)
+        admits = is_named if chosen_names else naming.name_filter(table.pathGlobFilter)
+        files_below = discovery.files_below(name, folder, admits=admits, skipped_paths=refused)
+        names = naming.relative_names(files_below, folder)
         missing = sorted(set(chosen_names) - set(names.to_pylist()))
         if missing:
             raise LandingMissing(
@@ -162,14 +167,14 @@ class Copy:
         keep = (
             pc.is_in(names, value_set=pa.array(chosen_names, pa.string()))
             if chosen_names
-            else pc.and_(naming.finished(names), naming.matching(names, table.pathGlobFilter))
+            else pc.and_(naming.finished_mask(names), naming.glob_mask(names, table.pathGlobFilter))
         )
         if self.pattern is not None:
             matches = [fnmatch.fnmatchcase(file_name, self.pattern) for file_name in names.to_pylist()]
             keep = pc.and_(keep, pa.chunked_array([matches], pa.bool_()))
         if not chosen_names:
-            no_data = files_below.filter(pc.and_(keep, naming.companions(names)))["path"].to_pylist()
-            keep = pc.and_(keep, pc.invert(naming.companions(names)))
+            no_data = files_below.filter(pc.and_(keep, naming.companion_mask(names)))["path"].to_pylist()
+            keep = pc.and_(keep, pc.invert(naming.companion_mask(names)))
             if refused is not None:
                 refused |= dict.fromkeys(no_data, naming.NO_DATA)
         files_below = files_below.filter(keep)
@@ -180,14 +185,14 @@ class Copy:
         return files_below
 
 
-def names(text: str | None) -> tuple[str, ...]:
+def parse_names(text: str | None) -> tuple[str, ...]:
     """Parse a comma-separated list of column names, ``a,b``."""
     if not text:
         return ()
     return tuple(name.strip() for name in text.split(","))
 
 
-def options(texts: Sequence[str]) -> dict[str, str]:
+def parse_options(texts: Sequence[str]) -> dict[str, str]:
     """Parse Spark reader options, each ``name=value``.
 
     Raises:
@@ -204,7 +209,7 @@ def options(texts: Sequence[str]) -> dict[str, str]:
     return values
 
 
-def moment(text: str) -> datetime:
+def parse_moment(text: str) -> datetime:
     """Parse a time, ``2024-05-01`` or ``2024-05-01T12:00:00``, in UTC unless it has a zone.
 
     Raises:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from pydantic import ValidationError
 
 from sluicegate.definition import BronzeTable
-from sluicegate.definition.fields import nearest
+from sluicegate.definition.fields import suggest_name
 from sluicegate.definition.tables import reader_options
 from sluicegate.errors import QueryError, UserError, Where
 from sluicegate.lake import log
@@ -57,11 +57,11 @@ class CopyOptions:
         return {key: value for key, value in asdict(self).items() if value not in (None, (), {})}
 
     @classmethod
-    def of(cls, facts: Mapping[str, Any]) -> CopyOptions:
+    def from_facts(cls, facts: Mapping[str, Any]) -> CopyOptions:
         """Options from recorded ``facts``."""
         return cls(**{**facts, "columns": tuple(facts.get("columns", ()))})
 
-    def settled(self, effective: BronzeTable) -> CopyOptions:
+    def pin_format(self, effective: BronzeTable) -> CopyOptions:
         """Copy with format and options pinned, so that later changes of the definition do not matter."""
         if not self._reads_otherwise:
             return self
@@ -102,7 +102,7 @@ class CopyOptions:
         Raises:
             UserError: a copy does not accept the format, options, columns or SELECT.
         """
-        if not table.of_files:
+        if not table.reads_files:
             source = "Kafka"
             if table.kafka is None:
                 source = "a Delta table"
@@ -125,7 +125,7 @@ class CopyOptions:
     def _names_of_select(self, name: str) -> tuple[str, ...]:
         """Names of the columns that the SELECT makes, as far as they do not depend on the files."""
         outputs = self.query.outputs
-        named = [output.name for output in outputs if not output.star]
+        named = [output.name for output in outputs if not output.is_star]
         if self.columns and len(named) == len(outputs) != len(self.columns):
             message = f"the SELECT returns {len(outputs)} columns, but --columns lists {len(self.columns)}"
             raise UserError(message, where=Where(table=name))
@@ -151,13 +151,13 @@ class CopyOptions:
                 overrides["schemaEvolutionMode"] = "addNewColumns"
             else:
                 overrides["schemaEvolutionMode"] = "failOnNewColumns"
-        form = self._form(name, table)
+        form = self._file_format(name, table)
         if not self._reads_otherwise:
             return overrides
         same_format = form == table.format
-        options = self._all_options(table.options if same_format else {})
+        options = self._merge_options(table.options if same_format else {})
         for option, value in options.items():
-            problem = reader_options.problem(form, option, value)
+            problem = reader_options.check_option(form, option, value)
             if problem:
                 raise UserError(problem.message, where=Where(table=name), hint=problem.hint)
         self._validate(name, {"path": table.path, "format": form, "options": options})
@@ -167,15 +167,15 @@ class CopyOptions:
             overrides["pathGlobFilter"] = None  # the definition's is about files of the definition's format
         return overrides
 
-    def _form(self, name: str, table: BronzeTable) -> reader_options.Format:
+    def _file_format(self, name: str, table: BronzeTable) -> reader_options.Format:
         """The format of the files: that of the copy, or else of the definition."""
         for form in FORMATS:
             if form == (self.format or table.format):
                 return form
-        hint = nearest(self.format or "", FORMATS) or f"formats: {', '.join(FORMATS)}"
+        hint = suggest_name(self.format or "", FORMATS) or f"formats: {', '.join(FORMATS)}"
         raise UserError(f"unsupported format {self.format}", where=Where(table=name), hint=hint)
 
-    def _all_options(self, defined: Mapping[str, str]) -> dict[str, str]:
+    def _merge_options(self, defined: Mapping[str, str]) -> dict[str, str]:
         """Options of the definition, and those of the copy in their place, whatever their case."""
         overridden = {option.lower() for option in self.options}
         return {o: v for o, v in defined.items() if o.lower() not in overridden} | dict(self.options)
@@ -192,11 +192,11 @@ class CopyOptions:
             raise UserError(str(message), where=Where(table=name)) from None
 
 
-def of_chunks(ledger: DeltaTable | None, chunks: Iterable[int]) -> dict[int, CopyOptions]:
+def options_by_batch(ledger: DeltaTable | None, chunks: Iterable[int]) -> dict[int, CopyOptions]:
     """COPY INTO options recorded per ledger batch; batches without options are left out."""
     batches = set(chunks)
     if ledger is None or not batches:
         return {}
     behind = ledger.version() - min(batches) + 1
     facts_of_commits = {commit.version: commit.info.ledger.copy for commit in log.commits(ledger, behind)}
-    return {chunk: CopyOptions.of(facts) for chunk in batches if (facts := facts_of_commits.get(chunk))}
+    return {chunk: CopyOptions.from_facts(facts) for chunk in batches if (facts := facts_of_commits.get(chunk))}

@@ -18,7 +18,7 @@ from sluicegate.spark_sql import query_shape
 from sluicegate.spark_sql.clauses import select_list
 from sluicegate.spark_sql.conversion import casts as sql_casts
 from sluicegate.spark_sql.query import Query
-from sluicegate.spark_sql.tokens import QuerySyntax, Tokens, parsed
+from sluicegate.spark_sql.tokens import QuerySyntax, Tokens, parse_sql
 from sluicegate.spark_sql.types import REFUSED
 
 SOURCE = "source"
@@ -51,7 +51,7 @@ class Output:
     failures: tuple[str, ...]
 
     @property
-    def star(self) -> bool:
+    def is_star(self) -> bool:
         """Whether it is ``*``, all fields of the files."""
         return self.name == "*"
 
@@ -77,17 +77,17 @@ class Select:
         """
         tokens = Tokens(text)
         query = Query.parse(text)
-        tree = parsed(tokens.compose([]))
+        tree = parse_sql(tokens.compose([]))
         if not isinstance(tree, exp.Select):
             raise QuerySyntax("a copy takes one SELECT", 1)
         alias = _alias(query, tree)
-        for objection in [*_objections(tree), *sql_casts.refused(tokens)]:
+        for objection in [*_objections(tree), *sql_casts.spelling_objections(tokens)]:
             raise objection
         first, end = select_list(tokens)
         casts = sql_casts.find(tokens)
-        for objection in sql_casts.untold(tokens, casts, first, end):
+        for objection in sql_casts.hidden_cast_objections(tokens, casts, first, end):
             raise objection
-        tried = sql_casts.tried(casts)
+        tried = sql_casts.try_cast_spans(casts)
         outputs = []
         for (start, stop), (name, node) in zip(_pieces(tokens, first, end), query_shape.outputs(tree), strict=True):
             casts_of_output = [cast for cast in casts if start <= cast.index < stop]
@@ -106,7 +106,7 @@ class Select:
         Raises:
             QuerySyntax: a column has no name, two have the same, or ``columns`` has another number of names.
         """
-        of_outputs = [name for o in self.outputs for name in (fields if o.star else [o.name])]
+        of_outputs = [name for o in self.outputs for name in (fields if o.is_star else [o.name])]
         if columns and len(columns) != len(of_outputs):
             raise QuerySyntax(f"it returns {len(of_outputs)} columns, but --columns lists {len(columns)}", 1)
         column_names = list(columns) or of_outputs

@@ -35,16 +35,16 @@ class Prefix:
     former: str
     present: str
 
-    def of(self, path: str) -> str | None:
+    def present_path(self, path: str) -> str | None:
         """The path as it is called here; None if it does not begin so."""
-        former = spelled(self.former).rstrip("/")
+        former = normalize_path(self.former).rstrip("/")
         if path != former and not path.startswith(f"{former}/"):
             return None
         if "://" in self.present:
             present = self.present
         else:
             present = os.path.abspath(self.present)
-        return spelled(present).rstrip("/") + path[len(former) :]
+        return normalize_path(present).rstrip("/") + path[len(former) :]
 
 
 def prefixes(former: Sequence[str], present: Sequence[str]) -> tuple[Prefix, ...]:
@@ -66,7 +66,7 @@ def prefixes(former: Sequence[str], present: Sequence[str]) -> tuple[Prefix, ...
     return tuple(sorted(pairs, key=lambda pair: -len(pair.former)))
 
 
-def spelled(path: str) -> str:
+def normalize_path(path: str) -> str:
     """A path in the one spelling in which paths are compared: ``s3://`` for ``s3a://``, ``/a`` for ``file:///a``."""
     if path.startswith("file:"):
         return "/" + path.removeprefix("file:").lstrip("/")
@@ -93,27 +93,27 @@ class Landing:
 
     @cached_property
     def _folders(self) -> tuple[str, ...]:
-        names = [spelled(self.folder), spelled(self.address)]
-        if filesystems.local(self.folder) is not None:
+        names = [normalize_path(self.folder), normalize_path(self.address)]
+        if filesystems.to_local_path(self.folder) is not None:
             names.append(os.path.realpath(self.folder))
         return tuple(dict.fromkeys(name.rstrip("/") + "/" for name in names))
 
-    def names(self, listed: str) -> tuple[str, ...]:
+    def names_below(self, listed: str) -> tuple[str, ...]:
         """Names below the folder that a path of a list can mean; none if it is elsewhere.
 
         There are two where a path has ``%``: Spark's paths are percent-encoded, and others are as they are.
         """
-        path = self._here(spelled(listed))
+        path = self._present_path(normalize_path(listed))
         readings = dict.fromkeys((path, unquote(path)))
-        return tuple(dict.fromkeys(name for reading in readings if (name := self._below(reading)) is not None))
+        return tuple(dict.fromkeys(name for reading in readings if (name := self._name_below(reading)) is not None))
 
-    def _here(self, path: str) -> str:
+    def _present_path(self, path: str) -> str:
         for prefix in self.mapped:
-            if (present := prefix.of(path)) is not None:
+            if (present := prefix.present_path(path)) is not None:
                 return present
         return path
 
-    def _below(self, path: str) -> str | None:
+    def _name_below(self, path: str) -> str | None:
         if "://" not in path and not path.startswith(("/", "dbfs:")):
             return posixpath.normpath(path)
         if path.startswith("/"):
@@ -122,10 +122,10 @@ class Landing:
             if path.startswith(folder):
                 return path[len(folder) :]
         if path.startswith("/"):
-            return self._through_links(path)
+            return self._name_through_links(path)
         return None
 
-    def _through_links(self, path: str) -> str | None:
+    def _name_through_links(self, path: str) -> str | None:
         above, _, name = path.rpartition("/")
         if above not in self.resolved:
             self.resolved[above] = os.path.realpath(above)
@@ -145,7 +145,7 @@ def paths(address: str, column: str | None = None) -> list[str]:
         UserError: there is no list, it is empty, it cannot be read, or it is not clear which column is meant.
     """
     try:
-        listed = [path for part in _parts(address) for path in _of_part(part, column)]
+        listed = [path for part in _parts(address) for path in _part_paths(part, column)]
     except (OSError, ValueError, ImportError, csv.Error) as error:  # Arrow's are ValueErrors, too
         hint = "a list is CSV, JSON or Parquet if its name ends so, or else text with one path on each line"
         raise UserError(
@@ -159,23 +159,23 @@ def paths(address: str, column: str | None = None) -> list[str]:
 
 
 def _parts(address: str) -> list[str]:
-    fs, root = filesystems.opened(address)
+    fs, root = filesystems.open_store(address)
     if not fs.isdir(root):
         return [address]
     parts: list[str] = listings.files(address)["path"].to_pylist()
     return sorted(part for part in parts if not part.rpartition("/")[2].startswith((".", "_")))
 
 
-def _of_part(part: str, column: str | None) -> Iterator[str]:
+def _part_paths(part: str, column: str | None) -> Iterator[str]:
     ending = _ending(part)
     if ending == "parquet":
-        return _of_parquet(part, column)
+        return _parquet_paths(part, column)
     with filesystems.reader(part, "rt", "infer", encoding="utf-8-sig", newline="") as file:
         text: str = file.read()
     if ending == "csv":
-        return _of_csv(text, part, column)
+        return _csv_paths(text, part, column)
     if ending in ("json", "jsonl", "ndjson"):
-        return _of_json(text, part, column)
+        return _json_paths(text, part, column)
     return iter(_lines(text))
 
 
@@ -191,30 +191,30 @@ def _ending(part: str) -> str:
     return name.rpartition(".")[2]
 
 
-def _of_parquet(part: str, column: str | None) -> Iterator[str]:
+def _parquet_paths(part: str, column: str | None) -> Iterator[str]:
     from pyarrow import parquet
 
-    fs, path = filesystems.opened(part)
+    fs, path = filesystems.open_store(part)
     with fs.open(path, "rb") as file:
         table = parquet.read_table(file)
-    return _values(table[_chosen(table.column_names, part, column)].to_pylist(), part)
+    return _values(table[_path_column(table.column_names, part, column)].to_pylist(), part)
 
 
-def _of_csv(text: str, part: str, column: str | None) -> Iterator[str]:
+def _csv_paths(text: str, part: str, column: str | None) -> Iterator[str]:
     rows = [row for row in csv.reader(StringIO(text, newline="")) if row]
     if not rows:
         return iter(())
     header = rows[0]
     if column is None and len(header) == 1 and header[0].lower() not in COLUMNS:
         return _values([row[0] for row in rows], part)  # Spark writes no header unless it is to
-    place = header.index(_chosen(header, part, column))
+    place = header.index(_path_column(header, part, column))
     short = next((number for number, row in enumerate(rows, 1) if len(row) <= place), None)
     if short is not None:
         raise ValueError(f"record {short} of {part} has no {header[place]}")
     return _values([row[place] for row in rows[1:]], part)
 
 
-def _of_json(text: str, part: str, column: str | None) -> Iterator[str]:
+def _json_paths(text: str, part: str, column: str | None) -> Iterator[str]:
     is_array = text.lstrip().startswith("[")
     if is_array:
         values = json.loads(text)
@@ -223,11 +223,11 @@ def _of_json(text: str, part: str, column: str | None) -> Iterator[str]:
     objects = [value for value in values if isinstance(value, dict)]
     if not objects:
         return _values(values, part)
-    name = _chosen(list(dict.fromkeys(key for value in objects for key in value)), part, column)
+    name = _path_column(list(dict.fromkeys(key for value in objects for key in value)), part, column)
     return _values([value.get(name) if isinstance(value, dict) else value for value in values], part)
 
 
-def _chosen(names: Sequence[str], part: str, column: str | None) -> str:
+def _path_column(names: Sequence[str], part: str, column: str | None) -> str:
     """The column that has the paths.
 
     Raises:

@@ -46,8 +46,8 @@ class Reload:
             LandingMissing: the folder does not exist, or one of the files is neither there nor archived.
             UserError: a file is still settling.
         """
-        table_files, chosen = self._chosen(name, table, lake)
-        missing = sorted(path for path, file in chosen.items() if file is None and self._names(path, table_files))
+        table_files, chosen = self._chosen_files(name, table, lake)
+        missing = sorted(path for path, file in chosen.items() if file is None and self._is_named(path, table_files))
         if missing:
             raise LandingMissing(
                 f"{missing[0]} cannot be read again",
@@ -57,32 +57,34 @@ class Reload:
             )
         chosen_files = [file for file in chosen.values() if file is not None]
         table_files.demand_settled([file for file in chosen_files if file["path"] not in table_files.places])
-        as_defined, copied = table_files.by_options(chosen_files)
+        as_defined, copied = table_files.split_by_options(chosen_files)
         actions = {
             action: [f for f in as_defined if table_files.action(f) == action]
             for action in (LedgerAction.READ, LedgerAction.REPLACE)
         }
-        entered = [landing_ledger.to(action, to_table(those)) for action, those in actions.items()]
+        entered = [landing_ledger.add_action(action, to_table(those)) for action, those in actions.items()]
         return _discovery(entered, copied=copied)
 
     def missing(self, name: str, table: BronzeTable, lake: layout.Lake) -> list[str]:
         """Files of the ledger that match, but cannot be read again; their rows stay."""
-        return [path for path, file in self._chosen(name, table, lake)[1].items() if file is None]
+        return [path for path, file in self._chosen_files(name, table, lake)[1].items() if file is None]
 
-    def _chosen(self, name: str, table: BronzeTable, lake: layout.Lake) -> tuple[TableFiles, dict[str, Entry | None]]:
-        table_files = TableFiles.of(name, table, lake)
-        chosen = table_files.all_now(
-            [path for path in table_files.every_path if self._wants(path, table_files.relative(path))]
+    def _chosen_files(
+        self, name: str, table: BronzeTable, lake: layout.Lake
+    ) -> tuple[TableFiles, dict[str, Entry | None]]:
+        table_files = TableFiles.from_table(name, table, lake)
+        chosen = table_files.readable_files(
+            [path for path in table_files.all_paths if self._is_wanted(path, table_files.relative_path(path))]
         )
-        _demand_named(self.files, {*chosen, *map(table_files.relative, chosen)}, name, table)
+        _demand_named(self.files, {*chosen, *map(table_files.relative_path, chosen)}, name, table)
         return table_files, chosen
 
-    def _wants(self, path: str, relative: str) -> bool:
+    def _is_wanted(self, path: str, relative: str) -> bool:
         named = not self.files or path in self.files or relative in self.files
         return named and (self.pattern is None or fnmatch.fnmatchcase(relative, self.pattern))
 
-    def _names(self, path: str, table_files: TableFiles) -> bool:
-        return bool({path, table_files.relative(path)} & set(self.files))
+    def _is_named(self, path: str, table_files: TableFiles) -> bool:
+        return bool({path, table_files.relative_path(path)} & set(self.files))
 
     def arguments(self, table: str) -> list[str]:
         """The reload as arguments of ``spark_jobs/tools/reload.py``."""
@@ -108,7 +110,7 @@ class FromArchive:
         Raises:
             LandingMissing: one of the files is not in the archive, or the ledger knows it.
         """
-        unknown = archived_files.unknown(name, table, lake)
+        unknown = archived_files.unknown_files(name, table, lake)
         missing = sorted({*self.files} - {*unknown["path"].to_pylist()})
         if missing:
             raise LandingMissing(
@@ -119,7 +121,7 @@ class FromArchive:
         selected = unknown
         if self.files:
             selected = unknown.filter(pc.field("path").isin(list(self.files)))
-        return _discovery([landing_ledger.to(LedgerAction.READ, selected)])
+        return _discovery([landing_ledger.add_action(LedgerAction.READ, selected)])
 
     def missing(self, *_: object) -> list[str]:
         """None: what is not there cannot be in the archive."""
@@ -147,13 +149,13 @@ class Reset:
             LandingMissing: the folder does not exist.
             UserError: a file is still settling.
         """
-        table_files = TableFiles.of(name, table, lake)
-        selected = table_files.sorted_out()
-        as_defined, copied = table_files.by_options(selected.present)
-        entered = [landing_ledger.to(LedgerAction.RESET, to_table([*as_defined, *selected.archived]))]
+        table_files = TableFiles.from_table(name, table, lake)
+        selected = table_files.select_files()
+        as_defined, copied = table_files.split_by_options(selected.present)
+        entered = [landing_ledger.add_action(LedgerAction.RESET, to_table([*as_defined, *selected.archived]))]
         if self.drop_missing:
-            entered.append(landing_ledger.to(LedgerAction.DROP, to_table(selected.missing)))
-        remarks = _preview(table_files, selected, copied, lake).staying(self.drop_missing)
+            entered.append(landing_ledger.add_action(LedgerAction.DROP, to_table(selected.missing)))
+        remarks = _preview(table_files, selected, copied, lake).staying_lines(self.drop_missing)
         return _discovery(entered, whole=True, copied=copied, remarks=remarks)
 
     def arguments(self, table: str) -> list[str]:
@@ -203,9 +205,9 @@ class ResetPreview:
             lines.append(f"{files(self.archived)} of them from the archive")
         if self.copied:
             lines.append(f"{files(self.copied)} of them with the options of their copy-into, in later commits")
-        return lines + self.staying(drop_missing)
+        return lines + self.staying_lines(drop_missing)
 
-    def staying(self, drop_missing: bool) -> list[str]:
+    def staying_lines(self, drop_missing: bool) -> list[str]:
         """Lines on files that are not read again."""
         lines = []
         if self.missing:
@@ -230,9 +232,9 @@ def preview(name: str, table: BronzeTable, lake: layout.Lake) -> ResetPreview:
         LandingMissing: the folder does not exist.
         UserError: there is nothing to reset yet, or a file is still settling.
     """
-    table_files = TableFiles.of(name, table, lake)
-    selected = table_files.sorted_out()
-    return _preview(table_files, selected, table_files.by_options(selected.present)[1], lake)
+    table_files = TableFiles.from_table(name, table, lake)
+    selected = table_files.select_files()
+    return _preview(table_files, selected, table_files.split_by_options(selected.present)[1], lake)
 
 
 def _preview(
@@ -255,14 +257,14 @@ def _preview(
         bytes=sum(file["size"] for file in present),
         archived=from_archive + len(selected.archived),
         missing=sorted(lost),
-        missing_rows=_rows(statuses, [*lost.items()]),
+        missing_rows=_count_rows(statuses, [*lost.items()]),
         copied=sum(those.num_rows for _, those in copied),
         former=len(former),
-        former_rows=_rows(statuses, former),
+        former_rows=_count_rows(statuses, former),
     )
 
 
-def _rows(statuses: pa.Table, staying: Sequence[tuple[str, arrivals.Batches]]) -> int:
+def _count_rows(statuses: pa.Table, staying: Sequence[tuple[str, arrivals.Batches]]) -> int:
     """Rows that some paths gave in some ledger batches."""
     ranges: dict[str, list[arrivals.Batches]] = {}
     for path, batches in staying:
@@ -293,14 +295,15 @@ def _discovery(
     remarks: Sequence[str] = (),
 ) -> discovery.Discovery:
     nothing = FILES.empty_table()
-    new = landing_ledger.in_order(pa.concat_tables([landing_ledger.to(LedgerAction.READ, nothing), *entered]))
+    new = landing_ledger.sort_files(pa.concat_tables([landing_ledger.add_action(LedgerAction.READ, nothing), *entered]))
     copied = [
-        (options, landing_ledger.in_order(landing_ledger.to(LedgerAction.REPLACE, those))) for options, those in copied
+        (options, landing_ledger.sort_files(landing_ledger.add_action(LedgerAction.REPLACE, those)))
+        for options, those in copied
     ]
     return discovery.Discovery(new, nothing, nothing, whole=whole, copied=copied, remarks=tuple(remarks))
 
 
-def chosen(
+def choose_reload(
     names: Sequence[str] | None, pattern: str | None, pipeline: Pipeline, table: str, *, archived: bool = False
 ) -> Reload | FromArchive:
     """Reload of the named files, or entry of files in the archive that the ledger does not know.
@@ -314,7 +317,7 @@ def chosen(
         if pattern is not None:
             raise UserError("--pattern cannot be combined with --archived", hint="list the files with --files")
         if not names:
-            archived_files.demand_own(pipeline, table)
+            archived_files.demand_own_archive(pipeline, table)
         return FromArchive(tuple(names or ()))
     if not names and pattern is None:
         raise UserError(

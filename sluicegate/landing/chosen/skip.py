@@ -99,14 +99,14 @@ class SkipPreview:
                 f"the newest of those to skip was modified at {self.newest['modification_time']:%Y-%m-%d %H:%M:%S} UTC:"
                 f" {self.newest['path']}"
             )
-        lines += _named("not in landing (not an error)", self.missing)
-        lines += _named("changed after being skipped; the next run reads them", self.overwritten)
-        lines += _named("changed after being skipped; runs read them only with allowOverwrites", self.changed)
+        lines += _titled_paths("not in landing (not an error)", self.missing)
+        lines += _titled_paths("changed after being skipped; the next run reads them", self.overwritten)
+        lines += _titled_paths("changed after being skipped; runs read them only with allowOverwrites", self.changed)
         size = human_bytes(pc.sum(self.unlisted["size"]).as_py() or 0)
         lines.append(
             f"{files(self.unlisted.num_rows)} of {size} in landing but not in the list; the next run reads them"
         )
-        lines += _names(self.unlisted["path"].to_pylist())
+        lines += _path_lines(self.unlisted["path"].to_pylist())
         if self.overruled:
             lines.append("the list overrides includeExistingFiles: false, which would skip these, too")
         return lines
@@ -116,7 +116,7 @@ class SkipPreview:
         """The file to skip that was modified last."""
         if not self.files.num_rows:
             return None
-        last: dict[str, Any] = landing_ledger.in_order(self.files).slice(self.files.num_rows - 1).to_pylist()[0]
+        last: dict[str, Any] = landing_ledger.sort_files(self.files).slice(self.files.num_rows - 1).to_pylist()[0]
         return last
 
     def facts(self) -> dict[str, Any]:
@@ -129,13 +129,13 @@ class SkipPreview:
         }  # fmt: skip
 
 
-def _named(kind: str, paths: Sequence[str]) -> list[str]:
+def _titled_paths(kind: str, paths: Sequence[str]) -> list[str]:
     if not paths:
         return []
-    return [f"{files(len(paths))} {kind}", *_names(paths)]
+    return [f"{files(len(paths))} {kind}", *_path_lines(paths)]
 
 
-def _names(paths: Sequence[str]) -> list[str]:
+def _path_lines(paths: Sequence[str]) -> list[str]:
     lines = [f"  {path}" for path in paths[:SHOWN]]
     if len(paths) > SHOWN:
         lines.append(f"  and {len(paths) - SHOWN:,} more")
@@ -154,12 +154,14 @@ def preview(pipeline: Pipeline, request: Skip) -> SkipPreview:
         TargetConflict: the tables belong to another target.
     """
     table, lake = bronze_table(pipeline, request.table), layout.Lake(pipeline.settings.lake, pipeline.name)
-    if not table.of_files:
-        raise UserError(f"{request.table} does not read files, so no file can be skipped", where=_where(request))
+    if not table.reads_files:
+        raise UserError(
+            f"{request.table} does not read files, so no file can be skipped", where=_request_place(request)
+        )
     renamed.demand_current(lake)
     target_ownership.demand_ours(lake, pipeline.settings.target)
     listed = listed_files.paths(request.address, request.column)
-    return _Comparison.of(request, table, lake).preview(listed, pipeline.name)
+    return _Comparison.from_request(request, table, lake).preview(listed, pipeline.name)
 
 
 def enter(pipeline: Pipeline, request: Skip) -> SkipPreview:
@@ -180,11 +182,11 @@ def enter(pipeline: Pipeline, request: Skip) -> SkipPreview:
 
 def _commit(lake: layout.Lake, entered: SkipPreview) -> None:
     uri = lake.ledger(entered.request.table)
-    entries = landing_ledger.in_order(landing_ledger.to(LedgerAction.SKIP, entered.files))
+    entries = landing_ledger.sort_files(landing_ledger.add_action(LedgerAction.SKIP, entered.files))
     facts = {LedgerFacts.folders.key: list(entered.places), LedgerFacts.skip_list.key: {"list": entered.request.name}}
     ledger = tables.delta_table(uri)
     if ledger is None:
-        landing_ledger.create(uri, landing_ledger.stamped(entries, 0), facts)
+        landing_ledger.create(uri, landing_ledger.stamp_rows(entries, 0), facts)
     else:
         landing_ledger.append(ledger, entries, facts)
 
@@ -199,7 +201,7 @@ def reasons(ledger: DeltaTable, chunks: Iterable[int]) -> dict[int, str]:
     return texts
 
 
-def _where(request: Skip, file: str | None = None) -> Where:
+def _request_place(request: Skip, file: str | None = None) -> Where:
     return Where(table=request.table, file=file)
 
 
@@ -226,14 +228,14 @@ class _Comparison:
     first: bool
 
     @classmethod
-    def of(cls, request: Skip, table: BronzeTable, lake: layout.Lake) -> _Comparison:
-        listing = discovery.listed(request.table, table, lake)
+    def from_request(cls, request: Skip, table: BronzeTable, lake: layout.Lake) -> _Comparison:
+        listing = discovery.list_landing(request.table, table, lake)
         place = listing.place
-        landed = {file["path"]: file for file in discovery.admitted(listing.files, table, place.folder).to_pylist()}
+        landed = {file["path"]: file for file in discovery.admit_files(listing.files, table, place.folder).to_pylist()}
         ledger = tables.delta_table(lake.ledger(request.table))
         recorded: dict[str, Mapping[str, Any]] = {}
         if ledger is not None:
-            for entry in ledger_index.entries(ledger, *ledger_index.below(place.folder)).to_pylist():
+            for entry in ledger_index.entries(ledger, *ledger_index.path_range(place.folder)).to_pylist():
                 recorded.setdefault(entry["path"], entry)
         # What is not in the list is read, whatever the definition says of the files that were there first.
         reading = table.model_copy(update={"includeExistingFiles": True})
@@ -245,9 +247,9 @@ class _Comparison:
         kinds = {path: self._kind(path) for path in paths}
         counts = Counter(kinds.values())
         if not kinds:
-            raise self._elsewhere(listed)
+            raise self._missing_error(listed)
         if counts["read"]:
-            raise self._read_before([path for path, kind in kinds.items() if kind == "read"], pipeline)
+            raise self._already_read_error([path for path, kind in kinds.items() if kind == "read"], pipeline)
         new = [self.landed[path] for path, kind in kinds.items() if kind == "new"]
         self._demand_settled({file["path"] for file in new})
         changed, to_read = {path for path, kind in kinds.items() if kind == "changed"}, set(self.discovered.paths)
@@ -260,7 +262,7 @@ class _Comparison:
             sorted(changed & to_read),
             sorted(changed - to_read),
             [*missing, *gone_paths],
-            self._unlisted(kinds.keys()),
+            self._unlisted_files(kinds.keys()),
             overruled=self.first and not self.table.includeExistingFiles,
             places=self.discovered.folders,
         )
@@ -277,7 +279,7 @@ class _Comparison:
         ambiguous: dict[str, list[str]] = {}
         missing = []
         for line in listed:
-            candidates = [f"{folder}/{name}" for name in landing.names(line)]
+            candidates = [f"{folder}/{name}" for name in landing.names_below(line)]
             present = [path for path in candidates if path in self.landed or path in self.recorded]
             if len(present) > 1:
                 ambiguous[line] = present
@@ -286,15 +288,15 @@ class _Comparison:
             else:
                 missing.append(line)
         for line, present in ambiguous.items():
-            paths |= dict.fromkeys(self._meant(line, [path for path in present if path not in paths]))
+            paths |= dict.fromkeys(self._meant_paths(line, [path for path in present if path not in paths]))
         return list(paths), missing
 
-    def _meant(self, line: str, unnamed: list[str]) -> list[str]:
+    def _meant_paths(self, line: str, unnamed: list[str]) -> list[str]:
         """The file that a line means which can mean two: the one that no other line names; none if others name both."""
         if len(unnamed) > 1:
             raise UserError(
                 f"{line} in the list matches two files: {' and '.join(unnamed)}",
-                where=_where(self.request, self.request.address),
+                where=_request_place(self.request, self.request.address),
                 cause="a % in a path is a character of the file's name, or starts an encoded character",
                 hint="move one of them out of landing while this command runs",
             )
@@ -305,7 +307,7 @@ class _Comparison:
         if entry is None or entry["action"] == LedgerAction.DROP:
             if file is None:
                 return "gone"
-            return self._moved.get(path, "new")
+            return self._moved_kinds.get(path, "new")
         if entry["action"] != LedgerAction.SKIP:
             return "read"
         if file is None or all(file[fact] == entry[fact] for fact in ("size", "modification_time")):
@@ -313,44 +315,44 @@ class _Comparison:
         return "changed"
 
     @cached_property
-    def _moved(self) -> dict[str, Kind]:
+    def _moved_kinds(self) -> dict[str, Kind]:
         """Files that the ledger has under a former path: whether they are skipped or read."""
         moved = self.discovered.moved
         skipped = moved.filter(pc.equal(moved["action"], LedgerAction.SKIP))
         kinds: dict[str, Kind] = dict.fromkeys(moved["path"].to_pylist(), "read")
         return kinds | dict.fromkeys(skipped["path"].to_pylist(), "skipped")
 
-    def _unlisted(self, listed: Iterable[str]) -> pa.Table:
+    def _unlisted_files(self, listed: Iterable[str]) -> pa.Table:
         settling = self.discovered.settling
         settling = settling.filter(
             pc.invert(pc.is_in(settling["path"], value_set=pa.array(list(self.recorded), pa.string())))
         )
         waiting = pa.concat_tables([self.discovered.new.select(FILES.names), settling.select(FILES.names)])
         unlisted = pc.invert(pc.is_in(waiting["path"], value_set=pa.array(list(listed), pa.string())))
-        return landing_ledger.in_order(waiting.filter(unlisted))
+        return landing_ledger.sort_files(waiting.filter(unlisted))
 
     def _demand_settled(self, paths: set[str]) -> None:
         young = sorted(paths & set(self.discovered.settling["path"].to_pylist()))
         if young:
             raise UserError(
                 f"{files(len(young))} of the list may still be being written",
-                where=_where(self.request, young[0]),
+                where=_request_place(self.request, young[0]),
                 hint=f"run this again {self.table.settleSeconds:g} s after the last change",
             )
 
-    def _elsewhere(self, listed: Sequence[str]) -> LandingMissing:
+    def _missing_error(self, listed: Sequence[str]) -> LandingMissing:
         return LandingMissing(
             f"none of the {files(len(listed))} in {self.request.name} is in landing",
-            where=_where(self.request, self.place.folder),
+            where=_request_place(self.request, self.place.folder),
             cause=f"the list contains {', '.join(listed[:3])}",
             hint="map the former landing folder to this one with --from-prefix and --to-prefix",
         )
 
-    def _read_before(self, paths: Sequence[str], pipeline: str) -> UserError:
+    def _already_read_error(self, paths: Sequence[str], pipeline: str) -> UserError:
         names = ", ".join(paths[:SHOWN])
         return UserError(
             f"{self.request.table} has already read {files(len(paths))} of the list",
-            where=_where(self.request, paths[0]),
+            where=_request_place(self.request, paths[0]),
             cause=f"files already read: {names}",
             hint="remove them from the list; to delete their rows, move the files out of landing and run"
             f" `sluicegate reset {pipeline} {self.request.table} --drop-missing`",

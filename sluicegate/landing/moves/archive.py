@@ -54,10 +54,10 @@ def table(lake: layout.Lake, name: str, ledger: DeltaTable) -> pa.Table:
         return ARCHIVE.empty_table()
     # After the ledger is deleted and re-created, rows of the former ledger do not count.
     mine = pc.field("ledger_id") == tables.table_id(ledger)
-    return pa.concat_tables([tables.where(tables.dataset(log), mine), _unrecorded(log, ledger)])
+    return pa.concat_tables([tables.filter_rows(tables.dataset(log), mine), _unrecorded_rows(log, ledger)])
 
 
-def among(lake: layout.Lake, name: str, ledger: DeltaTable, files: pa.Table) -> pa.Table:
+def match_files(lake: layout.Lake, name: str, ledger: DeltaTable, files: pa.Table) -> pa.Table:
     """Archive rows of ``files`` (columns of ``FILES``), matched by path, size and modification time.
 
     The range of modification times is pushed down, so that few of a million archived rows are read.
@@ -70,21 +70,21 @@ def among(lake: layout.Lake, name: str, ledger: DeltaTable, files: pa.Table) -> 
     mine &= pc.field("modification_time") >= pa.scalar(span["min"], TIME)
     mine &= pc.field("modification_time") <= pa.scalar(span["max"], TIME)
     paths = pa.array(files["path"].to_pylist(), pa.string())
-    moves = tables.where(tables.dataset(log), mine & pc.field("path").isin(paths))
-    moves = pa.concat_tables([moves, _unrecorded(log, ledger, {*paths.to_pylist()})])
+    moves = tables.filter_rows(tables.dataset(log), mine & pc.field("path").isin(paths))
+    moves = pa.concat_tables([moves, _unrecorded_rows(log, ledger, {*paths.to_pylist()})])
     return moves.join(files.select(KEYS), keys=KEYS, join_type="left semi")
 
 
-def of(lake: layout.Lake, name: str, entries: list[Facts]) -> dict[Facts, dict[str, Any]]:
+def archived_rows(lake: layout.Lake, name: str, entries: list[Facts]) -> dict[Facts, dict[str, Any]]:
     """Archive rows of those of ``entries`` that were archived, by identity."""
     ledger = tables.delta_table(lake.ledger(name))
     if ledger is None:
         return {}
     files = pa.Table.from_pylist([dict(zip(KEYS, facts, strict=True)) for facts in entries], ARCHIVE_KEYS)
-    return {facts_of(row): row for row in among(lake, name, ledger, files).to_pylist()}
+    return {facts_of(row): row for row in match_files(lake, name, ledger, files).to_pylist()}
 
 
-def by_facts(lake: layout.Lake, name: str) -> dict[Facts, dict[str, Any]]:
+def archived_by_facts(lake: layout.Lake, name: str) -> dict[Facts, dict[str, Any]]:
     """Archived files of a bronze table, by identity."""
     ledger = tables.delta_table(lake.ledger(name))
     if ledger is None:
@@ -92,14 +92,14 @@ def by_facts(lake: layout.Lake, name: str) -> dict[Facts, dict[str, Any]]:
     return {facts_of(row): row for row in table(lake, name, ledger).to_pylist()}
 
 
-def landed_at(lake: layout.Lake, name: str, ledger: DeltaTable, places: Iterable[str]) -> dict[str, Facts]:
+def landed_facts(lake: layout.Lake, name: str, ledger: DeltaTable, places: Iterable[str]) -> dict[str, Facts]:
     """Files that were moved to some addresses, as they were in landing, by these addresses."""
     log = tables.delta_table(lake.archive(name))
     addresses = pa.array(sorted(places), pa.string())
     if log is None or not len(addresses):
         return {}
     mine = (pc.field("ledger_id") == tables.table_id(ledger)) & pc.field("place").isin(addresses)
-    rows = tables.where(tables.dataset(log), mine).sort_by("archived").to_pylist()
+    rows = tables.filter_rows(tables.dataset(log), mine).sort_by("archived").to_pylist()
     return {row["place"]: facts_of(row) for row in rows}
 
 
@@ -141,7 +141,7 @@ class ArchiveAddresses:
             self._new |= {place}
 
 
-def done(lake: layout.Lake, name: str, ledger: DeltaTable, folder: str, opened: Tables | None = None) -> int:
+def cleaned_batch(lake: layout.Lake, name: str, ledger: DeltaTable, folder: str, opened: Tables | None = None) -> int:
     """Ledger batch up to which a landing folder is cleaned, from the archive log's ``txnVersion``; -1 before any."""
     upto = tables.txn_version((opened or Tables())[lake.archive(name)].delta, _app_id(ledger, folder))
     if upto is None:
@@ -195,7 +195,7 @@ def _microseconds(moment: datetime) -> int:
     return (moment - EPOCH) // timedelta(microseconds=1)
 
 
-def announced(log: DeltaTable | None, ledger: DeltaTable) -> list[dict[str, Any]]:
+def announced_removals(log: DeltaTable | None, ledger: DeltaTable) -> list[dict[str, Any]]:
     """Removals that were announced, and of which no run has recorded the outcome (columns of ``ARCHIVE``)."""
     number = tables.txn_version(log, _announced_id(ledger))
     if log is None or number is None or number == tables.txn_version(log, _recorded_id(ledger)):
@@ -220,19 +220,19 @@ def is_removed(removal: Mapping[str, Any]) -> bool:
     """
     facts = (removal["size"], removal["modification_time"])
     path, place = removal["path"], removal["place"]
-    if filesystems.file(path) == facts:
+    if filesystems.file_facts(path) == facts:
         return False
     if place is None:
         return True
-    copy = filesystems.file(place)
+    copy = filesystems.file_facts(place)
     if layout.is_local(path) and layout.is_local(place):
         return copy == facts
     return copy is not None and copy[0] == removal["size"]  # a copy on another store has a time of its own
 
 
-def _unrecorded(log: DeltaTable, ledger: DeltaTable, paths: Iterable[str] | None = None) -> pa.Table:
+def _unrecorded_rows(log: DeltaTable, ledger: DeltaTable, paths: Iterable[str] | None = None) -> pa.Table:
     """Rows of announced removals that were carried out, of all files or those of ``paths`` (schema ``ARCHIVE``)."""
-    rows = [row for row in announced(log, ledger) if paths is None or row["path"] in paths]
+    rows = [row for row in announced_removals(log, ledger) if paths is None or row["path"] in paths]
     return pa.Table.from_pylist([row for row in rows if is_removed(row)], schema=ARCHIVE)
 
 

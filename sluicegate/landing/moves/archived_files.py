@@ -14,7 +14,7 @@ from sluicegate.lake import layout, tables
 from sluicegate.landing import discovery, folders, readers
 from sluicegate.landing.moves import archive
 from sluicegate.storage import filesystems, listings
-from sluicegate.storage.concurrent import each
+from sluicegate.storage.concurrent import map_concurrently
 from sluicegate.storage.listings import FILES
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 NUMBER = re.compile(r"^([^.]*)\.\d+(?=\.|$)")
 
 
-def unknown(name: str, table: BronzeTable, lake: layout.Lake) -> pa.Table:
+def unknown_files(name: str, table: BronzeTable, lake: layout.Lake) -> pa.Table:
     """Files in the archive of a bronze table that its ledger does not know (schema ``FILES``), by path.
 
     A file is known if a run has recorded that it was moved there, if the ledger has its address, or if it has the name,
@@ -38,26 +38,26 @@ def unknown(name: str, table: BronzeTable, lake: layout.Lake) -> pa.Table:
     Raises:
         OSError: the archive cannot be listed.
     """
-    if table.cleanSourceMoveDestination is None or not table.of_files:
+    if table.cleanSourceMoveDestination is None or not table.reads_files:
         return FILES.empty_table()
     archived, _ = folders.folder_of(table.cleanSourceMoveDestination)
     try:
-        archived_files = discovery.admitted(listings.files(archived), table, archived)
+        archived_files = discovery.admit_files(listings.files(archived), table, archived)
     except FileNotFoundError:  # nothing was moved yet
         return FILES.empty_table()
-    return _unknown_to(archived_files.sort_by("path"), name, table, lake)
+    return _exclude_known(archived_files.sort_by("path"), name, table, lake)
 
 
-def unknown_to_all(pipeline: Pipeline, name: str, lake: layout.Lake) -> pa.Table:
+def unknown_shared_files(pipeline: Pipeline, name: str, lake: layout.Lake) -> pa.Table:
     """Files in the archive of a bronze table that no table knows that moves its files there (schema ``FILES``)."""
-    files = unknown(name, pipeline.bronze[name], lake)
-    for other in readers.sharing_archive(pipeline, name) if files.num_rows else ():
+    files = unknown_files(name, pipeline.bronze[name], lake)
+    for other in readers.readers_sharing_archive(pipeline, name) if files.num_rows else ():
         if other.table is not None:
-            files = _unknown_to(files, other.name, other.table, other.lake)
+            files = _exclude_known(files, other.name, other.table, other.lake)
     return files
 
 
-def _unknown_to(files: pa.Table, name: str, table: BronzeTable, lake: layout.Lake) -> pa.Table:
+def _exclude_known(files: pa.Table, name: str, table: BronzeTable, lake: layout.Lake) -> pa.Table:
     ledger = tables.delta_table(lake.ledger(name))
     if ledger is None or not files.num_rows:
         return files
@@ -72,7 +72,7 @@ def _unknown_to(files: pa.Table, name: str, table: BronzeTable, lake: layout.Lak
     recorded |= {re.sub(f"^{re.escape(destination)}(?=/)", lambda _: archived, place) for place in places}
     unrecorded = [file for file in files.to_pylist() if file["path"] not in recorded]
     landing = folders.home(lake, name, table.path).folder
-    copies = each(partial(_is_copy, archived=archived, landing=landing, paths=paths), unrecorded)
+    copies = map_concurrently(partial(_is_copy, archived=archived, landing=landing, paths=paths), unrecorded)
     return pa.Table.from_pylist([file for file, is_copy in zip(unrecorded, copies, strict=True) if not is_copy], FILES)
 
 
@@ -85,12 +85,12 @@ def _is_copy(file: dict[str, Any], archived: str, landing: str, paths: Mapping[t
         relative = f"/{folder}{slash}{name}"
         if any(path.endswith(relative) for path in paths.get(facts, ())):
             return True
-        if filesystems.file(f"{landing.rstrip('/')}{relative}") == facts:
+        if filesystems.file_facts(f"{landing.rstrip('/')}{relative}") == facts:
             return True
     return False
 
 
-def demand_own(pipeline: Pipeline, name: str) -> None:
+def demand_own_archive(pipeline: Pipeline, name: str) -> None:
     """Refuse to take all files of an archive to which other tables move theirs.
 
     Raises:
@@ -99,7 +99,7 @@ def demand_own(pipeline: Pipeline, name: str) -> None:
     destination = pipeline.bronze[name].cleanSourceMoveDestination
     if destination is None:
         raise UserError(f"{name} has no archive: its files are not moved", where=Where(table=name))
-    sharing = readers.sharing_archive(pipeline, name)
+    sharing = readers.readers_sharing_archive(pipeline, name)
     if sharing:
         raise UserError(
             f"files in {destination} may also belong to {', '.join(map(str, sharing))}",

@@ -31,7 +31,7 @@ from sluicegate.landing import folders, ledger_index, status_log
 from sluicegate.landing import ledger as landing_ledger
 from sluicegate.landing.file_states import LedgerAction, RemovalMode
 from sluicegate.landing.moves import archive, file_moves
-from sluicegate.landing.readers import LandingReader, Readers, nobody
+from sluicegate.landing.readers import LandingReader, Readers, no_readers
 from sluicegate.storage import durable, filesystems
 from sluicegate.storage.listings import FILES
 
@@ -82,7 +82,11 @@ class Cleaned:
 
 
 def clean(
-    name: str, table: BronzeTable, lake: layout.Lake, current_time: datetime | None = None, readers_of: Readers = nobody
+    name: str,
+    table: BronzeTable,
+    lake: layout.Lake,
+    current_time: datetime | None = None,
+    readers_of: Readers = no_readers,
 ) -> Cleaned:
     """Move or delete files of a bronze table after their retention. Requires the pipeline's lock. No Spark.
 
@@ -99,7 +103,7 @@ def clean(
     opened = Tables()
     if not _record_announced(name, table, lake, opened):
         return report  # another run takes away the same files
-    due_files = due(name, table, lake, current_time, opened)
+    due_files = files_due(name, table, lake, current_time, opened)
     if not due_files.num_rows:
         return report
     folder = folders.home(lake, name, table.path, opened).folder
@@ -109,7 +113,7 @@ def clean(
     waiting = read.select(FILES.names).to_pylist()
     taken = archive.ArchiveAddresses(lake, name)
     for start in range(0, len(waiting), BATCH):
-        removals = _planned(table, folder, waiting[start : start + BATCH], taken, report)
+        removals = _plan_removals(table, folder, waiting[start : start + BATCH], taken, report)
         try:
             archive.announce(lake, name, removals)
         except CommitFailedError:
@@ -123,14 +127,14 @@ def clean(
         moved = [row for removal in removals if (row := _carry_out(removal, report))]
         cleaned = None
         if start + BATCH >= len(waiting):
-            before = _before(due_files, {*report.failed_removals, *unread})
-            cleaned = (folder, min(before, _before_the_young(name, table, lake, current_time)))
+            before = _batch_before(due_files, {*report.failed_removals, *unread})
+            cleaned = (folder, min(before, _batch_before_young(name, table, lake, current_time)))
         if not archive.note(lake, name, moved, cleaned):
             return report
     return report
 
 
-def _before(due_files: pa.Table, stays: Collection[str]) -> int:
+def _batch_before(due_files: pa.Table, stays: Collection[str]) -> int:
     """Last ledger batch before the first one of which a file stays; the last one of the files if none does."""
     staying = due_files.filter(pc.is_in(due_files["path"], value_set=pa.array(sorted(stays), pa.string())))["chunk"]
     if not len(staying):
@@ -142,7 +146,7 @@ def _unread_by_others(due_files: pa.Table, folder: str, readers: Sequence[Landin
     """Paths of files that another table is still to read; ``report`` gets their number by table."""
     still_unread: set[str] = set()
     for reader in readers:
-        if unread := reader.unread(due_files, folder):
+        if unread := reader.unread_paths(due_files, folder):
             report.unread[reader.condition] = len(unread)
             still_unread |= unread
     return still_unread
@@ -154,7 +158,7 @@ def _record_announced(name: str, table: BronzeTable, lake: layout.Lake, opened: 
     Returns:
         whether no removal stays announced.
     """
-    removals = _announced(name, table, lake, opened)
+    removals = _announced_removals(name, table, lake, opened)
     if not removals:
         return True
     is_recorded = archive.note(lake, name, [removal for removal in removals if archive.is_removed(removal)])
@@ -162,13 +166,13 @@ def _record_announced(name: str, table: BronzeTable, lake: layout.Lake, opened: 
     return is_recorded
 
 
-def _announced(name: str, table: BronzeTable, lake: layout.Lake, opened: Tables) -> list[dict[str, Any]]:
+def _announced_removals(name: str, table: BronzeTable, lake: layout.Lake, opened: Tables) -> list[dict[str, Any]]:
     ledger = None
     if table.cleanSource != "OFF":
         ledger = opened[lake.ledger(name)].delta
     if ledger is None:
         return []
-    rows = archive.announced(opened[lake.archive(name)].delta, ledger)
+    rows = archive.announced_removals(opened[lake.archive(name)].delta, ledger)
     return [{key: row[key] for key in (*FILES.names, "mode", "place")} for row in rows]
 
 
@@ -185,7 +189,7 @@ def _sync(name: str, lake: layout.Lake, folder: str, readers: Sequence[LandingRe
     tables = (
         lake.table("bronze", name),
         lake.ledger(name),
-        lake.outcome(name),
+        lake.file_status(name),
         lake.archive(name),
         *chain(*of_readers),
     )
@@ -194,20 +198,22 @@ def _sync(name: str, lake: layout.Lake, folder: str, readers: Sequence[LandingRe
     durable.sync_file_systems([*places, layout.address(lake.root), folder])
 
 
-def _until(table: BronzeTable, current_time: datetime | None) -> pa.Scalar:
+def _retention_limit(table: BronzeTable, current_time: datetime | None) -> pa.Scalar:
     """Latest commit time at which a file's retention has passed."""
     return pa.scalar((current_time or datetime.now(UTC)) - table.cleanSourceRetentionDuration, archive.TIME)
 
 
-def _before_the_young(name: str, table: BronzeTable, lake: layout.Lake, current_time: datetime | None) -> int:
+def _batch_before_young(name: str, table: BronzeTable, lake: layout.Lake, current_time: datetime | None) -> int:
     """Last ledger batch before the first one with files still under retention."""
-    young = status_log.read(lake, name, ["chunk"], pc.field("ingested") > _until(table, current_time))["chunk"]
+    young = status_log.read(lake, name, ["chunk"], pc.field("ingested") > _retention_limit(table, current_time))[
+        "chunk"
+    ]
     if not len(young):
         return 2**62
     return int(pc.min(young).as_py()) - 1
 
 
-def due(
+def files_due(
     name: str, table: BronzeTable, lake: layout.Lake, current_time: datetime | None = None, opened: Tables | None = None
 ) -> pa.Table:
     """The files whose rows were committed long enough ago, and that were not taken away yet (``FILES`` and chunk).
@@ -221,16 +227,16 @@ def due(
     if ledger is None:
         return DUE.empty_table()
     folder = folders.home(lake, name, table.path, opened).folder
-    since = archive.done(lake, name, ledger, folder, opened)
+    since = archive.cleaned_batch(lake, name, ledger, folder, opened)
     whole = (
         pc.field("error").is_null()
-        & (pc.field("ingested") <= _until(table, current_time))
+        & (pc.field("ingested") <= _retention_limit(table, current_time))
         & (pc.field("chunk") > since)
     )
     read = status_log.read(lake, name, ["path", "chunk"], whole, opened)
     if not read.num_rows:
         return DUE.empty_table()
-    entries = ledger_index.entries(ledger, *ledger_index.below(folder), after=since)
+    entries = ledger_index.entries(ledger, *ledger_index.path_range(folder), after=since)
     # Entries come newest first; only the newest entry of a path can describe the file that is there now.
     paths = entries["path"].unique()
     last = entries.take(pc.index_in(paths, value_set=entries["path"]))
@@ -238,13 +244,13 @@ def due(
         pc.is_in(last["action"], pa.array([LedgerAction.READ, LedgerAction.REPLACE, LedgerAction.RESET]))
     )
     due_files = last.join(read, keys=["path", "chunk"], join_type="left semi").select(DUE.names)
-    moved = archive.among(lake, name, ledger, due_files)
+    moved = archive.match_files(lake, name, ledger, due_files)
     if moved.num_rows:
         due_files = due_files.join(moved, keys=FILES.names, join_type="left anti")
-    return landing_ledger.in_order(due_files.select(DUE.names).cast(DUE))
+    return landing_ledger.sort_files(due_files.select(DUE.names).cast(DUE))
 
 
-def _planned(
+def _plan_removals(
     table: BronzeTable, folder: str, files: Sequence[dict[str, Any]], taken: archive.ArchiveAddresses, cleaned: Cleaned
 ) -> list[dict[str, Any]]:
     """Archive rows of files that are to be moved or deleted, with their destinations; without those that stay."""
@@ -262,7 +268,7 @@ def _planned(
 
 
 def _removal(table: BronzeTable, folder: str, file: dict[str, Any], taken: Container[str]) -> dict[str, Any] | None:
-    file_now = filesystems.file(file["path"])
+    file_now = filesystems.file_facts(file["path"])
     if file_now is not None and file_now != (file["size"], file["modification_time"]):
         return None  # another file by now; the next discovery decides about it
     if table.cleanSource == "DELETE":
@@ -276,13 +282,13 @@ def _carry_out(removal: dict[str, Any], cleaned: Cleaned) -> dict[str, Any] | No
     """Move or delete a file and return its archive row; None if it stays."""
     path = removal["path"]
     try:
-        file_now = filesystems.file(path)
+        file_now = filesystems.file_facts(path)
         if file_now is not None and file_now != (removal["size"], removal["modification_time"]):
             return None  # it was written again since it was announced
         if removal["mode"] == RemovalMode.MOVE:
             removal = file_moves.move(removal)
         elif file_now is not None:
-            fs, root = filesystems.opened(path)
+            fs, root = filesystems.open_store(path)
             fs.rm_file(root)
     except file_moves.Changed:
         return None
@@ -299,7 +305,7 @@ def sweep(
     lake: layout.Lake,
     holding: Callable[[], Any],
     tell: Callable[[str], None],
-    readers_of: Readers = nobody,
+    readers_of: Readers = no_readers,
 ) -> None:
     """Clean all bronze tables of a pipeline, taking its lock only if files are due.
 
@@ -320,4 +326,6 @@ def sweep(
 
 def _has_work(name: str, table: BronzeTable, lake: layout.Lake) -> bool:
     opened = Tables()
-    return bool(_announced(name, table, lake, opened)) or due(name, table, lake, opened=opened).num_rows > 0
+    return (
+        bool(_announced_removals(name, table, lake, opened)) or files_due(name, table, lake, opened=opened).num_rows > 0
+    )

@@ -27,40 +27,42 @@ def destination(file: Mapping[str, Any], target: str, taken: Container[str]) -> 
     the original is gone, by its size and, on local disk, its modification time.
     """
     number = 0
-    is_gone = filesystems.file(file["path"]) is None  # checked first: if another run has moved it, the target exists
+    is_gone = (
+        filesystems.file_facts(file["path"]) is None
+    )  # checked first: if another run has moved it, the target exists
     while True:
-        place = _numbered(target, number)
+        place = _numbered_path(target, number)
         number += 1
         size = _size(place)
         if size is None and is_gone:
             return None
         if place in taken:  # also by a file that is about to be moved there
             continue
-        if size is None or (size == file["size"] and _is_it(file, place)):
+        if size is None or (size == file["size"] and _is_same_content(file, place)):
             return place
 
 
 def move(removal: dict[str, Any]) -> dict[str, Any]:
     """Move a file to its destination, never over another one; return its archive row, ``GONE`` if it is nowhere."""
     path, place = removal["path"], removal["place"]
-    is_gone = filesystems.file(path) is None
+    is_gone = filesystems.file_facts(path) is None
     size = _size(place)
     if size is None and is_gone:
         return {**removal, "mode": RemovalMode.GONE, "place": None}
     if size is None:
         _copy(path, place)
         _faults.point("clean.between_copy_and_removal")
-        if not _whole(removal, place):
-            fs, root = filesystems.opened(place)
+        if not _is_whole(removal, place):
+            fs, root = filesystems.open_store(place)
             fs.rm_file(root)
             raise Changed
-    elif size != removal["size"] or not _is_it(removal, place):
+    elif size != removal["size"] or not _is_same_content(removal, place):
         raise FileExistsError(errno.EEXIST, "another file exists there", place)
     _remove(removal)
     return removal
 
 
-def _numbered(target: str, number: int) -> str:
+def _numbered_path(target: str, number: int) -> str:
     """``a/b.json.gz``, then ``a/b.1.json.gz`` and so on."""
     folder, _, name = target.rpartition("/")
     stem, dot, suffix = name.partition(".")
@@ -70,15 +72,15 @@ def _numbered(target: str, number: int) -> str:
 
 
 def _size(path: str) -> int | None:
-    facts = filesystems.file(path)
+    facts = filesystems.file_facts(path)
     if facts is None:
         return None
     return facts[0]
 
 
 def _remove(file: Mapping[str, Any]) -> None:
-    if filesystems.file(file["path"]) == (file["size"], file["modification_time"]):
-        fs, root = filesystems.opened(file["path"])
+    if filesystems.file_facts(file["path"]) == (file["size"], file["modification_time"]):
+        fs, root = filesystems.open_store(file["path"])
         fs.rm_file(root)
 
 
@@ -104,7 +106,7 @@ def _copy(path: str, place: str) -> None:
         for folder in {target.parent, *(folder_made.parent for folder_made in missing)}:
             durable.sync(folder)
         return
-    (source_store, source), (away, root) = filesystems.opened(path), filesystems.opened(place)
+    (source_store, source), (away, root) = filesystems.open_store(path), filesystems.open_store(place)
     away.makedirs(away._parent(root), exist_ok=True)
     if type(source_store) is type(away) and source_store == away:
         source_store.cp_file(source, root)
@@ -129,15 +131,15 @@ def _name(half: Path, target: Path) -> None:
     half.unlink()
 
 
-def _whole(file: Mapping[str, Any], place: str) -> bool:
+def _is_whole(file: Mapping[str, Any], place: str) -> bool:
     """Whether the copy has the content that was read. If the original is gone by now, the copy is all that is left."""
     facts = (file["size"], file["modification_time"])
     if layout.is_local(place) and layout.is_local(file["path"]):
-        return filesystems.file(place) == facts
-    return _size(place) == file["size"] and filesystems.file(file["path"]) in (None, facts)
+        return filesystems.file_facts(place) == facts
+    return _size(place) == file["size"] and filesystems.file_facts(file["path"]) in (None, facts)
 
 
-def _is_it(file: Mapping[str, Any], place: str) -> bool:
-    if filesystems.file(file["path"]) is not None:
+def _is_same_content(file: Mapping[str, Any], place: str) -> bool:
+    if filesystems.file_facts(file["path"]) is not None:
         return filesystems.digest(file["path"]) == filesystems.digest(place)
-    return not layout.is_local(place) or filesystems.file(place) == (file["size"], file["modification_time"])
+    return not layout.is_local(place) or filesystems.file_facts(place) == (file["size"], file["modification_time"])

@@ -18,11 +18,11 @@ from deltalake import DeltaTable
 from sluicegate.errors import LandingMissing, StoreUnreachable, Where
 from sluicegate.lake import layout, tables
 from sluicegate.landing import ledger_index, status_log
-from sluicegate.landing.file_names import relative
+from sluicegate.landing.file_names import relative_names
 from sluicegate.landing.file_states import LedgerAction, RemovalMode
 from sluicegate.landing.moves import archive
 from sluicegate.storage import filesystems, store_errors
-from sluicegate.storage.concurrent import each
+from sluicegate.storage.concurrent import map_concurrently
 from sluicegate.storage.listings import FILES
 
 if TYPE_CHECKING:
@@ -43,15 +43,15 @@ def aliases(ledger: DeltaTable | pa.Table, paths: Collection[str]) -> dict[str, 
     """
     if not paths:
         return {}
-    return dict(_former(ledger, pc.field("path").isin(pa.array(sorted(paths), pa.string()))))
+    return dict(_recorded_moves(ledger, pc.field("path").isin(pa.array(sorted(paths), pa.string()))))
 
 
 def former_paths(ledger: DeltaTable | pa.Table) -> set[str]:
     """Former paths of all files that were ever moved."""
-    return {former for _, former in _former(ledger, pc.scalar(True))}
+    return {former for _, former in _recorded_moves(ledger, pc.scalar(True))}
 
 
-def superseded(ledger: DeltaTable | pa.Table, landed: Collection[str]) -> set[str]:
+def find_superseded(ledger: DeltaTable | pa.Table, landed: Collection[str]) -> set[str]:
     """Paths of moved files that are not in landing, but for the last one of each file that is nowhere in it.
 
     Args:
@@ -59,7 +59,7 @@ def superseded(ledger: DeltaTable | pa.Table, landed: Collection[str]) -> set[st
         landed: paths of the files in landing.
     """
     moves: dict[str, list[str]] = {}
-    for path, former in _former(ledger, pc.scalar(True)):
+    for path, former in _recorded_moves(ledger, pc.scalar(True)):
         moves.setdefault(former, [former]).append(path)
     superseded_paths: set[str] = set()
     for paths in moves.values():
@@ -68,7 +68,7 @@ def superseded(ledger: DeltaTable | pa.Table, landed: Collection[str]) -> set[st
     return superseded_paths
 
 
-def _former(ledger: DeltaTable | pa.Table, where: pc.Expression) -> Iterator[tuple[str, str]]:
+def _recorded_moves(ledger: DeltaTable | pa.Table, where: pc.Expression) -> Iterator[tuple[str, str]]:
     """Path and former path of each moved file, in the order in which they were moved."""
     moved = _facts(ledger, where & (pc.field("action") == LedgerAction.MOVED))
     if not moved.num_rows:
@@ -82,8 +82,8 @@ def _former(ledger: DeltaTable | pa.Table, where: pc.Expression) -> Iterator[tup
         former.setdefault((row["size"], row["modification_time"]), []).append(row["path"])
     for row in moved.sort_by("chunk").to_pylist():
         of_it = [path for path in former.get((row["size"], row["modification_time"]), ()) if path != row["path"]]
-        best = max(of_it, key=lambda path: _common(path, row["path"]), default="")
-        if _common(best, row["path"]):
+        best = max(of_it, key=lambda path: _count_common_parts(path, row["path"]), default="")
+        if _count_common_parts(best, row["path"]):
             yield row["path"], best
 
 
@@ -91,17 +91,17 @@ def _facts(ledger: DeltaTable | pa.Table, where: pc.Expression) -> pa.Table:
     if isinstance(ledger, pa.Table):
         entries = ledger.filter(where)
     else:
-        entries = tables.where(tables.dataset(ledger), where)
+        entries = tables.filter_rows(tables.dataset(ledger), where)
     return entries.select([*FILES.names, "chunk"])
 
 
-def _common(first: str, second: str) -> int:
+def _count_common_parts(first: str, second: str) -> int:
     """Number of equal trailing components of two paths."""
     pairs = zip(reversed(first.split("/")), reversed(second.split("/")), strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def adopted(
+def adopt_files(
     lake: layout.Lake, name: str, ledger: DeltaTable, place: Home, files: pa.Table, failed: Collection[str]
 ) -> pa.Table:
     """Entries for new files that the ledger has below a former landing folder (schema ``ENTERED``).
@@ -124,20 +124,20 @@ def adopted(
     """
     parts = [ENTERED.empty_table()]
     for former in place.former:
-        if files.num_rows and not _nested(former, place.folder):
-            entries = _known_at(lake, name, ledger, former, place, files, failed)
+        if files.num_rows and not _is_nested(former, place.folder):
+            entries = _entries_at_former(lake, name, ledger, former, place, files, failed)
             parts.append(entries)
             files = files.filter(pc.invert(pc.is_in(files["path"], value_set=entries["path"])))
     return pa.concat_tables(parts)
 
 
-def _nested(first: str, second: str) -> bool:
+def _is_nested(first: str, second: str) -> bool:
     """Whether one folder lies in the other, so that the ledger has their files under their own paths."""
     first, second = f"{first.rstrip('/')}/", f"{second.rstrip('/')}/"
     return first.startswith(second) or second.startswith(first)
 
 
-def _known_at(
+def _entries_at_former(
     lake: layout.Lake, name: str, ledger: DeltaTable, former: str, place: Home, files: pa.Table, failed: Collection[str]
 ) -> pa.Table:
     former_entries = _last_entries(ledger, former, place, files)
@@ -150,18 +150,18 @@ def _known_at(
     candidates = pa.array(paths.filter(alike).to_pylist(), pa.string())
     if not len(candidates):
         return ENTERED.empty_table()
-    read = read_before(lake, name, former_entries, candidates, failed)
-    at_former = _at_former(candidates.to_pylist(), former)
+    read = read_mask(lake, name, former_entries, candidates, failed)
+    at_former = _stat_former(candidates.to_pylist(), former)
     # A waiting file is read from the former folder if it is still there, else from here.
     waiting = [path for path, is_at_former in at_former.items() if is_at_former and path not in failed]
     waits = pc.is_in(paths, value_set=pa.array(waiting, pa.string()))
     selected = pc.and_(alike, pc.or_(read, waits))
     recorded = former_entries.append_column("now", files["path"]).filter(selected)
-    archived = {archive.facts_of(row): row for row in archive.among(lake, name, ledger, recorded).to_pylist()}
+    archived = {archive.facts_of(row): row for row in archive.match_files(lake, name, ledger, recorded).to_pylist()}
     try:
         same = _same_files(recorded, archived, at_former)
     except (OSError, ValueError, ImportError) as error:
-        raise _unreadable(error, former) from error
+        raise _store_error(error, former) from error
     selected = pc.and_(selected, pc.is_in(paths, value_set=pa.array(same, pa.string())))
     entered = pa.table(
         {
@@ -174,7 +174,7 @@ def _known_at(
     return entered.append_column("action", action).filter(selected).cast(ENTERED)
 
 
-def read_before(
+def read_mask(
     lake: layout.Lake, name: str, was: pa.Table, candidates: pa.Array, failed: Collection[str]
 ) -> pa.ChunkedArray:
     """Whether each of some former files has been read, or is left out for good.
@@ -193,7 +193,7 @@ def _last_entries(ledger: DeltaTable, former: str, place: Home, files: pa.Table)
 
     The entry is null where the ledger has none, or has a newer one of the file where it is now.
     """
-    paths = pc.binary_join_element_wise(pa.scalar(former.rstrip("/")), relative(files, place.folder), "/")
+    paths = pc.binary_join_element_wise(pa.scalar(former.rstrip("/")), relative_names(files, place.folder), "/")
     last, entry = newest_entries(ledger, paths)
     newest, newest_entry = newest_entries(ledger, files["path"])
     older = pc.fill_null(pc.less(pc.take(newest["chunk"], newest_entry), pc.take(last["chunk"], entry)), True)
@@ -230,31 +230,31 @@ def _same_files(
             doubtful.append((path, removal["place"], row["now"]))
         elif at_former[path] is None and (removal is None or removal["mode"] != RemovalMode.DELETE):
             same.append(path)  # not what cleanSource deleted: nothing tells that this is a copy of it
-    equal = each(lambda files: _have_one_content(*files[1:]), doubtful)
+    equal = map_concurrently(lambda files: _have_equal_content(*files[1:]), doubtful)
     return [*same, *(files[0] for files, is_equal in zip(doubtful, equal, strict=True) if is_equal)]
 
 
-def _have_one_content(former: str, current: str) -> bool:
+def _have_equal_content(former: str, current: str) -> bool:
     """Whether two files have the same content; also if the former, once archived, is nowhere."""
-    if filesystems.file(former) is None:
+    if filesystems.file_facts(former) is None:
         return True
     return filesystems.digest(former) == filesystems.digest(current)
 
 
-def _at_former(paths: list[str], folder: str) -> dict[str, Facts | None]:
+def _stat_former(paths: list[str], folder: str) -> dict[str, Facts | None]:
     """Size and time of what lies at each path of a former folder; None where there is no file."""
     try:
-        return dict(zip(paths, each(filesystems.file, paths), strict=True))
+        return dict(zip(paths, map_concurrently(filesystems.file_facts, paths), strict=True))
     except (OSError, ValueError, ImportError) as error:
-        failure = _unreadable(error, folder)
+        failure = _store_error(error, folder)
         if isinstance(failure, LandingMissing) and not layout.is_local(folder):
             return dict.fromkeys(paths)  # a bucket that is gone, or that nobody may open any more
         raise failure from error
 
 
-def _unreadable(error: Exception, folder: str) -> LandingMissing | StoreUnreachable:
+def _store_error(error: Exception, folder: str) -> LandingMissing | StoreUnreachable:
     """The error for former files that cannot be looked at, or whose contents cannot be read."""
-    of_store = store_errors.readable(error)
+    of_store = store_errors.translate_error(error)
     if isinstance(of_store, StoreUnreachable):
         return of_store
     return LandingMissing(
@@ -265,7 +265,7 @@ def _unreadable(error: Exception, folder: str) -> LandingMissing | StoreUnreacha
     )
 
 
-def overwritten(
+def overwritten_entries(
     lake: layout.Lake, name: str, ledger: DeltaTable, place: Home, files: pa.Table, moved: pa.Table
 ) -> pa.Table:
     """Entries for files that were overwritten since their folder was moved (schema ``ENTERED``).
@@ -284,7 +284,7 @@ def overwritten(
     """
     parts = [ENTERED.empty_table()]
     for former in place.former:
-        if not files.num_rows or _nested(former, place.folder):
+        if not files.num_rows or _is_nested(former, place.folder):
             continue
         was = _last_entries(ledger, former, place, files)
         read = pc.fill_null(
@@ -305,11 +305,11 @@ def _is_moved(
     lake: layout.Lake, name: str, ledger: DeltaTable, former: str, place: Home, candidates: pa.Table, moved: pa.Table
 ) -> bool:
     """Whether most names that the landing folder has in common with a former one are of files that were moved."""
-    former_names = _names(ledger_index.entries(ledger, *ledger_index.below(former)), former)
-    present_names = _names(ledger_index.entries(ledger, *ledger_index.below(place.folder)), place.folder)
-    common = (former_names.keys() & present_names.keys()) | {*relative(candidates, place.folder).to_pylist()}
-    moved_names = _moved(former_names) | _moved(present_names)
-    proved = (common & moved_names) | ({*relative(moved, place.folder).to_pylist()} & former_names.keys())
+    former_names = _actions_by_name(ledger_index.entries(ledger, *ledger_index.path_range(former)), former)
+    present_names = _actions_by_name(ledger_index.entries(ledger, *ledger_index.path_range(place.folder)), place.folder)
+    common = (former_names.keys() & present_names.keys()) | {*relative_names(candidates, place.folder).to_pylist()}
+    moved_names = _moved_names(former_names) | _moved_names(present_names)
+    proved = (common & moved_names) | ({*relative_names(moved, place.folder).to_pylist()} & former_names.keys())
     paths_of = _paths(ledger, proved, [former, place.folder])
     mine = pc.field("path").isin(pa.array(sorted({path for paths in paths_of.values() for path in paths}), pa.string()))
     gave = {*status_log.read(lake, name, ["path"], mine & (pc.field("rows") > 0))["path"].to_pylist()}
@@ -317,7 +317,7 @@ def _is_moved(
     return len(proved) > len(common - proved)
 
 
-def _moved(names: Mapping[str, set[str]]) -> set[str]:
+def _moved_names(names: Mapping[str, set[str]]) -> set[str]:
     """Names under which the ledger has a file as moved."""
     return {name for name, actions in names.items() if LedgerAction.MOVED in actions}
 
@@ -330,9 +330,9 @@ def _paths(ledger: DeltaTable, names: Iterable[str], folders: Sequence[str]) -> 
     return {name: [*paths, *(origins[path] for path in paths if path in origins)] for name, paths in paths_of.items()}
 
 
-def _names(entries: pa.Table, folder: str) -> dict[str, set[str]]:
+def _actions_by_name(entries: pa.Table, folder: str) -> dict[str, set[str]]:
     """Actions of the entries of each name below a folder."""
     actions: dict[str, set[str]] = {}
-    for name, action in zip(relative(entries, folder).to_pylist(), entries["action"].to_pylist(), strict=True):
+    for name, action in zip(relative_names(entries, folder).to_pylist(), entries["action"].to_pylist(), strict=True):
         actions.setdefault(name, set()).add(action)
     return actions

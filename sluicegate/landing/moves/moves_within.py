@@ -56,8 +56,8 @@ def entries(
     was = pa.table({"path": paths, "action": pc.take(last["action"], entry)})
     same = [pc.equal(files[fact], pc.take(last[fact], entry)) for fact in ("size", "modification_time")]
     selected = pc.and_(pc.and_(*same), pc.not_equal(was["action"], LedgerAction.DROP))
-    selected = pc.and_(selected, moved_files.read_before(lake, name, was, paths.combine_chunks(), failed))
-    taken = archive.among(lake, name, ledger, files.set_column(0, "path", paths))["path"]
+    selected = pc.and_(selected, moved_files.read_mask(lake, name, was, paths.combine_chunks(), failed))
+    taken = archive.match_files(lake, name, ledger, files.set_column(0, "path", paths))["path"]
     selected = pc.and_(selected, pc.invert(pc.is_in(paths, value_set=taken.combine_chunks())))
     action = pc.if_else(pc.equal(was["action"], LedgerAction.SKIP), LedgerAction.SKIP, LedgerAction.MOVED)
     return files.append_column("action", action).filter(selected).cast(moved_files.ENTERED)
@@ -71,23 +71,23 @@ def _origins(ledger: DeltaTable, files: pa.Table, partitions: Collection[str]) -
     alike = (pc.field("modification_time") >= span["min"]) & (pc.field("modification_time") <= span["max"])
     alike &= pc.field("modification_time").isin(times.unique()) & pc.field("size").isin(files["size"].unique())
     former: dict[_Named, dict[str, str]] = {}
-    for entry in tables.where(tables.dataset(ledger), alike, [*FILES.names, "action"]).to_pylist():
-        former.setdefault(_named(entry), {}).setdefault(entry["path"], entry["action"])
+    for entry in tables.filter_rows(tables.dataset(ledger), alike, [*FILES.names, "action"]).to_pylist():
+        former.setdefault(_name_and_facts(entry), {}).setdefault(entry["path"], entry["action"])
     if not former:
         return {}
-    arrived, moved_away = Counter(map(_named, files.to_pylist())), on_record.moved_away(ledger)
+    arrived, moved_away = Counter(map(_name_and_facts, files.to_pylist())), on_record.moved_away_paths(ledger)
     origins = {}
     for file in files.to_pylist():
-        places = former.get(_named(file), {})
+        places = former.get(_name_and_facts(file), {})
         first = [path for path, action in places.items() if action != LedgerAction.MOVED and path not in moved_away]
-        if len(first) != 1 or arrived[_named(file)] > 1:
+        if len(first) != 1 or arrived[_name_and_facts(file)] > 1:
             continue
         if _values_in(file["path"], partitions) == _values_in(first[0], partitions) and all(map(_is_gone, places)):
             origins[file["path"]] = first[0]
     return origins
 
 
-def _named(file: Mapping[str, Any]) -> _Named:
+def _name_and_facts(file: Mapping[str, Any]) -> _Named:
     return file["path"].rpartition("/")[2], file["size"], file["modification_time"]
 
 
@@ -98,6 +98,6 @@ def _values_in(path: str, partitions: Collection[str]) -> set[str]:
 
 def _is_gone(path: str) -> bool:
     try:
-        return filesystems.file(path) is None
+        return filesystems.file_facts(path) is None
     except (OSError, ValueError, ImportError):  # nobody can tell
         return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from sluicegate.definition.fields import nearest
+from sluicegate.definition.fields import suggest_name
 from sluicegate.errors import QueryError, Where
 from sluicegate.flow.model import name_of
 
@@ -30,8 +30,8 @@ def remarks(named: Iterable[str], columns: Iterable[str], flow: Flow) -> Iterato
     for column in named:
         if column.lower() in present:
             continue
-        near = nearest(column, data_column_names)
-        if not _may_come(flow):
+        near = suggest_name(column, data_column_names)
+        if not _may_appear(flow):
             raise QueryError(
                 f"{sources} has no column {column}, which apply_as_deletes of {flow.table} reads",
                 where=Where(table=flow.table),
@@ -66,11 +66,11 @@ def demand_sequence(column: str, columns: Iterable[str], flow: Flow) -> None:
     raise QueryError(
         f"{sources} has no column {column}, by which {flow.table} is ordered",
         where=Where(table=flow.table),
-        hint="; ".join(filter(None, [nearest(column, present), later if _may_come(flow) else ""])),
+        hint="; ".join(filter(None, [suggest_name(column, present), later if _may_appear(flow) else ""])),
         at="sequence_by",
     )
 
 
-def _may_come(flow: Flow) -> bool:
+def _may_appear(flow: Flow) -> bool:
     """Return whether later records may have more columns: any file of bronze may add some."""
     return any(source.rstrip("/").split("/")[-2:-1] == ["bronze"] for source in flow.sources)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicegate.errors import UserError, Where
-from sluicegate.flow.definitions.definition_changes import refused
+from sluicegate.flow.definitions.definition_changes import refused_refresh_error
 from sluicegate.schema.columns import SEQUENCE
 from sluicegate.spark import table_reader
 from sluicegate.spark_sql import types
@@ -34,12 +34,12 @@ class ColumnsChanged(Exception):
         self.reason = reason
 
 
-def lacking(silver_batch: SilverBatch) -> str:
+def why_missing_column(silver_batch: SilverBatch) -> str:
     """Reason, if stored rows lack a column by which they are known or compared; empty if they have all."""
     if silver_batch.batch.whole or silver_batch.target is None:
         return ""
     stored = {column.lower() for column in silver_batch.stored_columns}
-    missing = [column for column in sorted(silver_batch.bound) if column.lower() not in stored]
+    missing = [column for column in sorted(silver_batch.bound_columns) if column.lower() not in stored]
     if silver_batch.sequence_by and SEQUENCE not in stored:
         missing.append(silver_batch.sequence_by)
     if not missing:
@@ -64,11 +64,11 @@ def demand_same(silver_batch: SilverBatch, schema: StructType) -> None:
     for table in tables:
         if table is None:
             continue
-        if difference := _difference(table_reader.schema(table), schema, silver_batch):
+        if difference := _type_difference(table_reader.schema(table), schema, silver_batch):
             raise ColumnsChanged(difference)
 
 
-def _difference(stored: StructType, schema: StructType, silver_batch: SilverBatch) -> str:
+def _type_difference(stored: StructType, schema: StructType, silver_batch: SilverBatch) -> str:
     """Sentence on the first column whose stored type differs; empty if none does."""
     names = {output: output for output in silver_batch.outputs} | {SEQUENCE: str(silver_batch.sequence_by)}
     stored_kinds = {field.name.lower(): field.dataType for field in stored}
@@ -89,8 +89,8 @@ def demand_refresh(batch: Batch, reason: str) -> None:
         SchemaMismatch: rows have values of lookups as of their runs, which a full refresh would replace.
     """
     flow = batch.flow
-    if flow.as_of_run and flow.stored is not None:
-        raise refused(flow.table, reason, ", ".join(sorted(flow.as_of_run)), flow.stored.command)
+    if flow.as_of_run and flow.stored_rows is not None:
+        raise refused_refresh_error(flow.table, reason, ", ".join(sorted(flow.as_of_run)), flow.stored_rows.command)
     if batch.choice is not None and batch.choice.validate:
         raise UserError(
             f"this would rebuild {flow.table}, so there is nothing to compare with",

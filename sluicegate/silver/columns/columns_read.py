@@ -14,7 +14,7 @@ from pyspark.errors import AnalysisException
 from sqlglot.tokenizer_core import TokenType
 
 from sluicegate.spark import connect
-from sluicegate.spark.catalyst import each, name_of
+from sluicegate.spark.catalyst import elements, name_of
 from sluicegate.spark_sql.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ Run = Callable[["DataFrame"], "DataFrame"]
 """Gives the result of a query over records."""
 
 
-def by_plan(result: DataFrame, view: str, columns: Collection[str]) -> set[str]:
+def plan_columns(result: DataFrame, view: str, columns: Collection[str]) -> set[str]:
     """Return the columns of a view that a query reads.
 
     Args:
@@ -49,13 +49,13 @@ def by_plan(result: DataFrame, view: str, columns: Collection[str]) -> set[str]:
     if len(views) != 1:
         return {*columns}
     read: set[int] = set()
-    for node in _below(plan, view, _numbers(plan.outputSet())):
+    for node in _needed_columns(plan, view, _numbers(plan.outputSet())):
         read |= node
-    numbers = {name: number for number, name in _named(views[0].output()).items()}
+    numbers = {name: number for number, name in _names_by_number(views[0].output()).items()}
     return {column for column in columns if numbers.get(column) in read or column not in numbers}
 
 
-def by_names(run: Run, records: DataFrame, query: Query, columns: Collection[str]) -> set[str]:
+def named_columns(run: Run, records: DataFrame, query: Query, columns: Collection[str]) -> set[str]:
     """Return the columns of records that a query names, or all if it needs another one.
 
     Args:
@@ -64,13 +64,13 @@ def by_names(run: Run, records: DataFrame, query: Query, columns: Collection[str
         query: the query.
         columns: columns to look for.
     """
-    named = {column for column in columns if says(query, column)}
+    named = {column for column in columns if mentions(query, column)}
     if _has_star(query) or not can_do_without(run, records, {*columns} - named):
         return {*columns}
     return named
 
 
-def says(query: Query, name: str) -> bool:
+def mentions(query: Query, name: str) -> bool:
     """Return whether a query contains a name anywhere, in any case."""
     tokens = Tokens(query.text)
     return any(tokens.name(index).lower() == name.lower() for index in range(len(tokens)))
@@ -88,7 +88,7 @@ def can_do_without(run: Run, records: DataFrame, columns: Collection[str]) -> bo
     if columns:
         records = records.drop(*columns)
     try:
-        connect.analyzed(run(records))
+        connect.analyze(run(records))
     except AnalysisException:
         return False
     return True
@@ -97,7 +97,7 @@ def can_do_without(run: Run, records: DataFrame, columns: Collection[str]) -> bo
 def _nodes(plan: Any) -> Iterator[Any]:
     """Yield all nodes of a plan, with those of its subqueries."""
     yield plan
-    for part in (*each(plan.children()), *each(plan.subqueries())):
+    for part in (*elements(plan.children()), *elements(plan.subqueries())):
         yield from _nodes(part)
 
 
@@ -105,28 +105,28 @@ def _is_view(node: Any, view: str) -> bool:
     return name_of(node) == "SubqueryAlias" and str(node.alias()).lower() == view.lower()
 
 
-def _below(plan: Any, view: str, needed_above: set[int]) -> Iterator[set[int]]:
+def _needed_columns(plan: Any, view: str, needed_above: set[int]) -> Iterator[set[int]]:
     """Yield the numbers of the needed columns that a plan and all below it read, down to the view."""
     if _is_view(plan, view):
         yield needed_above
         return
     if name_of(plan) == "Project" and not _numbers(plan.outputSet()) <= needed_above:
-        items = [item for item in each(plan.projectList()) if int(item.exprId().id()) in needed_above]
+        items = [item for item in elements(plan.projectList()) if int(item.exprId().id()) in needed_above]
         needed = {number for item in items for number in _numbers(item.references())}
     else:
         needed = needed_above | _numbers(plan.references())
-    for child in each(plan.children()):
-        yield from _below(child, view, needed)
-    for subquery in each(plan.subqueries()):
-        yield from _below(subquery, view, _numbers(subquery.outputSet()))
+    for child in elements(plan.children()):
+        yield from _needed_columns(child, view, needed)
+    for subquery in elements(plan.subqueries()):
+        yield from _needed_columns(subquery, view, _numbers(subquery.outputSet()))
 
 
 def _numbers(attributes: Any) -> set[int]:
     """Return the numbers of some columns."""
-    return {*_named(attributes)}
+    return {*_names_by_number(attributes)}
 
 
-def _named(attributes: Any) -> dict[int, str]:
+def _names_by_number(attributes: Any) -> dict[int, str]:
     """Return the names of columns by number, in one call, as each takes a while."""
     texts = str(attributes.mkString(_APART)).split(_APART)
     return {

@@ -15,15 +15,15 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
-from sluicegate.definition.fields import nearest
+from sluicegate.definition.fields import suggest_name
 from sluicegate.errors import SchemaMismatch, Where
-from sluicegate.schema.columns import working
+from sluicegate.schema.columns import working_column
 from sluicegate.schema.evolution import Column
 from sluicegate.schema.values import Value
 from sluicegate.spark import connect
 from sluicegate.spark.spark_errors import message
-from sluicegate.spark_sql.identifiers import quoted
-from sluicegate.spark_sql.types import as_ddl, without_lengths
+from sluicegate.spark_sql.identifiers import quote_name
+from sluicegate.spark_sql.types import as_ddl, drop_lengths
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, MapType, StructType
 
 # Prefix of hidden columns that flag a value which does not fit the type of its column.
-FLAG = working("conform_")
+FLAG = working_column("conform_")
 
 
 def cast_to_declared(
@@ -65,12 +65,12 @@ def cast_to_declared(
     if evolution == "failOnNewColumns":
         _refuse(new, table)
     undeclared = _undeclared_columns(names, declared, new, evolution)
-    fitted = [_fitted(frame, names, name, text, table) for name, text in (declared or {}).items()]
+    fitted = [_fit_column(frame, names, name, text, table) for name, text in (declared or {}).items()]
     lossy = {f"{FLAG}{number}": value for number, value in enumerate(filter(_Fitted.can_lose, fitted))}
     internal = [name for name in frame.columns if name.startswith("_")]
     columns = [value.value.alias(value.name) for value in fitted]
-    columns += [F.col(quoted(name)) for name in [*undeclared, *internal]]
-    columns += [_any([value.lost]).alias(flag) for flag, value in lossy.items()]
+    columns += [F.col(quote_name(name)) for name in [*undeclared, *internal]]
+    columns += [_loss_flag([value.lost]).alias(flag) for flag, value in lossy.items()]
     return frame.select(*columns), {flag: value.text for flag, value in lossy.items()}
 
 
@@ -78,7 +78,7 @@ def _undeclared_columns(
     names: Mapping[str, str], declared: Mapping[str, str] | None, new: Sequence[str], evolution: str
 ) -> list[str]:
     """List the undeclared columns of the transform that are kept."""
-    undeclared = _without(names, declared or ())
+    undeclared = _exclude_names(names, declared or ())
     if evolution == "none":
         return [name for name in undeclared if name not in new]
     return undeclared
@@ -95,7 +95,7 @@ def _refuse(new_columns: Sequence[str], table: str) -> None:
     )
 
 
-def _without(names: Mapping[str, str], others: Collection[str]) -> list[str]:
+def _exclude_names(names: Mapping[str, str], others: Collection[str]) -> list[str]:
     """Return names, keyed by lower case, without others, in any case."""
     lower_names = {name.lower() for name in others}
     return [name for lower, name in names.items() if lower not in lower_names]
@@ -110,7 +110,7 @@ def _new_columns(
         expected = stored
     if expected is None:
         return []
-    return _without(names, expected)
+    return _exclude_names(names, expected)
 
 
 @dataclass(frozen=True)
@@ -127,21 +127,21 @@ class _Fitted:
         return self.lost is not None
 
 
-def _fitted(frame: DataFrame, names: Mapping[str, str], name: str, text: str, table: str) -> _Fitted:
+def _fit_column(frame: DataFrame, names: Mapping[str, str], name: str, text: str, table: str) -> _Fitted:
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as F
     from pyspark.sql.types import CharType, DataType, VarcharType
 
     column = names.get(name.lower())
     if column is None:
-        hint = nearest(name, names.values()) or f"it returns {', '.join(names.values())}"
+        hint = suggest_name(name, names.values()) or f"it returns {', '.join(names.values())}"
         raise SchemaMismatch(
             f"{table} declares a column {name} that its transform does not return", where=Where(table=table), hint=hint
         )
-    kind, raw, source = DataType.fromDDL(text), F.col(quoted(column)), frame.schema[column].dataType
+    kind, raw, source = DataType.fromDDL(text), F.col(quote_name(column)), frame.schema[column].dataType
     try:
-        typed = _typed(raw, source, without_lengths(kind))
-        connect.analyzed(frame.select(*[part for part in (typed.value, typed.lost) if part is not None]))
+        typed = _cast_value(raw, source, drop_lengths(kind))
+        connect.analyze(frame.select(*[part for part in (typed.value, typed.lost) if part is not None]))
     except (AnalysisException, _Unlike) as error:
         cause = ""
         if isinstance(error, AnalysisException):
@@ -155,10 +155,10 @@ def _fitted(frame: DataFrame, names: Mapping[str, str], name: str, text: str, ta
     losses = [typed.lost]
     if isinstance(kind, (CharType, VarcharType)):
         losses.append(F.length(typed.value) > kind.length)
-    return _Fitted(typed.value, _either(*losses), name, f"{name} as {text}")
+    return _Fitted(typed.value, _any_loss(*losses), name, f"{name} as {text}")
 
 
-def _either(*losses: Expression | None) -> Expression | None:
+def _any_loss(*losses: Expression | None) -> Expression | None:
     """Return the condition that any of some losses happens; None if none can."""
     possible = [loss for loss in losses if loss is not None]
     if not possible:
@@ -168,14 +168,14 @@ def _either(*losses: Expression | None) -> Expression | None:
 
 def as_type(raw: Expression, source: DataType, kind: DataType) -> Expression:
     """Cast a value to a type that holds all its values; nested ones field by field, by name."""
-    return _typed(raw, source, kind).value
+    return _cast_value(raw, source, kind).value
 
 
 class _Unlike(Exception):
     """Raised if a nested type would be cast to one of another shape."""
 
 
-def _typed(raw: Expression, source: DataType, kind: DataType) -> _Fitted:
+def _cast_value(raw: Expression, source: DataType, kind: DataType) -> _Fitted:
     """Cast a value to another type; nested ones field by field, by name: CAST goes by position."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import ArrayType, AtomicType, MapType, StructType
@@ -184,19 +184,19 @@ def _typed(raw: Expression, source: DataType, kind: DataType) -> _Fitted:
     if source.simpleString() == kind.simpleString():
         return _Fitted(raw, None)
     if isinstance(source, StructType) and isinstance(kind, StructType):
-        return _struct(raw, source, kind)
+        return _cast_struct(raw, source, kind)
     if isinstance(source, ArrayType) and isinstance(kind, ArrayType):
         inner, element = source.elementType, kind.elementType
-        lost = F.exists(raw, lambda item: _any([_typed(item, inner, element).lost]))
-        return _Fitted(F.transform(raw, lambda item: _typed(item, inner, element).value), lost)
+        lost = F.exists(raw, lambda item: _loss_flag([_cast_value(item, inner, element).lost]))
+        return _Fitted(F.transform(raw, lambda item: _cast_value(item, inner, element).value), lost)
     if isinstance(source, MapType) and isinstance(kind, MapType):
-        return _map(raw, source, kind)
+        return _cast_map(raw, source, kind)
     if isinstance(kind, (StructType, ArrayType, MapType)) and not isinstance(source, AtomicType):
         raise _Unlike
-    return _atomic(raw, source, kind)
+    return _cast_atomic(raw, source, kind)
 
 
-def _struct(raw: Expression, source: StructType, kind: StructType) -> _Fitted:
+def _cast_struct(raw: Expression, source: StructType, kind: StructType) -> _Fitted:
     from pyspark.sql import functions as F
 
     undeclared = {field.name.lower(): field for field in source}
@@ -206,24 +206,24 @@ def _struct(raw: Expression, source: StructType, kind: StructType) -> _Fitted:
         if own_field is None:
             values.append(F.lit(None).cast(as_ddl(field.dataType)).alias(field.name))
             continue
-        inner = _typed(raw.getField(own_field.name), own_field.dataType, field.dataType)
+        inner = _cast_value(raw.getField(own_field.name), own_field.dataType, field.dataType)
         values.append(inner.value.alias(field.name))
         lost.append(inner.lost)
     lost += [raw.getField(field.name).isNotNull() for field in undeclared.values()]
-    return _Fitted(F.when(raw.isNotNull(), F.struct(*values)), _any(lost))
+    return _Fitted(F.when(raw.isNotNull(), F.struct(*values)), _loss_flag(lost))
 
 
-def _map(raw: Expression, source: MapType, kind: MapType) -> _Fitted:
+def _cast_map(raw: Expression, source: MapType, kind: MapType) -> _Fitted:
     from pyspark.sql import functions as F
 
     if source.keyType.simpleString() != kind.keyType.simpleString():
         raise _Unlike  # two keys may become one
     inner, value = source.valueType, kind.valueType
-    lost = F.exists(F.map_values(raw), lambda item: _any([_typed(item, inner, value).lost]))
-    return _Fitted(F.transform_values(raw, lambda _, item: _typed(item, inner, value).value), lost)
+    lost = F.exists(F.map_values(raw), lambda item: _loss_flag([_cast_value(item, inner, value).lost]))
+    return _Fitted(F.transform_values(raw, lambda _, item: _cast_value(item, inner, value).value), lost)
 
 
-def _any(flags: Sequence[Expression | None]) -> Expression:
+def _loss_flag(flags: Sequence[Expression | None]) -> Expression:
     from pyspark.sql import functions as F
 
     losses = [F.coalesce(flag, F.lit(False)) for flag in flags if flag is not None]
@@ -232,7 +232,7 @@ def _any(flags: Sequence[Expression | None]) -> Expression:
     return reduce(or_, losses)
 
 
-def _atomic(raw: Expression, source: DataType, kind: DataType) -> _Fitted:
+def _cast_atomic(raw: Expression, source: DataType, kind: DataType) -> _Fitted:
     from pyspark.sql import functions as F
     from pyspark.sql.types import (
         BooleanType,
@@ -249,10 +249,10 @@ def _atomic(raw: Expression, source: DataType, kind: DataType) -> _Fitted:
     dated = isinstance(source, (TimestampType, TimestampNTZType)) and isinstance(kind, DateType)
     if counted or dated:
         fitted = Value(Column("", source, "value", kind, "typed"), raw, {})
-        return _Fitted(fitted.typed, fitted.lost)
+        return _Fitted(fitted.typed_value, fitted.loss)
     if isinstance(source, StringType):
         fitted = Value(Column("", source, "value", kind, "cast"), raw, {})
-        return _Fitted(fitted.typed, fitted.lost)
+        return _Fitted(fitted.typed_value, fitted.loss)
     value = raw.try_cast(kind)
     if BooleanType in (type(source), type(kind)):  # a declared type is the definition's word for the cast
         return _Fitted(value, ~value.try_cast(source).eqNullSafe(raw))

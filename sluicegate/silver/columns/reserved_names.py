@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sluicegate.silver.silver_batch import SilverBatch
 
 
-def without_working(records: DataFrame) -> DataFrame:
+def drop_working_columns(records: DataFrame) -> DataFrame:
     """Drop data columns whose names are used during evaluation."""
     names = [column for column in records.columns if is_working(column)]
     if not names:
@@ -32,7 +32,7 @@ def without_working(records: DataFrame) -> DataFrame:
     return records.drop(*names)
 
 
-def without_reserved(
+def drop_reserved_columns(
     rows: DataFrame, records: Sequence[str], silver_batch: SilverBatch, maker: SilverTable | SilverFlow, flow: str
 ) -> DataFrame:
     """Drop columns of records from a transform's result whose names a silver table reserves.

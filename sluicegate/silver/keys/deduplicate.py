@@ -14,23 +14,27 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from sluicegate.schema.columns import FLOW, IDENTITY, ROW, SEQUENCE, working
+from sluicegate.schema.columns import FLOW, IDENTITY, ROW, SEQUENCE, working_column
 from sluicegate.silver.expectations import DISPOSITION, Disposition
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 # The order of arrival: the ledger batch, within it the files in order of discovery, within a file the position. Rows of
 # one record follow each other by their numbers, where they have some.
-ARRIVAL = ("_chunk", working("arrived"), "_pos")
+ARRIVAL = ("_chunk", working_column("arrived"), "_pos")
 
 # Place of the flow that brought a record among the flows of its table, where several fill it: those that stand first in
 # the definition count as the first to arrive, so that it does not matter in which order the runs took their records in.
-PLACE = working("place")
+PLACE = working_column("place")
 
 # Rank of a record among those of its key, and what decides of the stored row that has the key.
-_RANK, _HELD_SEQUENCE, _HELD_PLACE = working("rank"), working("held_sequence"), working("held_place")
+_RANK, _HELD_SEQUENCE, _HELD_PLACE = (
+    working_column("rank"),
+    working_column("held_sequence"),
+    working_column("held_place"),
+)
 
 
 def arrival(row_id: Sequence[str]) -> tuple[str, ...]:
@@ -47,13 +51,13 @@ def arrival(row_id: Sequence[str]) -> tuple[str, ...]:
     return tuple(columns)
 
 
-def replaced(row_id: Sequence[str]) -> tuple[str, ...]:
+def replaced_identity(row_id: Sequence[str]) -> tuple[str, ...]:
     """Return the identity columns of the row that a winner replaces; NULL if the key is new."""
-    return tuple(working(f"replaced{column}") for column in row_id)
+    return tuple(working_column(f"replaced{column}") for column in row_id)
 
 
 # Those of a row without a number, which rows with one have, too.
-REPLACED = replaced(IDENTITY)
+REPLACED = replaced_identity(IDENTITY)
 
 
 @dataclass(frozen=True)
@@ -78,10 +82,10 @@ class Keyed:
             stored: the stored rows, which arrived before; None without any.
 
         Returns:
-            ``evaluated`` with the final ``DISPOSITION`` and the columns of ``replaced``.
+            ``evaluated`` with the final ``DISPOSITION`` and the columns of ``replaced_identity``.
         """
         kinds = {field.name: field.dataType.simpleString() for field in evaluated.schema}
-        replaced_columns = zip(self.row_id, replaced(self.row_id), strict=True)
+        replaced_columns = zip(self.row_id, replaced_identity(self.row_id), strict=True)
         no_row = {name: F.lit(None).cast(kinds[column]) for column, name in replaced_columns}
         if not self.keys:
             return evaluated.withColumns(no_row)
@@ -105,11 +109,11 @@ class Keyed:
         return [F.col(SEQUENCE).desc_nulls_last(), *[F.col(column).desc() for column in order]]
 
     def _holders(self, stored: DataFrame) -> DataFrame:
-        replaced_columns = zip(self.row_id, replaced(self.row_id), strict=True)
+        replaced_columns = zip(self.row_id, replaced_identity(self.row_id), strict=True)
         columns = [F.col(column).alias(name) for column, name in replaced_columns]
         if self.sequenced:
             columns.append(F.col(SEQUENCE).alias(_HELD_SEQUENCE))
-        if self._placed:
+        if self._has_several_flows:
             columns.append(F.col(PLACE).alias(_HELD_PLACE))
         return stored.select(*self._columns(self.keys), *columns)
 
@@ -121,19 +125,19 @@ class Keyed:
         has_key = F.col(REPLACED[0]).isNotNull()
         if self.sequenced:
             wins = F.col(_HELD_SEQUENCE) > F.col(SEQUENCE)
-            if self._placed:
+            if self._has_several_flows:
                 even = F.col(_HELD_SEQUENCE) == F.col(SEQUENCE)
                 wins = wins | (even & (F.col(_HELD_PLACE) > F.col(PLACE)))
             return has_key & wins
-        if self._placed:
+        if self._has_several_flows:
             return has_key & (F.col(_HELD_PLACE) <= F.col(PLACE))
         return has_key
 
     @property
-    def _placed(self) -> bool:
+    def _has_several_flows(self) -> bool:
         """Whether the records come from several flows."""
         return FLOW in self.row_id
 
     @staticmethod
     def _columns(names: tuple[str, ...]) -> list[Column]:
-        return [F.col(quoted(name)) for name in names]
+        return [F.col(quote_name(name)) for name in names]

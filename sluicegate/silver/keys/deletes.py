@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def with_deletes(frame: DataFrame, changes: ApplyChanges | None) -> DataFrame:
+def add_deletes(frame: DataFrame, changes: ApplyChanges | None) -> DataFrame:
     """Add whether each row is a delete, where a table has deletes; an unparsed record is not one.
 
     Args:
         frame: the rows.
         changes: the table's ``apply_changes``; None without it.
     """
-    if changes is None or not changes.deletes:
+    if changes is None or not changes.delete_condition:
         return frame
-    deletes = F.expr(changes.deletes)
+    deletes = F.expr(changes.delete_condition)
     if UNFIT in frame.columns:
         deletes &= ~F.coalesce(F.array_contains(UNFIT, PARSED), F.lit(False))
     return frame.withColumn(DELETES, deletes)
 
 
-def identity(table: SilverTable) -> set[str]:
+def identity_columns(table: SilverTable) -> set[str]:
     """Return the key and sequence columns of a delete, in lower case; empty without ``apply_changes``."""
     changes = table.apply_changes
     if not changes:
@@ -44,15 +44,15 @@ def identity(table: SilverTable) -> set[str]:
     return {SEQUENCE, *(name.lower() for name in [*changes.keys, changes.sequence_by])}
 
 
-def deciding(table: SilverTable) -> set[str]:
+def deciding_columns(table: SilverTable) -> set[str]:
     """Return the columns that decide key, sequence and deletion of a record, in lower case."""
     changes = table.apply_changes
     if not changes:
         return set()
-    return identity(table) | {name.lower() for name in changes.delete_columns}
+    return identity_columns(table) | {name.lower() for name in changes.delete_columns}
 
 
-def of_values(table: SilverTable, maker: SilverTable | SilverFlow, flags: Mapping[str, str]) -> Iterator[str]:
+def value_flags(table: SilverTable, maker: SilverTable | SilverFlow, flags: Mapping[str, str]) -> Iterator[str]:
     """Yield the flags of casts that affect only values, not the key, the sequence or deletion.
 
     Args:
@@ -62,13 +62,13 @@ def of_values(table: SilverTable, maker: SilverTable | SilverFlow, flags: Mappin
     """
     if table.apply_changes is None:
         return
-    by_place = isinstance(maker, SilverFlow) and maker.named_as is not None  # and not by the names that it has
+    by_place = isinstance(maker, SilverFlow) and maker.first_branch is not None  # and not by the names that it has
     outputs: Sequence[str | None] = ()
     if maker.query and not by_place:
         outputs = maker.query.cast_outputs
     outputs_by_flag = {f"{CAST_PREFIX}{number}": name for number, name in enumerate(outputs)}
-    declared = {f"{name} as {kind}": name for name, kind in (table.declared or {}).items()}
-    decides = deciding(table)
+    declared = {f"{name} as {kind}": name for name, kind in (table.declared_columns or {}).items()}
+    decides = deciding_columns(table)
     for flag, meaning in flags.items():
         name = outputs_by_flag.get(flag) or declared.get(meaning)
         if name is not None and name.lower() not in decides:

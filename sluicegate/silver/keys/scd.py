@@ -26,23 +26,23 @@ from pyspark.sql.types import DataType, StructType
 
 from sluicegate.definition.tables.apply_changes import END_AT, START_AT, ApplyChanges, ApplyChangesFromSnapshot
 from sluicegate.errors import ChangesError
-from sluicegate.frames.difference.value_equality import grouped
-from sluicegate.schema.columns import DELETES, SEQUENCE, working
+from sluicegate.frames.difference.value_equality import group_form
+from sluicegate.schema.columns import DELETES, SEQUENCE, working_column
 from sluicegate.silver.expectations import DISPOSITION, Disposition
 from sluicegate.silver.keys.deduplicate import ARRIVAL
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, WindowSpec
 
 # Working columns, dropped at the end: what is known of a record by itself and by the next one,
-_APART, _DELETE = working("scd_apart"), working("scd_delete")
-_AT, _GONE_AT, _NEXT = working("scd_at"), working("scd_gone_at"), working("scd_next")
+_APART, _DELETE = working_column("scd_apart"), working_column("scd_delete")
+_AT, _GONE_AT, _NEXT = working_column("scd_at"), working_column("scd_gone_at"), working_column("scd_next")
 # its values, what is compared of it, and its place in the run of records that are one version.
-_EPOCH, _VALUES = working("scd_epoch"), working("scd_values")
-_STATE, _BEGINS = working("scd_state"), working("scd_begins")
-_BOUNDARY, _RUN = working("scd_boundary"), working("scd_run")
-_NEWEST, _END = working("scd_newest"), working("scd_end")
+_EPOCH, _VALUES = working_column("scd_epoch"), working_column("scd_values")
+_STATE, _BEGINS = working_column("scd_state"), working_column("scd_begins")
+_BOUNDARY, _RUN = working_column("scd_boundary"), working_column("scd_run")
+_NEWEST, _END = working_column("scd_newest"), working_column("scd_end")
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,9 @@ class History:
     arrival: tuple[str, ...] = ARRIVAL
 
     @classmethod
-    def of(cls, changes: ApplyChanges | ApplyChangesFromSnapshot, order: tuple[str, ...] = ARRIVAL) -> History:
+    def from_definition(
+        cls, changes: ApplyChanges | ApplyChangesFromSnapshot, order: tuple[str, ...] = ARRIVAL
+    ) -> History:
         """Build the history for ``apply_changes`` or ``apply_changes_from_snapshot`` of a definition.
 
         Args:
@@ -109,26 +111,26 @@ class History:
         Raises:
             ChangesError: a tracked column is not in ``outputs``, or the records have a column ``__START_AT``.
         """
-        values = self._values(evaluated, outputs)
-        frame = self._prepared(evaluated, values)
-        settled = self._settled(frame, values)
+        values = self._value_columns(evaluated, outputs)
+        frame = self._prepare(evaluated, values)
+        settled = self._decide_rows(frame, values)
         good = F.col(DISPOSITION) == Disposition.WRITTEN
         values_by_name = {
-            name: F.when(good, F.col(_VALUES)[name]).otherwise(_named(name)).alias(name) for name in values
+            name: F.when(good, F.col(_VALUES)[name]).otherwise(_column(name)).alias(name) for name in values
         }
-        columns = [values_by_name.get(name, _named(name)) for name in evaluated.columns]
+        columns = [values_by_name.get(name, _column(name)) for name in evaluated.columns]
         if self.scd_type == 2:
             columns += [F.when(good, F.col(SEQUENCE)).alias(START_AT), F.when(good, F.col(_END)).alias(END_AT)]
         return settled.select(*columns)
 
-    def _settled(self, frame: DataFrame, values: list[str]) -> DataFrame:
+    def _decide_rows(self, frame: DataFrame, values: list[str]) -> DataFrame:
         if self.scd_type == 1 and not self.snapshots:
-            return self._latest(frame)
-        return self._versions(frame, values)
+            return self._keep_latest(frame)
+        return self._decide_versions(frame, values)
 
     # --- the records of a key in their order -------------------------------------------------------------------------
 
-    def _values(self, evaluated: DataFrame, outputs: Sequence[str]) -> list[str]:
+    def _value_columns(self, evaluated: DataFrame, outputs: Sequence[str]) -> list[str]:
         """Return the non-key columns of the table."""
         for name in evaluated.columns if self.scd_type == 2 else ():
             if name.upper() in (START_AT, END_AT):
@@ -136,16 +138,16 @@ class History:
                     f"the records have a column {name}, which SCD type 2 generates",
                     hint="exclude it with except_column_list",
                 )
-        present = _lower(outputs)
+        present = _lower_names(outputs)
         for name in (*self.keys, *(self.track or ()), *self.track_except):
             if name.lower() not in present:
                 raise ChangesError(
                     f"the records have no column {name}, which apply_changes names",
                     hint=f"columns of the table: {', '.join(outputs)}",
                 )
-        return [name for name in outputs if name.lower() not in _lower(self.keys)]
+        return [name for name in outputs if name.lower() not in _lower_names(self.keys)]
 
-    def _prepared(self, evaluated: DataFrame, values: list[str]) -> DataFrame:
+    def _prepare(self, evaluated: DataFrame, values: list[str]) -> DataFrame:
         good = F.col(DISPOSITION) == Disposition.WRITTEN
         deletes = F.lit(False)
         if DELETES in evaluated.columns:
@@ -158,21 +160,21 @@ class History:
             }
         )
         if self.snapshots:
-            frame = self._with_next_snapshot(frame)
+            frame = self._add_next_snapshot(frame)
         # This comes before the values are put together, so that they are not shuffled twice over.
         frame = frame.withColumn(_NEXT, F.lead(SEQUENCE).over(self._window()))
-        versions_of_values = {name: F.when(~F.col(_DELETE), _named(name)) for name in values}
+        versions_of_values = {name: F.when(~F.col(_DELETE), _column(name)) for name in values}
         if self.ignore_null_updates:
-            frame = frame.withColumn(_EPOCH, F.sum(F.col(_DELETE).cast("int")).over(_so_far(self._window())))
-            since_delete = _so_far(self._window(_EPOCH))
+            frame = frame.withColumn(_EPOCH, F.sum(F.col(_DELETE).cast("int")).over(_running_window(self._window())))
+            since_delete = _running_window(self._window(_EPOCH))
             versions_of_values = {
-                name: _last_known(versions_of_values[name], evaluated.schema[name].dataType, since_delete)
+                name: _last_value(versions_of_values[name], evaluated.schema[name].dataType, since_delete)
                 for name in values
             }
         return frame.withColumn(_VALUES, _struct(versions_of_values))
 
     @staticmethod
-    def _with_next_snapshot(frame: DataFrame) -> DataFrame:
+    def _add_next_snapshot(frame: DataFrame) -> DataFrame:
         """Add the sequence of the snapshot after each record's, at which a missing key is deleted."""
         all_of_them = frame.where(f"{DISPOSITION} = '{Disposition.WRITTEN}'").select(SEQUENCE).distinct()
         in_order = all_of_them.agg(F.sort_array(F.collect_list(SEQUENCE)).alias("all"))
@@ -182,23 +184,23 @@ class History:
 
     def _window(self, *within: str) -> WindowSpec:
         """Return the window over the good records of a key (or a part of them) in their order."""
-        parts = [F.col(_APART), *[_named(key) for key in self.keys], *[F.col(column) for column in within]]
+        parts = [F.col(_APART), *[_column(key) for key in self.keys], *[F.col(column) for column in within]]
         return Window.partitionBy(*parts).orderBy(SEQUENCE, *self.arrival)
 
     # --- type 1 ------------------------------------------------------------------------------------------------------
 
-    def _latest(self, frame: DataFrame) -> DataFrame:
+    def _keep_latest(self, frame: DataFrame) -> DataFrame:
         return frame.withColumn(DISPOSITION, _disposition(F.col(_NEXT).isNull()))
 
     # --- type 2, and snapshots ---------------------------------------------------------------------------------------
 
-    def _versions(self, frame: DataFrame, values: list[str]) -> DataFrame:
-        frame = self._runs(self._begins(frame, values))
-        first = self._of_the_first(values)
+    def _decide_versions(self, frame: DataFrame, values: list[str]) -> DataFrame:
+        frame = self._number_runs(self._mark_version_starts(frame, values))
+        first = self._first_record_columns(values)
         if self.snapshots or len(first) < len(values):
             whole = self._window(_RUN).rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
             newest = F.struct(_VALUES, *([_GONE_AT] if self.snapshots else []))
-            newest = F.when(_counts() & ~F.col(_DELETE), newest)
+            newest = F.when(_is_counted() & ~F.col(_DELETE), newest)
             frame = frame.withColumn(_NEWEST, F.last(newest, ignorenulls=True).over(whole))
             shown = {name: (F.col(_VALUES) if name in first else F.col(_NEWEST)[_VALUES])[name] for name in values}
             frame = frame.withColumn(_VALUES, _struct(shown))
@@ -212,43 +214,45 @@ class History:
             is_row = F.col(_BEGINS) & F.col(_END).isNull()
         return frame.withColumn(DISPOSITION, _disposition(is_row))
 
-    def _begins(self, frame: DataFrame, values: list[str]) -> DataFrame:
+    def _mark_version_starts(self, frame: DataFrame, values: list[str]) -> DataFrame:
         """Add whether a record begins a version: it counts, and differs from the previous one that counts."""
         types = frame.schema
-        tracked = {name: grouped(F.col(_VALUES)[name], types[name].dataType) for name in self._tracked(values)}
+        tracked = {
+            name: group_form(F.col(_VALUES)[name], types[name].dataType) for name in self._tracked_columns(values)
+        }
         state = [F.col(_DELETE), _struct(tracked).alias(_VALUES), *([F.col(_GONE_AT)] if self.snapshots else [])]
-        frame = frame.withColumn(_STATE, F.when(_counts(), F.struct(*state)))
+        frame = frame.withColumn(_STATE, F.when(_is_counted(), F.struct(*state)))
         earlier = self._window().rowsBetween(Window.unboundedPreceding, -1)
         before = F.last(_STATE, ignorenulls=True).over(earlier)
         goes_on = ~before[_DELETE] & before[_VALUES].eqNullSafe(F.col(_STATE)[_VALUES])
         if self.snapshots:
             goes_on &= before[_GONE_AT] == F.col(SEQUENCE)
-        return frame.withColumn(_BEGINS, _counts() & ~F.col(_DELETE) & ~F.coalesce(goes_on, F.lit(False)))
+        return frame.withColumn(_BEGINS, _is_counted() & ~F.col(_DELETE) & ~F.coalesce(goes_on, F.lit(False)))
 
-    def _runs(self, frame: DataFrame) -> DataFrame:
+    def _number_runs(self, frame: DataFrame) -> DataFrame:
         """Number the runs of a key's records: each begins with a version or a delete."""
-        frame = frame.withColumn(_BOUNDARY, F.col(_BEGINS) | (_counts() & F.col(_DELETE)))
-        return frame.withColumn(_RUN, F.sum(F.col(_BOUNDARY).cast("int")).over(_so_far(self._window())))
+        frame = frame.withColumn(_BOUNDARY, F.col(_BEGINS) | (_is_counted() & F.col(_DELETE)))
+        return frame.withColumn(_RUN, F.sum(F.col(_BOUNDARY).cast("int")).over(_running_window(self._window())))
 
-    def _tracked(self, values: list[str]) -> list[str]:
+    def _tracked_columns(self, values: list[str]) -> list[str]:
         """Return the columns whose changes begin a version."""
         if self.track is not None:
-            return [name for name in values if name.lower() in _lower(self.track)]
-        unseen = _lower(self.track_except)
+            return [name for name in values if name.lower() in _lower_names(self.track)]
+        unseen = _lower_names(self.track_except)
         if self.snapshots:  # each snapshot has another sequence: that alone is no change
             unseen.add(self.sequence_by.lower())
         return [name for name in values if name.lower() not in unseen]
 
-    def _of_the_first(self, values: list[str]) -> set[str]:
+    def _first_record_columns(self, values: list[str]) -> set[str]:
         """Return the columns that keep the values of a version's first record.
 
         With snapshots this is the sequence, which would otherwise change all rows with each snapshot.
         """
-        first = _lower([*self._tracked(values), *([self.sequence_by] if self.snapshots else [])])
+        first = _lower_names([*self._tracked_columns(values), *([self.sequence_by] if self.snapshots else [])])
         return {name for name in values if name.lower() in first}
 
 
-def _counts() -> Column:
+def _is_counted() -> Column:
     """Return whether a record counts: with equal sequences, the last one does."""
     return ~F.col(_NEXT).eqNullSafe(F.col(SEQUENCE))
 
@@ -262,27 +266,27 @@ def _disposition(is_row: Column) -> Column:
     )
 
 
-def _last_known(value: Column, kind: DataType, window: WindowSpec) -> Column:
+def _last_value(value: Column, kind: DataType, window: WindowSpec) -> Column:
     """Return the last non-NULL value; of a struct, field by field."""
     last = F.last(value, ignorenulls=True).over(window)
     if not isinstance(kind, StructType):
         return last
-    fields = [_last_known(value.getField(f.name), f.dataType, window).alias(f.name) for f in kind.fields]
+    fields = [_last_value(value.getField(f.name), f.dataType, window).alias(f.name) for f in kind.fields]
     return F.when(last.isNotNull(), F.struct(*fields))
 
 
-def _so_far(window: WindowSpec) -> WindowSpec:
+def _running_window(window: WindowSpec) -> WindowSpec:
     return window.rowsBetween(Window.unboundedPreceding, Window.currentRow)
 
 
 def _struct(columns: dict[str, Column]) -> Column:
     # Never without a field, and never NULL: a table may have no columns but its keys.
-    return F.struct(F.lit(True).alias(working("scd")), *[column.alias(name) for name, column in columns.items()])
+    return F.struct(F.lit(True).alias(working_column("scd")), *[column.alias(name) for name, column in columns.items()])
 
 
-def _named(name: str) -> Column:
-    return F.col(quoted(name))
+def _column(name: str) -> Column:
+    return F.col(quote_name(name))
 
 
-def _lower(names: Sequence[str]) -> set[str]:
+def _lower_names(names: Sequence[str]) -> set[str]:
     return {name.lower() for name in names}

@@ -28,7 +28,7 @@ from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.side_tables import pseudonyms
 from sluicegate.silver.side_tables.rescued import RecordSource, Watched
 from sluicegate.silver.transform import Transform, TransformedRows
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -59,13 +59,13 @@ def apply(batch: Batch, name: str, table: SilverTable, at: Lake) -> None:
         QueryError: the silver table lacks a treated column, or one has no text form.
     """
     deidentifying = evaluator(batch, name, table)
-    if column := deidentifying.masked_since():
+    if column := deidentifying.newly_masked_column():
         batch.report.state, batch.report.why = "rebuilt", f"{column} is new, and masked in all rows"
-        deidentifying = evaluator(batch.of_everything(), name, table)
+        deidentifying = evaluator(batch.widen_to_all_rows(), name, table)
     target = batch.opened[batch.flow.target]
     definition = {"fingerprint": batch.flow.fingerprint, "key": batch.flow.key}
     if deidentifying.batch.whole and target.delta is not None:
-        deidentifying.batch.replaces_table = former_versions.of_others(target, definition)
+        deidentifying.batch.replaces_table = former_versions.has_other_versions(target, definition)
     process.put(deidentifying, at)
 
 
@@ -87,7 +87,7 @@ class Deidentifying(RowEvaluator):
         super().__init__(batch, name, table)
         self.treatments = {column.lower(): treatment for column, treatment in treatments.items()}
 
-    def masked_since(self) -> str:
+    def newly_masked_column(self) -> str:
         """Return a masked column that the copy lacks; empty if there is none.
 
         Existing rows would have NULL in it, while a full refresh masks all rows.
@@ -119,10 +119,10 @@ class _Treated(Transform):
 
     def rows(self, records: DataFrame) -> TransformedRows:
         """Treat each column as defined; the engine's columns, such as rescued data, are dropped."""
-        records = self._with_record(records)
+        records = self._add_record(records)
         names = [name for name in data_columns(records.columns) if name not in (RECORD_STRUCT, SEQUENCE)]
         self._demand(names)
-        columns = [self._treated(name, records.schema[name].dataType) for name in names]
+        columns = [self._treat(name, records.schema[name].dataType) for name in names]
         treated = [column for column in columns if column is not None]
         rows = records.select(*treated, *self.record_id, RECORD_STRUCT)
         return TransformedRows(
@@ -135,7 +135,7 @@ class _Treated(Transform):
         A column of a flow whose source has no rows yet is not missing: the other flows need not wait.
         """
         flow = self.batch.flow
-        missing, _ = several_progress.lacking(flow, self.batch.opened[flow.source], columns)
+        missing, _ = several_progress.missing_columns(flow, self.batch.opened[flow.source], columns)
         if missing:
             source = self.name.removesuffix("_deidentified")
             raise QueryError(
@@ -144,8 +144,8 @@ class _Treated(Transform):
                 hint="correct the name; if only later files have the column, declare it in bronze's schema",
             )
 
-    def _treated(self, name: str, kind: DataType) -> Column | None:
-        column, treatment = F.col(quoted(name)), self.treatments.get(name.lower())
+    def _treat(self, name: str, kind: DataType) -> Column | None:
+        column, treatment = F.col(quote_name(name)), self.treatments.get(name.lower())
         if treatment == "drop":
             return None
         if treatment == "mask" and isinstance(kind, StringType):

@@ -28,16 +28,16 @@ from sluicegate.silver.side_tables import rescued
 from sluicegate.silver.side_tables.rescued import PARSED, UNFIT
 from sluicegate.silver.transform import TransformedRows
 from sluicegate.spark import connect
-from sluicegate.spark.session import configured
+from sluicegate.spark.session import override_settings
 from sluicegate.spark_sql.conversion import where_casts
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
 
 
-def with_left_out(
+def add_left_out_rows(
     evaluator: RowEvaluator,
     rows: DataFrame,
     records: DataFrame,
@@ -53,60 +53,60 @@ def with_left_out(
         reconciliation: the reconciliation of ``rows``.
         keep: persists a frame that is read more than once.
     """
-    if not reconciliation.filtered:
+    if not reconciliation.filtered_records:
         return rows, reconciliation
-    parts = [*_of_flows(evaluator, rows, records)]
+    parts = [*_left_out_rows(evaluator, rows, records)]
     if not parts:
         return rows, reconciliation
     left_out = keep(reduce(lambda a, b: a.unionByName(b), parts))
     if left_out.isEmpty():
         return rows, reconciliation
     both = rows.unionByName(left_out, allowMissingColumns=True)
-    return both, reconciliation.of_more(both)
+    return both, reconciliation.add_rows(both)
 
 
-def _of_flows(evaluator: RowEvaluator, rows: DataFrame, records: DataFrame) -> Iterator[DataFrame]:
+def _left_out_rows(evaluator: RowEvaluator, rows: DataFrame, records: DataFrame) -> Iterator[DataFrame]:
     """Yield the quarantined rows of records that each flow filtered out for a rescued value."""
     for flow, transformed in evaluator.made.items():
-        choosing = _choosing(transformed)
+        choosing = _filter_rules(transformed)
         if not choosing:
             continue
         candidates = records
         if flow:
-            candidates = several_batch.unpacked(records, flow)
-        candidates = _unfit(transformed, reserved_names.without_working(candidates))
-        candidates = _without_filtered(transformed, candidates.where(F.arrays_overlap(UNFIT, _texts(choosing))))
+            candidates = several_batch.unpack_flow(records, flow)
+        candidates = _unfit_records(transformed, reserved_names.drop_working_columns(candidates))
+        candidates = _drop_filtered(transformed, candidates.where(F.arrays_overlap(UNFIT, _texts(choosing))))
         candidates = candidates.join(rows.select(*evaluator.record_id), [*evaluator.record_id], "left_anti")
-        yield _quarantined(evaluator, transformed, rows, candidates)
+        yield _quarantine_rows(evaluator, transformed, rows, candidates)
 
 
-def _choosing(transformed: TransformedRows) -> list[str]:
+def _filter_rules(transformed: TransformedRows) -> list[str]:
     """Return the rules on columns in a transform's filter, and that a record was parsed."""
     query, watched = transformed.transform.maker.query, transformed.watched
     if query is not None and query.keeps_every_record:
         return []
     if query is None or connect.is_remote(transformed.rows.sparkSession):
         return watched.rules
-    chosen = columns_read.by_plan(
+    chosen = columns_read.plan_columns(
         transformed.rows.select(F.lit(1).alias("one")), transformed.transform.view(query.stream or ""), watched.columns
     )
     return _rules(transformed, chosen)
 
 
 def _rules(transformed: TransformedRows, columns: set[str]) -> list[str]:
-    rules = [rescued.rule(column) for column in transformed.watched.columns if column in columns]
+    rules = [rescued.rule_name(column) for column in transformed.watched.columns if column in columns]
     if transformed.watched.parsed:
         rules.insert(0, PARSED)
     return rules
 
 
-def _unfit(transformed: TransformedRows, records: DataFrame) -> DataFrame:
+def _unfit_records(transformed: TransformedRows, records: DataFrame) -> DataFrame:
     """Return the records with rescued data or parse errors, with the rules that they break."""
     columns = [F.col(name) for name in (RESCUED, CORRUPT) if name in records.columns]
-    return records.where(F.coalesce(*columns).isNotNull()).withColumn(UNFIT, transformed.watched.broken())
+    return records.where(F.coalesce(*columns).isNotNull()).withColumn(UNFIT, transformed.watched.broken_rules())
 
 
-def _without_filtered(transformed: TransformedRows, records: DataFrame) -> DataFrame:
+def _drop_filtered(transformed: TransformedRows, records: DataFrame) -> DataFrame:
     """Drop records that the WHERE filters out by columns without a rescued value.
 
     A condition over a lookup, which the records do not have, drops none.
@@ -116,38 +116,40 @@ def _without_filtered(transformed: TransformedRows, records: DataFrame) -> DataF
         return records
     stream = query.stream_alias or "records"
     named = records.alias(stream)
-    with configured(records.sparkSession, LENIENT):
-        tests = [_meets(transformed, named, condition) for condition in where_casts.conditions(query.text, stream)]
-        return connect.frozen(
+    with override_settings(records.sparkSession, LENIENT):
+        tests = [
+            _meets_condition(transformed, named, condition) for condition in where_casts.conditions(query.text, stream)
+        ]
+        return connect.freeze(
             reduce(lambda frame, test: frame.where(test), [test for test in tests if test is not None], named)
         )
 
 
-def _meets(transformed: TransformedRows, records: DataFrame, condition: str) -> Column | None:
+def _meets_condition(transformed: TransformedRows, records: DataFrame, condition: str) -> Column | None:
     """Return whether records meet a condition or fail it by a rescued value; None if it reads other tables."""
     met = F.coalesce(F.expr(condition), F.lit(False))
     try:
-        read = _read(transformed, condition, connect.analyzed(records.select(met.alias("met"))))
+        read = _columns_read(transformed, condition, connect.analyze(records.select(met.alias("met"))))
     except AnalysisException:
         return None
     return met | F.arrays_overlap(UNFIT, _texts(_rules(transformed, read)))
 
 
-def _read(transformed: TransformedRows, condition: str, met: DataFrame) -> set[str]:
+def _columns_read(transformed: TransformedRows, condition: str, met: DataFrame) -> set[str]:
     """Return the columns of the records that a condition reads."""
     query, columns = transformed.transform.maker.query, transformed.watched.columns
     if query is None or connect.is_remote(met.sparkSession):
         return {column for column in columns if column.lower() in condition.lower()}
-    return columns_read.by_plan(met, query.stream_alias or "records", columns)
+    return columns_read.plan_columns(met, query.stream_alias or "records", columns)
 
 
-def _quarantined(
+def _quarantine_rows(
     evaluator: RowEvaluator, transformed: TransformedRows, rows: DataFrame, records: DataFrame
 ) -> DataFrame:
     """Return quarantine rows for records, with the columns that the query passes through."""
-    frame = provenance.with_record(records.drop(UNFIT))
-    frame = frame.withColumn(BROKEN, transformed.watched.broken(f"{RECORD_STRUCT}."))
-    columns = [_handed_on(transformed, records, name, rows.schema[name].dataType) for name in evaluator.outputs]
+    frame = provenance.add_record(records.drop(UNFIT))
+    frame = frame.withColumn(BROKEN, transformed.watched.broken_rules(f"{RECORD_STRUCT}."))
+    columns = [_passed_output(transformed, records, name, rows.schema[name].dataType) for name in evaluator.outputs]
     columns += [F.col(column) for column in evaluator.record_id]
     if evaluator.many:
         columns.append(F.lit(1).cast("bigint").alias(ROW))
@@ -161,13 +163,13 @@ def _quarantined(
     return frame.select(*columns)
 
 
-def _handed_on(transformed: TransformedRows, records: DataFrame, output: str, kind: DataType) -> Column:
+def _passed_output(transformed: TransformedRows, records: DataFrame, output: str, kind: DataType) -> Column:
     """Return an output that the query passes through unchanged; NULL for a computed one."""
     fields = {field.name.lower(): field for field in records.schema}
-    field = fields.get((transformed.transform.handed_on(output) or "").lower())
+    field = fields.get((transformed.transform.passed_column(output) or "").lower())
     if field is None or field.dataType != kind:
         return F.lit(None).cast(kind).alias(output)
-    return F.col(quoted(field.name)).alias(output)
+    return F.col(quote_name(field.name)).alias(output)
 
 
 def _texts(texts: list[str]) -> Column:

@@ -14,17 +14,17 @@ from sluicegate.schema.columns import FLOW, RECORD, ROW, SEQUENCE
 from sluicegate.silver import many_rows
 from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.expectations import DISPOSITION, SET_ASIDE, Disposition
-from sluicegate.silver.keys.deduplicate import REPLACED, replaced
-from sluicegate.silver.provenance import SOURCE, as_it_came, text_of
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.silver.keys.deduplicate import REPLACED, replaced_identity
+from sluicegate.silver.provenance import SOURCE, original_json, text_of
+from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-def good(evaluator: RowEvaluator, rows: DataFrame) -> DataFrame:
+def good_rows(evaluator: RowEvaluator, rows: DataFrame) -> DataFrame:
     """Return the rows of the silver table itself."""
-    columns = [quoted(column) for column in evaluator.columns]
+    columns = [quote_name(column) for column in evaluator.columns]
     if evaluator.sequence_by:
         columns.append(SEQUENCE)
     return rows.where(f"{DISPOSITION} = '{Disposition.WRITTEN}'").select(*columns, *evaluator.row_id)
@@ -41,12 +41,12 @@ def quarantine(evaluator: RowEvaluator, rows: DataFrame, records: DataFrame, cou
     """
     broken = rows.where(f"{DISPOSITION} = '{Disposition.QUARANTINED}'")
     if evaluator.many:
-        broken = _with_texts(evaluator, broken, records, count)
+        broken = _add_texts(evaluator, broken, records, count)
     provenance = []
     if "source_file" not in evaluator.outputs:
         provenance.append(F.col(SOURCE).alias("source_file"))
     return broken.select(
-        *[quoted(column) for column in evaluator.outputs],
+        *[quote_name(column) for column in evaluator.outputs],
         *evaluator.row_id,
         F.col(BROKEN).alias("_failed_expectations"),
         RECORD,
@@ -55,7 +55,7 @@ def quarantine(evaluator: RowEvaluator, rows: DataFrame, records: DataFrame, cou
     )
 
 
-def _with_texts(evaluator: RowEvaluator, broken: DataFrame, records: DataFrame, count: int) -> DataFrame:
+def _add_texts(evaluator: RowEvaluator, broken: DataFrame, records: DataFrame, count: int) -> DataFrame:
     """Add the record's text to the first quarantined row of each record only.
 
     With text in each row, a record of a thousand lines would be stored a thousand times: a million lines.
@@ -64,8 +64,12 @@ def _with_texts(evaluator: RowEvaluator, broken: DataFrame, records: DataFrame, 
     first = broken.groupBy(*record_id).agg(F.min(ROW).alias(ROW))
     if count <= record_ids.SENT:  # records may be long, and all of a lake
         first = F.broadcast(first)
-    of_flows = [column for column in map(several_batch.of, evaluator.table.several) if column in records.columns]
-    text = as_it_came(records.columns)
+    of_flows = [
+        column
+        for column in map(several_batch.records_column, evaluator.table.flows_or_branches)
+        if column in records.columns
+    ]
+    text = original_json(records.columns)
     if of_flows:
         text = text_of(records, of_flows)
     texts = records.join(first, record_id).select(*record_id, ROW, text.alias(RECORD))
@@ -89,21 +93,21 @@ def set_aside(evaluator: RowEvaluator, rows: DataFrame, left_out: DataFrame | No
         .when(F.col(DISPOSITION) == Disposition.DELETED, "deleted")
         .otherwise(lost)
     )
-    parts = [_aside(evaluator, beaten, reason)]
+    parts = [_set_aside_rows(evaluator, beaten, reason)]
     if REPLACED[0] in rows.columns and (evaluator.sequence_by or FLOW in evaluator.row_id):
         beaten = rows.where(f"{DISPOSITION} = '{Disposition.WRITTEN}' AND {REPLACED[0]} IS NOT NULL")
-        parts.append(_aside(evaluator, beaten, lost, identity=replaced(evaluator.row_id)))
+        parts.append(_set_aside_rows(evaluator, beaten, lost, identity=replaced_identity(evaluator.row_id)))
     if left_out is not None:
         values = {BROKEN: F.expr("cast(array() as array<string>)"), **{key: F.lit(None) for key in evaluator.keys}}
         reason = F.lit("filtered")
         if evaluator.many:
             values[ROW] = F.lit(many_rows.NONE).cast("bigint")
             reason = F.lit(many_rows.NO_ROWS)
-        parts.append(_aside(evaluator, left_out.select(*evaluator.record_id).withColumns(values), reason))
+        parts.append(_set_aside_rows(evaluator, left_out.select(*evaluator.record_id).withColumns(values), reason))
     return reduce(lambda a, b: a.unionByName(b), parts)
 
 
-def _aside(
+def _set_aside_rows(
     evaluator: RowEvaluator, rows: DataFrame, reason: Column, identity: tuple[str, ...] | None = None
 ) -> DataFrame:
     return rows.select(

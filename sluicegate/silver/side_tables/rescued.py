@@ -18,12 +18,12 @@ from pyspark.sql import functions as F
 from sluicegate.frames.rules.rejected import BROKEN, Refusal
 from sluicegate.lake import layout
 from sluicegate.schema import misfits
-from sluicegate.schema.columns import CORRUPT, RECORD_STRUCT, RESCUED, data_columns, working
+from sluicegate.schema.columns import CORRUPT, RECORD_STRUCT, RESCUED, data_columns, working_column
 from sluicegate.schema.landed import landed_names
 from sluicegate.silver.columns import columns_read
 from sluicegate.silver.columns.columns_read import Run
 from sluicegate.spark import connect
-from sluicegate.spark_sql.identifiers import literal, quoted
+from sluicegate.spark_sql.identifiers import literal, quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sluicegate.spark_sql.query import Query
 
 # Names of the rules on rescued values that a record breaks, beside the rows that are made of it.
-UNFIT = working("unfit")
+UNFIT = working_column("unfit")
 
 # What a record breaks whose text could not be parsed.
 PARSED = "record is parsed"
@@ -43,7 +43,7 @@ _WORD = re.compile(r"\w+")
 _NO_NAMES = "cast(array() as array<string>)"
 
 
-def rule(column: str) -> str:
+def rule_name(column: str) -> str:
     """Return the name of the rule that a rescued value of a column breaks."""
     return f"{column} fits its type"
 
@@ -92,18 +92,18 @@ class Watched:
     @property
     def rules(self) -> list[str]:
         """Names of the rules."""
-        of_columns = [rule(column) for column in self.columns]
+        of_columns = [rule_name(column) for column in self.columns]
         if not self.parsed:
             return of_columns
         return [PARSED, *of_columns]
 
-    def broken(self, within: str = "") -> Column:
+    def broken_rules(self, within: str = "") -> Column:
         """Return the rules that a record breaks; NULL if it was parsed and has no rescued value.
 
         Args:
             within: prefix of its columns' names, if they are fields of a struct.
         """
-        of_columns = self._broken_of_columns(within)
+        of_columns = self._broken_column_rules(within)
         if not self.parsed:
             return of_columns
         unparsed = F.col(f"{within}{CORRUPT}").isNotNull()
@@ -112,20 +112,20 @@ class Watched:
             return F.when(unparsed, of_record)
         return F.when(unparsed, F.concat(of_record, F.coalesce(of_columns, F.expr(_NO_NAMES)))).otherwise(of_columns)
 
-    def _broken_of_columns(self, within: str) -> Column:
+    def _broken_column_rules(self, within: str) -> Column:
         """Return the rules on columns that a record breaks; NULL without rescued values."""
         if not self.columns:
             return F.lit(None).cast("array<string>")
         schema = self.source.records.schema
         kinds, landed = {field.name: field.dataType for field in schema}, landed_names(schema)
         stored = {
-            rule(name): misfits.StoredColumn(kinds[name], f"{within}{quoted(name)}", landed.get(name, name))
+            rule_name(name): misfits.StoredColumn(kinds[name], f"{within}{quote_name(name)}", landed.get(name, name))
             for name in self.columns
         }
         return misfits.misfits(stored, F.col(f"{within}{RESCUED}"), any_case=self.source.any_case)
 
 
-def of_all(table: SilverTable, source: RecordSource) -> Watched:
+def watch_all_columns(table: SilverTable, source: RecordSource) -> Watched:
     """Return the rules if all columns may be read, as by a Python function.
 
     Args:
@@ -137,7 +137,7 @@ def of_all(table: SilverTable, source: RecordSource) -> Watched:
     return Watched(source, source.columns, CORRUPT in source.records.columns)
 
 
-def watched(
+def watch_flow(
     table: SilverTable, maker: SilverTable | SilverFlow, source: RecordSource, run: Run, rows: DataFrame, view: str
 ) -> Watched:
     """Return the rules for the records of a flow.
@@ -152,14 +152,14 @@ def watched(
     """
     query, has_text = maker.query, CORRUPT in source.records.columns
     if maker.is_python:
-        return of_all(table, source)
+        return watch_all_columns(table, source)
     if table.rescued == "keep" or not source.is_bronze:
         # Without a query that could look at its text, a record that was not parsed could be taken for a delete.
         return Watched(source, (), has_text and query is None)
     if query is None:
-        return Watched(source, _taken(table, source.columns), has_text)
+        return Watched(source, _taken_columns(table, source.columns), has_text)
     read = _columns_read(source, query, run, rows, view)
-    decided = {name for name in (RESCUED, CORRUPT) if name in read and _decides(query, name, run, source.records)}
+    decided = {name for name in (RESCUED, CORRUPT) if name in read and _names_column(query, name, run, source.records)}
     columns = [column for column in source.columns if column in read]
     if RESCUED in decided:
         columns = []
@@ -171,28 +171,28 @@ def _columns_read(source: RecordSource, query: Query, run: Run, rows: DataFrame,
     records = source.records
     columns = [*source.columns, *(name for name in (RESCUED, CORRUPT) if name in records.columns)]
     if connect.is_remote(records.sparkSession):
-        return columns_read.by_names(run, records, query, columns)
-    return columns_read.by_plan(rows, view, columns)
+        return columns_read.named_columns(run, records, query, columns)
+    return columns_read.plan_columns(rows, view, columns)
 
 
-def _decides(query: Query, name: str, run: Run, records: DataFrame) -> bool:
+def _names_column(query: Query, name: str, run: Run, records: DataFrame) -> bool:
     """Return whether a query names a column, not only by a star."""
-    return columns_read.says(query, name) and not columns_read.can_do_without(run, records, [name])
+    return columns_read.mentions(query, name) and not columns_read.can_do_without(run, records, [name])
 
 
-def _taken(table: SilverTable, columns: Sequence[str]) -> list[str]:
+def _taken_columns(table: SilverTable, columns: Sequence[str]) -> list[str]:
     """Return the columns that a table takes unchanged, and those that choose its records."""
     changes = table.changes
     if changes is None:
         return [*columns]
-    names = [*changes.selected(columns), *changes.keys, changes.sequence_by]
+    names = [*changes.selected_columns(columns), *changes.keys, changes.sequence_by]
     if table.apply_changes:
         names += table.apply_changes.delete_columns
     lower = {name.lower() for name in names}
     return [column for column in columns if column.lower() in lower]
 
 
-def unexpected(static: Sequence[str]) -> str:
+def unfit_count_sql(static: Sequence[str]) -> str:
     """Return the SQL aggregate of the rows that broke a rule on rescued values.
 
     Args:

@@ -39,7 +39,7 @@ class Cast:
     as_: int
     close: int
 
-    def failed(self, text: _Text) -> str:
+    def failure_sql(self, text: _Text) -> str:
         """Boolean expression of a value that is not NULL and does not cast.
 
         Args:
@@ -72,7 +72,7 @@ def find(tokens: Tokens) -> list[Cast]:
     casts = []
     for index in range(len(tokens)):
         if tokens.word(index) == "CAST" and tokens.is_type(index + 1, TokenType.L_PAREN):
-            close = tokens.closing(index + 1)
+            close = tokens.closing_index(index + 1)
             aliases = [i for i in tokens.top_level(index + 2, close) if tokens.is_type(i, TokenType.ALIAS)]
             if not aliases:
                 raise QuerySyntax("a CAST needs a type: CAST(value AS TYPE)", tokens.line(index))
@@ -93,12 +93,12 @@ def find_all(tokens: Tokens, generators: Collection[str]) -> list[Watched]:
     conversions_alone = [
         conversion
         for conversion in conversions.find(tokens)
-        if not any(group.head in generators for group in _around(groups, conversion))
+        if not any(group.head in generators for group in _enclosing_groups(groups, conversion))
     ]
     return sorted([*find(tokens), *conversions_alone], key=lambda cast: cast.index)
 
 
-def refused(tokens: Tokens) -> list[QuerySyntax]:
+def spelling_objections(tokens: Tokens) -> list[QuerySyntax]:
     """Objections to unsupported spellings of casts, each with the one to use."""
     objections = []
     for index in range(len(tokens)):
@@ -115,28 +115,32 @@ def is_call(tokens: Tokens, index: int) -> bool:
     """Whether a type's name is called as a function; ``DECIMAL(10, 2)`` has only numbers in its parentheses."""
     if not tokens.is_type(index + 1, TokenType.L_PAREN):
         return False
-    inner = range(index + 2, tokens.closing(index + 1))
+    inner = range(index + 2, tokens.closing_index(index + 1))
     return any(not tokens.is_type(i, TokenType.NUMBER, TokenType.COMMA) for i in inner)
 
 
-def tried(casts: Sequence[Cast]) -> list[Span]:
+def try_cast_spans(casts: Sequence[Cast]) -> list[Span]:
     """Spans that replace each ``CAST`` by ``TRY_CAST``."""
     return [Span(cast.index, cast.index, "TRY_CAST") for cast in casts]
 
 
-def replaced(tokens: Tokens, flagged: Sequence[Watched], spans: Sequence[Span]) -> list[Span]:
+def replacement_spans(tokens: Tokens, flagged: Sequence[Watched], spans: Sequence[Span]) -> list[Span]:
     """Replacements in a query, with those of all its casts, and of its other conversions that are flagged."""
-    return conversions.with_spans(tokens, flagged, [*spans, *tried(find(tokens))])
+    return conversions.add_conversion_spans(tokens, flagged, [*spans, *try_cast_spans(find(tokens))])
 
 
-def watched(tokens: Tokens, casts: Sequence[Watched], first: int, end: int) -> list[Watched]:
+def reportable_casts(tokens: Tokens, casts: Sequence[Watched], first: int, end: int) -> list[Watched]:
     """Casts of the SELECT list ``[first, end)`` whose failure a flag column of that list can report.
 
     Casts in a subquery are left out: their values are out of scope. So are conversions in a lambda whose values are not
     known, which are no objection, as casts there are.
     """
     groups = _groups(tokens, first, end)
-    return [cast for cast in casts if first <= cast.index < end and _is_reportable(tokens, _around(groups, cast), cast)]
+    return [
+        cast
+        for cast in casts
+        if first <= cast.index < end and _is_reportable(tokens, _enclosing_groups(groups, cast), cast)
+    ]
 
 
 def _is_reportable(tokens: Tokens, around: Sequence[_Group], cast: Watched) -> bool:
@@ -156,7 +160,7 @@ def items(tokens: Tokens, casts: Sequence[Watched], first: int, end: int) -> lis
     return [sum(comma < cast.index for comma in commas) for cast in casts]
 
 
-def untold(tokens: Tokens, casts: Sequence[Watched], first: int, end: int) -> list[QuerySyntax]:
+def hidden_cast_objections(tokens: Tokens, casts: Sequence[Watched], first: int, end: int) -> list[QuerySyntax]:
     """Objections to casts that give NULL inside of a value, where no flag column can report it."""
     objections = []
     groups = _groups(tokens, first, end)
@@ -165,7 +169,7 @@ def untold(tokens: Tokens, casts: Sequence[Watched], first: int, end: int) -> li
         reason = ""
         if kind in _NESTED:
             reason = f"a CAST to {kind} does not show which of its values failed: cast the values one by one"
-        elif _is_unknown(_around(groups, cast), cast):
+        elif _is_unknown(_enclosing_groups(groups, cast), cast):
             reason = "a failing CAST in this lambda cannot be detected: CAST in transform(…)"
         if reason:
             message = f"{reason}, or use TRY_CAST to store NULL"
@@ -173,10 +177,10 @@ def untold(tokens: Tokens, casts: Sequence[Watched], first: int, end: int) -> li
     return objections
 
 
-def in_generators(tokens: Tokens, generators: Collection[str], first: int, end: int) -> list[QuerySyntax]:
+def generator_objections(tokens: Tokens, generators: Collection[str], first: int, end: int) -> list[QuerySyntax]:
     """Objections to casts in the arguments of generators: where one fails there may be no row that could tell of it.
 
-    Those of ``untold`` are left out.
+    Those of ``hidden_cast_objections`` are left out.
 
     Args:
         tokens: the query.
@@ -186,7 +190,7 @@ def in_generators(tokens: Tokens, generators: Collection[str], first: int, end: 
     """
     groups, objections = _groups(tokens, 0, len(tokens)), []
     for cast in find(tokens):
-        around, listed = _around(groups, cast), first <= cast.index < end
+        around, listed = _enclosing_groups(groups, cast), first <= cast.index < end
         if (listed and tokens.word(cast.as_ + 1) in _NESTED) or any(_is_subquery(tokens, group) for group in around):
             continue
         name = next((group.head for group in around if group.head in generators), "")
@@ -202,7 +206,7 @@ def failure(tokens: Tokens, cast: Watched, spans: Sequence[Span], first: int, en
 
     Args:
         tokens: the query.
-        cast: one of ``watched``.
+        cast: one of ``reportable_casts``.
         spans: replacements in the query, which apply to the cast's value too.
         first: first token of the SELECT list.
         end: the token after it.
@@ -211,14 +215,14 @@ def failure(tokens: Tokens, cast: Watched, spans: Sequence[Span], first: int, en
     def text(start: int, stop: int) -> str:
         return tokens.compose(spans, start, stop, compact=True)
 
-    failed = cast.failed(text)
+    failed = cast.failure_sql(text)
     # From the inside out: a cast in a branch that is not taken has not failed.
-    for group in _around(_groups(tokens, first, end), cast):
-        failed = _guarded(tokens, group, cast, failed, text)
+    for group in _enclosing_groups(_groups(tokens, first, end), cast):
+        failed = _guard_failure(tokens, group, cast, failed, text)
     return failed
 
 
-def _around(groups: Sequence[_Group], cast: Watched) -> list[_Group]:
+def _enclosing_groups(groups: Sequence[_Group], cast: Watched) -> list[_Group]:
     around = [group for group in groups if group.open < cast.index < group.close]
     return sorted(around, key=lambda group: -group.open)
 
@@ -249,7 +253,7 @@ def _groups(tokens: Tokens, first: int, end: int) -> list[_Group]:
             stack.append(_Group(index, "" if head == "CASE" else head))
         elif word == "CASE":
             stack.append(_Group(index, "CASE"))
-        elif stack and _ends(tokens, index, stack[-1]):
+        elif stack and _closes_group(tokens, index, stack[-1]):
             stack[-1].close = index
             closed.append(stack.pop())
         elif stack and tokens.is_type(index, TokenType.ARROW):
@@ -259,21 +263,21 @@ def _groups(tokens: Tokens, first: int, end: int) -> list[_Group]:
     return closed
 
 
-def _ends(tokens: Tokens, index: int, group: _Group) -> bool:
+def _closes_group(tokens: Tokens, index: int, group: _Group) -> bool:
     if tokens.is_type(group.open, TokenType.L_PAREN, TokenType.L_BRACKET):
         return tokens.is_type(index, TokenType.R_PAREN, TokenType.R_BRACKET)
     return tokens.word(index) == "END"
 
 
-def _guarded(tokens: Tokens, group: _Group, cast: Watched, failed: str, text: _Text) -> str:
+def _guard_failure(tokens: Tokens, group: _Group, cast: Watched, failed: str, text: _Text) -> str:
     """``failed``, but false when the group does not evaluate the part with the cast."""
     part = group.part(cast.index)
     if group.head == "CASE":
-        return _in_case(tokens, group, part, failed, text)
+        return _case_failure(tokens, group, part, failed, text)
     if part == 0:
         return failed
     if arrow := _arrow(group, cast):
-        return _in_lambda(group, arrow, failed, text)
+        return _lambda_failure(group, arrow, failed, text)
     former = text(group.open + 1, group.boundaries[part - 1])
     test = text(group.open + 1, group.boundaries[0])
     if group.head in _FIRST_NOT_NULL:
@@ -289,7 +293,7 @@ def _guarded(tokens: Tokens, group: _Group, cast: Watched, failed: str, text: _T
     return failed
 
 
-def _in_lambda(group: _Group, arrow: int, failed: str, text: _Text) -> str:
+def _lambda_failure(group: _Group, arrow: int, failed: str, text: _Text) -> str:
     """Expression that ``failed`` is true for any value of the lambda."""
     values, names = text(group.open + 1, group.boundaries[0]), text(group.boundaries[0] + 1, arrow)
     if group.head in _EACH_ENTRY:
@@ -299,7 +303,7 @@ def _in_lambda(group: _Group, arrow: int, failed: str, text: _Text) -> str:
     return f"COALESCE(exists({each}, _failed -> _failed), false)"
 
 
-def _in_case(tokens: Tokens, group: _Group, part: int, failed: str, text: _Text) -> str:
+def _case_failure(tokens: Tokens, group: _Group, part: int, failed: str, text: _Text) -> str:
     """The CASE with ``failed`` in the cast's branch and false in all others.
 
     A cast in a WHEN is evaluated if no condition before it is true.

@@ -39,7 +39,7 @@ def _unix(arguments: list[str]) -> str:
     return f"try_to_timestamp({text}, {pattern}) IS NULL"
 
 
-def _without_zone(arguments: list[str]) -> str:
+def _no_local_timestamp(arguments: list[str]) -> str:
     if len(arguments) == 1:
         return f"TRY_CAST({arguments[0]} AS TIMESTAMP_NTZ) IS NULL"
     return f"try_to_timestamp({', '.join(arguments)}) IS NULL"
@@ -49,7 +49,7 @@ def _make_date(arguments: list[str]) -> str:
     return f"try_make_timestamp_ntz({', '.join(arguments)}, 0, 0, 0) IS NULL"
 
 
-def _outside(arguments: list[str]) -> str:
+def _index_out_of_range(arguments: list[str]) -> str:
     """No element of an array; a key that a map does not have is none that fails."""
     of, index = arguments
     # By way of a text: Spark casts no day, which may be the key of a map, to a number.
@@ -63,7 +63,7 @@ def _no_url(arguments: list[str]) -> str:
     return f"COALESCE({', '.join(parts)}) IS NULL"
 
 
-def _of_variant(arguments: list[str]) -> str:
+def _misfit_variant(arguments: list[str]) -> str:
     value, path, *_ = arguments
     present = f"try_variant_get({value}, {path}, 'variant')"
     return (
@@ -80,13 +80,13 @@ def _no_day(arguments: list[str]) -> str:
     return f"upper({arguments[1]}) NOT IN ({_DAYS})"
 
 
-def _unread(function: str) -> _Failed:
+def _unread_text(function: str) -> _Failed:
     """A text of which from_json and its like cannot read all that the schema asks for.
 
     It is read once more with the column that Spark has for such a text.
     """
 
-    def failed(arguments: list[str]) -> str:
+    def failure_condition(arguments: list[str]) -> str:
         text, schema, options = (*arguments, "map()")[:3]
         written = schema.strip()
         no_text = "false"
@@ -118,7 +118,7 @@ def _unread(function: str) -> _Failed:
         whole = f"{quote}v {kind}, {_MISFIT} STRING{quote}"
         return f"from_json(concat('{{\"v\":', {text}, '}}'), {whole}, {named}).{_MISFIT} IS NOT NULL"
 
-    return failed
+    return failure_condition
 
 
 # Functions with a twin that gives NULL for a value that does not convert; how such a value is known.
@@ -135,15 +135,15 @@ _TWINS: dict[str, tuple[str, _Failed]] = {
     "PARSE_JSON": ("try_parse_json", _is_null("try_parse_json")),
     "PARSE_URL": ("try_parse_url", _no_url),
     "URL_DECODE": ("try_url_decode", _is_null("try_url_decode")),
-    "VARIANT_GET": ("try_variant_get", _of_variant),
-    "ELEMENT_AT": ("try_element_at", _outside),
+    "VARIANT_GET": ("try_variant_get", _misfit_variant),
+    "ELEMENT_AT": ("try_element_at", _index_out_of_range),
     "AES_DECRYPT": ("try_aes_decrypt", _is_null("try_aes_decrypt")),
     "VALIDATE_UTF8": ("try_validate_utf8", _is_null("try_validate_utf8")),
     "MOD": ("try_mod", _is_null("try_mod")),
 }
 # Functions that raise and have no twin.
 _GUARDED: dict[str, _Failed] = {
-    "TO_TIMESTAMP_NTZ": _without_zone,
+    "TO_TIMESTAMP_NTZ": _no_local_timestamp,
     "TO_TIMESTAMP_LTZ": _is_null("try_to_timestamp"),
     "UNIX_TIMESTAMP": _unix,
     "TO_UNIX_TIMESTAMP": _unix,
@@ -152,9 +152,9 @@ _GUARDED: dict[str, _Failed] = {
 }
 # Functions that give NULL, or a struct of NULLs.
 _SILENT: dict[str, _Failed] = {
-    "FROM_JSON": _unread("from_json"),
-    "FROM_CSV": _unread("from_csv"),
-    "FROM_XML": _unread("from_xml"),
+    "FROM_JSON": _unread_text("from_json"),
+    "FROM_CSV": _unread_text("from_csv"),
+    "FROM_XML": _unread_text("from_xml"),
     "UNHEX": _is_null("unhex"),
     "GET_JSON_OBJECT": _no_json("get_json_object"),
     "JSON_ARRAY_LENGTH": _no_json("json_array_length"),
@@ -173,7 +173,7 @@ class Conversion:
     arguments: tuple[tuple[int, int], ...]
     function: str
 
-    def failed(self, text: _Text) -> str:
+    def failure_sql(self, text: _Text) -> str:
         """Boolean expression of a value that is not NULL and does not convert; it raises nothing.
 
         Args:
@@ -191,12 +191,12 @@ class Conversion:
         """Replacements of the call by one that gives NULL for such a value.
 
         Args:
-            text: as in ``failed``.
+            text: as in ``failure_sql``.
         """
         if self.function in _TWINS:
             return [Span(self.index, self.index, _TWINS[self.function][0])]
         if self.function in _GUARDED:
-            head = f"CASE WHEN NOT {self.failed(text)} THEN {self.function.lower()}"
+            head = f"CASE WHEN NOT {self.failure_sql(text)} THEN {self.function.lower()}"
             return [Span(self.index, self.index, head), Span(self.close, self.close, ") END")]
         return []
 
@@ -215,7 +215,7 @@ def find(tokens: Tokens) -> list[Conversion]:
         supported = function in _TWINS or function in _GUARDED or function in _SILENT
         if not supported or not tokens.is_type(index + 1, TokenType.L_PAREN):
             continue
-        close = tokens.closing(index + 1)
+        close = tokens.closing_index(index + 1)
         arguments = _arguments(tokens, index + 2, close)
         if arguments:
             conversions.append(Conversion(index, close, arguments, function))
@@ -230,7 +230,7 @@ def _arguments(tokens: Tokens, first: int, close: int) -> tuple[tuple[int, int],
     return tuple(zip(starts, [*commas, close], strict=True))
 
 
-def with_spans(tokens: Tokens, flagged: Sequence[object], spans: Sequence[Span]) -> list[Span]:
+def add_conversion_spans(tokens: Tokens, flagged: Sequence[object], spans: Sequence[Span]) -> list[Span]:
     """Replacements in a query, with those of its flagged conversions.
 
     Args:

@@ -17,7 +17,7 @@ from sqlglot.tokenizer_core import TokenType
 from sluicegate.spark_sql.clauses import from_end
 from sluicegate.spark_sql.conversion import casts as sql_casts
 from sluicegate.spark_sql.conversion.casts import Cast, Watched
-from sluicegate.spark_sql.tokens import QuerySyntax, Span, Tokens, parsed
+from sluicegate.spark_sql.tokens import QuerySyntax, Span, Tokens, parse_sql
 
 _ENDS = (TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.SORT_BY, TokenType.CLUSTER_BY,
          TokenType.DISTRIBUTE_BY)  # fmt: skip
@@ -38,7 +38,7 @@ class Conjunct:
     casts: tuple[Watched, ...]
 
 
-def parts(tokens: Tokens, casts: Sequence[Watched], where: exp.Where | None) -> list[Conjunct]:
+def conjuncts_with_casts(tokens: Tokens, casts: Sequence[Watched], where: exp.Where | None) -> list[Conjunct]:
     """Conjuncts of the outermost WHERE that have casts.
 
     Conjuncts with a subquery, which Spark allows in few places only, and casts inside of values are left out.
@@ -55,8 +55,12 @@ def parts(tokens: Tokens, casts: Sequence[Watched], where: exp.Where | None) -> 
         if any(tokens.word(index) == "SELECT" for index in range(start, stop)):
             continue
         casts_of_part = [cast for cast in casts if start <= cast.index < stop]
-        reportable = sql_casts.watched(tokens, casts_of_part, start, stop)
-        flagged = [c for c in reportable if not (isinstance(c, Cast) and sql_casts.untold(tokens, [c], start, stop))]
+        reportable = sql_casts.reportable_casts(tokens, casts_of_part, start, stop)
+        flagged = [
+            c
+            for c in reportable
+            if not (isinstance(c, Cast) and sql_casts.hidden_cast_objections(tokens, [c], start, stop))
+        ]
         if flagged:
             condition_parts.append(Conjunct(start, stop, tuple(flagged)))
     return condition_parts
@@ -73,7 +77,7 @@ def extent(tokens: Tokens) -> tuple[int, int]:
     return first, next((i for i in tokens.top_level(first, len(tokens)) if tokens.is_type(i, *_ENDS)), len(tokens))
 
 
-def rewritten(tokens: Tokens, condition_parts: Sequence[Conjunct], spans: Sequence[Span]) -> list[Span]:
+def rewritten_spans(tokens: Tokens, condition_parts: Sequence[Conjunct], spans: Sequence[Span]) -> list[Span]:
     """Spans of a query with rewritten conjuncts, which keep records whose casts failed.
 
     Args:
@@ -82,7 +86,7 @@ def rewritten(tokens: Tokens, condition_parts: Sequence[Conjunct], spans: Sequen
         spans: other replacements.
     """
     outside = [span for span in spans if not any(part.first <= span.first < part.end for part in condition_parts)]
-    return outside + [Span(part.first, part.end - 1, _let_through(tokens, part, spans)) for part in condition_parts]
+    return outside + [Span(part.first, part.end - 1, _keep_failed(tokens, part, spans)) for part in condition_parts]
 
 
 def failures(tokens: Tokens, part: Conjunct, spans: Sequence[Span]) -> list[str]:
@@ -91,10 +95,10 @@ def failures(tokens: Tokens, part: Conjunct, spans: Sequence[Span]) -> list[str]
     return [f"(({text}) IS NOT TRUE AND {_failure(tokens, part, cast, spans)})" for cast in part.casts]
 
 
-def _let_through(tokens: Tokens, part: Conjunct, spans: Sequence[Span]) -> str:
+def _keep_failed(tokens: Tokens, part: Conjunct, spans: Sequence[Span]) -> str:
     text = tokens.compose(spans, part.first, part.end, compact=True)
     failures = [_failure(tokens, part, cast, spans) for cast in part.casts]
-    hidden = hides(tokens, part.first, part.end)
+    hidden = may_hide_null(tokens, part.first, part.end)
     failed = " OR ".join(failures)
     if hidden:
         return f"(({text}) OR ({failed}))"
@@ -105,7 +109,7 @@ def _failure(tokens: Tokens, part: Conjunct, cast: Watched, spans: Sequence[Span
     return sql_casts.failure(tokens, cast, spans, part.first, part.end)
 
 
-def hides(tokens: Tokens, first: int, end: int) -> bool:
+def may_hide_null(tokens: Tokens, first: int, end: int) -> bool:
     """Whether a condition may turn a NULL into something else."""
     return any(tokens.word(index) in _HIDING or tokens.raw(index) == "<=>" for index in range(first, end))
 
@@ -120,12 +124,12 @@ def conditions(text: str, stream: str) -> list[str]:
         stream: name of the stream's table in it.
     """
     tokens = Tokens(text)
-    tree = parsed(tokens.compose([]))
+    tree = parse_sql(tokens.compose([]))
     where = tree.args.get("where")
     if where is None:
         return []
     lookups = {table.alias_or_name.lower() for table in tree.find_all(exp.Table)} - {stream.lower()}
-    spans, texts = sql_casts.tried(sql_casts.find(tokens)), []
+    spans, texts = sql_casts.try_cast_spans(sql_casts.find(tokens)), []
     for start, stop in conjuncts(tokens, *extent(tokens), where.this):
         condition = _read(tokens.compose([], start, stop, compact=True))
         qualifiers = {column.parts[0].name.lower() for column in condition.find_all(exp.Column) if column.table}
@@ -138,7 +142,7 @@ def conjuncts(tokens: Tokens, first: int, end: int, condition: exp.Expr) -> list
     """Split a condition into conjuncts, parenthesised ones too, if sqlglot finds the same; else the whole."""
     while _is_in_parentheses(tokens, first, end):
         first, end = first + 1, end - 1
-    parts = _between_ands(tokens, first, end)
+    parts = _split_at_ands(tokens, first, end)
     condition = condition.unnest()
     expressions = [condition]
     if isinstance(condition, exp.And):
@@ -155,7 +159,7 @@ def conjuncts(tokens: Tokens, first: int, end: int, condition: exp.Expr) -> list
     return inner
 
 
-def _between_ands(tokens: Tokens, first: int, end: int) -> list[tuple[int, int]]:
+def _split_at_ands(tokens: Tokens, first: int, end: int) -> list[tuple[int, int]]:
     """Parts of a condition between its ANDs, those of BETWEEN and within CASE not among them."""
     starts, betweens, cases = [first], 0, 0
     for index in tokens.top_level(first, end):
@@ -173,9 +177,9 @@ def _between_ands(tokens: Tokens, first: int, end: int) -> list[tuple[int, int]]
 
 
 def _is_in_parentheses(tokens: Tokens, first: int, end: int) -> bool:
-    return tokens.is_type(first, TokenType.L_PAREN) and tokens.closing(first) == end - 1
+    return tokens.is_type(first, TokenType.L_PAREN) and tokens.closing_index(first) == end - 1
 
 
 def _read(text: str) -> exp.Expr:
-    read: exp.Expr = parsed(f"SELECT {text}").expressions[0]
+    read: exp.Expr = parse_sql(f"SELECT {text}").expressions[0]
     return read.unnest()

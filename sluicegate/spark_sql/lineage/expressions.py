@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sluicegate.spark_sql import query_shape
-from sluicegate.spark_sql.lineage.model import IDENTITY, NONE, TRANSFORMATION, Origins, Use, through, together
+from sluicegate.spark_sql.lineage.model import IDENTITY, NONE, TRANSFORMATION, Origins, Use, apply_use, unite_origins
 from sluicegate.spark_sql.lineage.names import Names, Relation, Unsure
 
 if TYPE_CHECKING:
@@ -54,12 +54,12 @@ class ExpressionReader:
         if isinstance(node, _OF_NO_VALUE):
             return NONE
         aggregates = query_shape.aggregate(node) and not isinstance(node, _OF_ONE_ROW)
-        inner = Use("AGGREGATION" if aggregates else "TRANSFORMATION", _masks(node))
-        return together(self.origins(child, use.of(inner)) for child in _parts(node))
+        inner = Use("AGGREGATION" if aggregates else "TRANSFORMATION", _is_masking(node))
+        return unite_origins(self.origins(child, use.compose(inner)) for child in _parts(node))
 
-    def every(self, nodes: Iterator[exp.Expr], use: Use) -> Origins:
+    def origins_of_all(self, nodes: Iterator[exp.Expr], use: Use) -> Origins:
         """Columns that several expressions come from together."""
-        return together(self.origins(node, use) for node in nodes)
+        return unite_origins(self.origins(node, use) for node in nodes)
 
     def _readers(self) -> Iterator[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Callable[..., Origins]]]:
         yield exp.Column, self._column
@@ -73,27 +73,27 @@ class ExpressionReader:
         yield exp.If, self._if
         yield exp.Nvl2, self._if
         yield exp.Window, self._window
-        yield exp.Filter, self._filtered
-        yield exp.WithinGroup, lambda node, use: self.every(_parts(node), use.of(_AGGREGATION))
+        yield exp.Filter, self._filter
+        yield exp.WithinGroup, lambda node, use: self.origins_of_all(_parts(node), use.compose(_AGGREGATION))
         yield (exp.PropertyEQ, exp.Kwarg), lambda node, use: self.origins(node.expression, use)
 
     def _column(self, node: exp.Column, use: Use) -> Origins:
         if not node.is_star:
-            return through(use, self.names.column([part.name for part in node.parts]))
+            return apply_use(use, self.names.column([part.name for part in node.parts]))
         if node.args.get("db"):
             raise Unsure("a star follows a field")
-        return through(use, self.names.star(node.table).every)
+        return apply_use(use, self.names.star(node.table).all_origins)
 
     def _star(self, node: exp.Star, use: Use) -> Origins:
         if isinstance(node.parent, exp.Count) and not node.parent.expressions and not any(node.args.values()):
             return NONE  # count(*) alone: any other star in it is its columns, and a row with a NULL does not count
-        return through(use, self.names.star().every)
+        return apply_use(use, self.names.star().all_origins)
 
     def _query(self, node: exp.Expr, use: Use) -> Origins:
         if not isinstance(node, exp.Query):
             raise Unsure("an unsupported kind of subquery")
         relation = self.subquery(node, self.names)
-        return through(use.of(TRANSFORMATION), relation.every) | relation.rows
+        return apply_use(use.compose(TRANSFORMATION), relation.all_origins) | relation.rows
 
     def _exists(self, node: exp.Exists, use: Use) -> Origins:
         """Whether there is a row: what the rows have in them does not matter."""
@@ -101,32 +101,34 @@ class ExpressionReader:
             return self.subquery(node.this.this, self.names).rows
         if isinstance(node.this, exp.Query):
             return self.subquery(node.this, self.names).rows
-        return together(self.origins(part, use.of(TRANSFORMATION)) for part in _parts(node))  # exists(array, lambda)
+        return unite_origins(
+            self.origins(part, use.compose(TRANSFORMATION)) for part in _parts(node)
+        )  # exists(array, lambda)
 
     def _case(self, node: exp.Case, use: Use) -> Origins:
         tested = [node.this, *(branch.this for branch in node.args["ifs"])]
         results = [*(branch.args.get("true") for branch in node.args["ifs"]), node.args.get("default")]
-        return self._chosen(tested, results, use)
+        return self._conditional_origins(tested, results, use)
 
     def _if(self, node: exp.If | exp.Nvl2, use: Use) -> Origins:
-        return self._chosen([node.this], [node.args.get("true"), node.args.get("false")], use)
+        return self._conditional_origins([node.this], [node.args.get("true"), node.args.get("false")], use)
 
-    def _chosen(self, tested: list[exp.Expr | None], results: list[exp.Expr | None], use: Use) -> Origins:
-        conditions = self.every(filter(None, tested), use.of(_CONDITIONAL))
-        return conditions | self.every(filter(None, results), use.of(TRANSFORMATION))
+    def _conditional_origins(self, tested: list[exp.Expr | None], results: list[exp.Expr | None], use: Use) -> Origins:
+        conditions = self.origins_of_all(filter(None, tested), use.compose(_CONDITIONAL))
+        return conditions | self.origins_of_all(filter(None, results), use.compose(TRANSFORMATION))
 
     def _window(self, node: exp.Window, use: Use) -> Origins:
-        origins = self.origins(node.this, use.of(TRANSFORMATION))
+        origins = self.origins(node.this, use.compose(TRANSFORMATION))
         within: exp.Window | None = node
         visited: set[str] = set()
         while within is not None:
             order = within.args.get("order")
-            origins |= self.every(iter(within.args.get("partition_by") or []), use.of(_WINDOW))
+            origins |= self.origins_of_all(iter(within.args.get("partition_by") or []), use.compose(_WINDOW))
             if order is not None:
-                origins |= self.origins(order, use.of(_WINDOW))
+                origins |= self.origins(order, use.compose(_WINDOW))
             spec = within.args.get("spec")
             if spec is not None:
-                origins |= self.origins(spec, use.of(_WINDOW))
+                origins |= self.origins(spec, use.compose(_WINDOW))
             within = self._base(within, visited)
         return origins
 
@@ -141,12 +143,12 @@ class ExpressionReader:
         visited.add(name.name.lower())
         return window
 
-    def _filtered(self, node: exp.Filter, use: Use) -> Origins:
+    def _filter(self, node: exp.Filter, use: Use) -> Origins:
         """An aggregate with a FILTER."""
-        return self.origins(node.this, use) | self.origins(node.expression.this, use.of(_CONDITIONAL))
+        return self.origins(node.this, use) | self.origins(node.expression.this, use.compose(_CONDITIONAL))
 
 
-def _masks(node: exp.Expr) -> bool:
+def _is_masking(node: exp.Expr) -> bool:
     return query_shape.function_name(node).upper() in _MASKING
 
 

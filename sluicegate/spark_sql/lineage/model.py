@@ -35,16 +35,16 @@ class Use:
     masked: bool = False
 
     @property
-    def direct(self) -> bool:
+    def is_direct(self) -> bool:
         """Whether the value itself goes in."""
         return self.subtype in _DIRECT
 
-    def of(self, inner: Use) -> Use:
+    def compose(self, inner: Use) -> Use:
         """This use of a column in which another one is used so already."""
         masked = self.masked or inner.masked
-        if not inner.direct:
+        if not inner.is_direct:
             return Use(inner.subtype, masked)
-        if not self.direct:
+        if not self.is_direct:
             return Use(self.subtype, masked)
         return Use(max(self.subtype, inner.subtype, key=_DIRECT.index), masked)
 
@@ -66,12 +66,12 @@ Origins = frozenset[tuple[SourceColumn, Use]]
 NONE: Origins = frozenset()
 
 
-def through(use: Use, origins: Origins) -> Origins:
+def apply_use(use: Use, origins: Origins) -> Origins:
     """Origins of what a use makes of something that has these."""
-    return frozenset((source, use.of(inner)) for source, inner in origins)
+    return frozenset((source, use.compose(inner)) for source, inner in origins)
 
 
-def together(parts: Iterable[Origins]) -> Origins:
+def unite_origins(parts: Iterable[Origins]) -> Origins:
     """Origins of what is made of several things."""
     return NONE.union(*parts)
 

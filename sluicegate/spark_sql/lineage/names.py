@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from sluicegate.spark_sql.lineage.model import IDENTITY, NONE, TRANSFORMATION, Origins, SourceColumn, through, together
+from sluicegate.spark_sql.lineage.model import (
+    IDENTITY,
+    NONE,
+    TRANSFORMATION,
+    Origins,
+    SourceColumn,
+    apply_use,
+    unite_origins,
+)
 
 
 class Unsure(Exception):
@@ -35,20 +43,20 @@ class Relation:
     rest: frozenset[str] = frozenset()
     rows: Origins = NONE
 
-    def named(self, name: str) -> Origins | None:
+    def column_origins(self, name: str) -> Origins | None:
         """Origins of a column; None if there is none for certain."""
         matches = [origins for column, origins in (*self.columns, *self.hidden) if column.lower() == name.lower()]
         if matches:
-            return together(matches)
+            return unite_origins(matches)
         return None
 
-    def possible(self, name: str) -> Origins | None:
+    def possible_origins(self, name: str) -> Origins | None:
         """Origins of a column that may be among those that are not known."""
         if not self.rest:
             return None
         return frozenset((SourceColumn(table, name.lower()), IDENTITY) for table in self.rest)
 
-    def renamed(self, names: Sequence[str]) -> Relation:
+    def rename(self, names: Sequence[str]) -> Relation:
         """The same columns under other names.
 
         Raises:
@@ -61,9 +69,9 @@ class Relation:
         return replace(self, columns=tuple(zip(names, (of for _, of in self.columns), strict=True)), hidden=())
 
     @property
-    def every(self) -> Origins:
+    def all_origins(self) -> Origins:
         """Origins of all of its columns."""
-        return together(origins for _, origins in self.columns) | frozenset(
+        return unite_origins(origins for _, origins in self.columns) | frozenset(
             (SourceColumn(table, "*"), IDENTITY) for table in self.rest
         )
 
@@ -80,11 +88,11 @@ class From:
     tables: tuple[tuple[str, Relation], ...] = ()
     all: Relation = field(default_factory=Relation)
 
-    def of(self, alias: str) -> list[Relation]:
+    def find_relations(self, alias: str) -> list[Relation]:
         """Tables of an alias; more than one if a join gives two the same."""
         return [relation for name, relation in self.tables if name == alias.lower()]
 
-    def joined(self, other: From) -> From:
+    def join(self, other: From) -> From:
         """Both, as in a cross join."""
         near, theirs = self.all, other.all
         both = Relation(
@@ -113,33 +121,35 @@ class Names:
         Raises:
             Unsure: nothing has this name.
         """
-        sure, perhaps = self._found(parts)
+        sure, perhaps = self._resolve(parts)
         if sure is None and perhaps is None:
             raise Unsure(f"{'.'.join(parts)} is not a known column")
-        return together(filter(None, (sure, perhaps)))
+        return unite_origins(filter(None, (sure, perhaps)))
 
-    def _found(self, parts: Sequence[str]) -> tuple[Origins | None, Origins | None]:
+    def _resolve(self, parts: Sequence[str]) -> tuple[Origins | None, Origins | None]:
         """What a name means, and what else it may mean if a table has a column that is not known."""
         tables = []
         if len(parts) > 1:
-            tables = self.from_.of(parts[0])
-        if (sure := _first(table.named(parts[1]) for table in tables)) is not None:
+            tables = self.from_.find_relations(parts[0])
+        if (sure := _unite_present(table.column_origins(parts[1]) for table in tables)) is not None:
             return _fields(sure, parts[2:]), None
-        perhaps = [_fields(columns, parts[2:]) for table in tables if (columns := table.possible(parts[1])) is not None]
-        sure = self.from_.all.named(parts[0])
+        perhaps = [
+            _fields(columns, parts[2:]) for table in tables if (columns := table.possible_origins(parts[1])) is not None
+        ]
+        sure = self.from_.all.column_origins(parts[0])
         if sure is None and not tables:
-            unknown = self.from_.all.possible(parts[0])
+            unknown = self.from_.all.possible_origins(parts[0])
             perhaps += [] if unknown is None else [_fields(unknown, parts[1:])]
         if sure is None:
             sure = self.aliases.get(parts[0].lower())
         if sure is not None:
-            return _fields(sure, parts[1:]), together(perhaps)
+            return _fields(sure, parts[1:]), unite_origins(perhaps)
         if self.outer is not None:
-            sure, further = self.outer._found(parts)
+            sure, further = self.outer._resolve(parts)
             perhaps += [] if further is None else [further]
             if sure is not None:
-                return sure, together(perhaps)
-        return None, together(perhaps) if perhaps else None
+                return sure, unite_origins(perhaps)
+        return None, unite_origins(perhaps) if perhaps else None
 
     def star(self, alias: str = "") -> Relation:
         """Columns that a star means, or that of one table.
@@ -149,21 +159,21 @@ class Names:
         """
         if not alias:
             return self.from_.all
-        relation = self.from_.of(alias)
+        relation = self.from_.find_relations(alias)
         if len(relation) != 1:
             raise Unsure(f"{alias}.* matches no table of the FROM")
         return relation[0]
 
 
-def _first(candidates: Iterable[Origins | None]) -> Origins | None:
+def _unite_present(candidates: Iterable[Origins | None]) -> Origins | None:
     present = [origins for origins in candidates if origins is not None]
     if present:
-        return together(present)
+        return unite_origins(present)
     return None
 
 
 def _fields(origins: Origins, fields: Sequence[str]) -> Origins:
     """Origins of a field of a column: the column, of which it is a part."""
     if fields:
-        return through(TRANSFORMATION, origins)
+        return apply_use(TRANSFORMATION, origins)
     return origins

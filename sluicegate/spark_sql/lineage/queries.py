@@ -23,11 +23,11 @@ from sluicegate.spark_sql.lineage.model import (
     Origins,
     SourceColumn,
     Use,
-    through,
-    together,
+    apply_use,
+    unite_origins,
 )
 from sluicegate.spark_sql.lineage.names import Column, From, Names, Relation, Unsure
-from sluicegate.spark_sql.tokens import QuerySyntax, parsed
+from sluicegate.spark_sql.tokens import QuerySyntax, parse_sql
 
 _FILTER, _GROUP_BY, _SORT = Use("FILTER"), Use("GROUP_BY"), Use("SORT")
 
@@ -46,22 +46,22 @@ def lineage(text: str, schemas: Mapping[str, Columns]) -> Lineage:
         schemas: columns of the tables that it reads, by lower-case name, as far as they are known.
     """
     try:
-        tree = parsed(text)
+        tree = parse_sql(text)
         if not isinstance(tree, exp.Query):
             raise Unsure("it is not a query")
         relation = QueryReader(schemas).query(tree, None, {})
     except (Unsure, QuerySyntax, RecursionError) as reason:
-        return anything(schemas, str(reason) or "it is nested too deeply")
+        return unknown_lineage(schemas, str(reason) or "it is nested too deeply")
     names = [name for name, _ in relation.columns]
     if "" in names or len({name.lower() for name in names}) < len(names):
-        return anything(schemas, "columns have no name or duplicate names")
+        return unknown_lineage(schemas, "columns have no name or duplicate names")
     return Lineage(dict(relation.columns), relation.rows, relation.rest)
 
 
-def anything(tables: Mapping[str, Columns], unsure: str) -> Lineage:
+def unknown_lineage(tables: Mapping[str, Columns], unsure: str) -> Lineage:
     """Lineage of which only the tables are known: each of them may be in every column, and decide about the rows."""
     of_all = frozenset((SourceColumn(table, EVERY), TRANSFORMATION) for table in tables)
-    return Lineage({EVERY: of_all}, through(_FILTER, of_all), unsure=unsure)
+    return Lineage({EVERY: of_all}, apply_use(_FILTER, of_all), unsure=unsure)
 
 
 class QueryReader:
@@ -85,7 +85,7 @@ class QueryReader:
         Raises:
             Unsure: it has something in it that is not known here.
         """
-        ctes = self._with(node, ctes)
+        ctes = self._read_with(node, ctes)
         if isinstance(node, exp.Select):
             return _Select(self, node, outer, ctes).relation()
         if isinstance(node, exp.SetOperation):
@@ -95,7 +95,7 @@ class QueryReader:
             return self.query(node.this, outer, ctes)
         raise Unsure(f"{node.key} is not supported")
 
-    def _with(self, node: exp.Query, ctes: Mapping[str, Relation]) -> Mapping[str, Relation]:
+    def _read_with(self, node: exp.Query, ctes: Mapping[str, Relation]) -> Mapping[str, Relation]:
         with_ = node.args.get("with_")
         if with_ is None:
             return ctes
@@ -104,7 +104,7 @@ class QueryReader:
         visible = dict(ctes)
         for cte in with_.expressions:
             names = [column.name for column in cte.args["alias"].args.get("columns") or []]
-            visible[cte.alias.lower()] = self.query(cte.this, None, visible).renamed(names)
+            visible[cte.alias.lower()] = self.query(cte.this, None, visible).rename(names)
         return visible
 
     def _sets(self, node: exp.SetOperation, outer: Names | None, ctes: Mapping[str, Relation]) -> Relation:
@@ -119,16 +119,17 @@ class QueryReader:
             pairs = zip(first.columns, right.columns, strict=True)
             columns = tuple((name, origins | theirs) for (name, origins), (_, theirs) in pairs)
         else:  # of the rows of one branch those that are, or are not, in the other one
-            rows |= through(_FILTER, first.every | right.every)
+            rows |= apply_use(_FILTER, first.all_origins | right.all_origins)
         relation = Relation(columns, rows=rows)
         if not isinstance(node, exp.Union) or node.args.get("distinct"):
-            relation = replace(relation, rows=relation.rows | through(_GROUP_BY, relation.every))
+            relation = replace(relation, rows=relation.rows | apply_use(_GROUP_BY, relation.all_origins))
         names = Names(From((), relation), outer)
         return replace(
-            relation, rows=relation.rows | _sorted(node, ExpressionReader(names, self.within(ctes)), relation)
+            relation,
+            rows=relation.rows | _sort_origins(node, ExpressionReader(names, self.subquery_reader(ctes)), relation),
         )
 
-    def within(self, ctes: Mapping[str, Relation]) -> tables.Subquery:
+    def subquery_reader(self, ctes: Mapping[str, Relation]) -> tables.Subquery:
         """Read a query within an expression, which may use the names around it."""
         return lambda node, names: self.query(node, names, ctes)
 
@@ -141,11 +142,11 @@ class _Select:
     ) -> None:
         tables.demand(node, _CLAUSES, "a SELECT")
         self.node = node
-        from_names = tables.FromReader(reader.schemas, ctes, reader.within(ctes)).of(node, outer)
+        from_names = tables.FromReader(reader.schemas, ctes, reader.subquery_reader(ctes)).read(node, outer)
         self.rows = from_names.all.rows
         self.names = Names(from_names, outer)
         windows = {window.this.name.lower(): window for window in node.args.get("windows") or []}
-        self.read = ExpressionReader(self.names, reader.within(ctes), windows)
+        self.read = ExpressionReader(self.names, reader.subquery_reader(ctes), windows)
 
     def relation(self) -> Relation:
         """Its columns and rows."""
@@ -157,13 +158,13 @@ class _Select:
         names = Names(self.names.from_, self.names.outer, dict(self.names.aliases))
         for clause in ("having", "qualify"):
             if (condition := self.node.args.get(clause)) is not None:
-                self.rows |= self._either(condition.this, plain, names, _FILTER)
+                self.rows |= self._ambiguous_origins(condition.this, plain, names, _FILTER)
         ordered = Names(From((), plain), names)  # a column of its own comes before one of the FROM
-        self.rows |= _sorted(self.node, ExpressionReader(ordered, self.read.subquery, self.read.windows), plain)
+        self.rows |= _sort_origins(self.node, ExpressionReader(ordered, self.read.subquery, self.read.windows), plain)
         if self.node.args.get("distinct") is not None:
             if self.node.args["distinct"].args.get("on") is not None:
                 raise Unsure("DISTINCT ON is not supported")
-            self.rows |= through(_GROUP_BY, plain.every)
+            self.rows |= apply_use(_GROUP_BY, plain.all_origins)
         return replace(plain, rows=self.rows)
 
     def _items(self) -> tuple[list[Column], frozenset[str]]:
@@ -176,19 +177,19 @@ class _Select:
             else:
                 star = node
             if isinstance(star, exp.Star):
-                brought = self._starred(node, star)
+                brought = self._star_columns(node, star)
                 items += brought.columns
                 unknown |= brought.rest
                 continue
             origins = self.read.origins(node)
-            self._generates(node, origins)
+            self._note_generator(node, origins)
             for name in _names(node):
                 items.append((name, origins))
                 if name:
                     self.names.aliases.setdefault(name.lower(), origins)
         return items, unknown
 
-    def _starred(self, node: exp.Expr, star: exp.Star) -> Relation:
+    def _star_columns(self, node: exp.Expr, star: exp.Star) -> Relation:
         tables.demand(star, {"except_"}, "a star")
         if isinstance(node, exp.Column) and node.args.get("db"):
             raise Unsure("a star follows a field")
@@ -199,7 +200,7 @@ class _Select:
         names = {excluded.name.lower() for excluded in without}
         return replace(brought, columns=tuple(column for column in brought.columns if column[0].lower() not in names))
 
-    def _generates(self, node: exp.Expr, origins: Origins) -> None:
+    def _note_generator(self, node: exp.Expr, origins: Origins) -> None:
         """A function that makes several rows decides how many there are."""
         if isinstance(node, exp.Alias):
             inner = node.unalias()
@@ -210,7 +211,7 @@ class _Select:
         if query_shape.generator(inner):
             if not isinstance(node, (exp.Alias, exp.Aliases)):
                 raise Unsure("the columns of a generator have no names")
-            self.rows |= through(_FILTER, origins)
+            self.rows |= apply_use(_FILTER, origins)
 
     def _group(self, items: list[Column]) -> None:
         group = self.node.args.get("group")
@@ -218,27 +219,27 @@ class _Select:
             return
         tables.demand(group, _OF_GROUP, "GROUP BY")
         if group.args.get("all"):
-            plain = [item for item in self.node.expressions if not _aggregates(item)]
-            self.rows |= self.read.every(iter(plain), _GROUP_BY)
-        for node in _grouped(group):
+            plain = [item for item in self.node.expressions if not _is_aggregating(item)]
+            self.rows |= self.read.origins_of_all(iter(plain), _GROUP_BY)
+        for node in _group_expressions(group):
             place = _place(node)
             named = None
             if place and place <= len(items):
                 named = items[place - 1][1]
             if named is not None:
-                self.rows |= through(_GROUP_BY, named)
+                self.rows |= apply_use(_GROUP_BY, named)
             else:
                 self.rows |= self.read.origins(node, _GROUP_BY)
 
-    def _either(self, node: exp.Expr, relation: Relation, names: Names, use: Use) -> Origins:
+    def _ambiguous_origins(self, node: exp.Expr, relation: Relation, names: Names, use: Use) -> Origins:
         """Origins of a condition whose names may be columns of its own as well as of the FROM: both of them."""
         both = []
         for scope in (names, Names(From((), relation), names)):
             both.append(ExpressionReader(scope, self.read.subquery, self.read.windows).origins(node, use))
-        return together(both)
+        return unite_origins(both)
 
 
-def _sorted(node: exp.Query, read: ExpressionReader, relation: Relation) -> Origins:
+def _sort_origins(node: exp.Query, read: ExpressionReader, relation: Relation) -> Origins:
     """Columns that decide about the order of rows."""
     origins = NONE
     for clause in ("order", "sort", "cluster"):
@@ -249,9 +250,9 @@ def _sorted(node: exp.Query, read: ExpressionReader, relation: Relation) -> Orig
                 inner = part
             place = _place(inner)
             if isinstance(inner, exp.Var) and inner.name.upper() == "ALL":
-                origins |= through(_SORT, relation.every)
+                origins |= apply_use(_SORT, relation.all_origins)
             elif place and place <= len(relation.columns):
-                origins |= through(_SORT, relation.columns[place - 1][1])
+                origins |= apply_use(_SORT, relation.columns[place - 1][1])
             else:
                 origins |= read.origins(inner, _SORT)
     return origins
@@ -264,24 +265,24 @@ def _place(node: exp.Expr) -> int:
     return 0
 
 
-def _grouped(group: exp.Group) -> Iterator[exp.Expr]:
+def _group_expressions(group: exp.Group) -> Iterator[exp.Expr]:
     """Expressions of a GROUP BY, with those of its grouping sets."""
     for part in ("expressions", "grouping_sets", "cube", "rollup"):
         for node in group.args.get(part) or []:
-            yield from _flat(node)
+            yield from _flatten(node)
 
 
-def _flat(node: exp.Expr) -> Iterator[exp.Expr]:
+def _flatten(node: exp.Expr) -> Iterator[exp.Expr]:
     if isinstance(node, (exp.GroupingSets, exp.Cube, exp.Rollup, exp.Tuple)):
         for expression in node.expressions:
-            yield from _flat(expression)
+            yield from _flatten(expression)
     elif isinstance(node, exp.Paren):
-        yield from _flat(node.this)
+        yield from _flatten(node.this)
     else:
         yield node
 
 
-def _aggregates(node: exp.Expr) -> bool:
+def _is_aggregating(node: exp.Expr) -> bool:
     for aggregate_node in node.walk(prune=lambda inner: isinstance(inner, exp.Query)):
         if query_shape.aggregate(aggregate_node) and not isinstance(aggregate_node.parent, exp.Window):
             return True

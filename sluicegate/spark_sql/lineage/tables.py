@@ -18,7 +18,7 @@ from sluicegate.spark_sql.lineage.model import (
     Origins,
     SourceColumn,
     Use,
-    through,
+    apply_use,
 )
 from sluicegate.spark_sql.lineage.names import Column, Names, Relation, Unsure
 
@@ -51,7 +51,7 @@ class FromReader:
     def __init__(self, schemas: Mapping[str, Columns], ctes: Mapping[str, Relation], subquery: Subquery) -> None:
         self.schemas, self.ctes, self.subquery = schemas, ctes, subquery
 
-    def of(self, select: exp.Select, outer: Names | None) -> names.From:
+    def read(self, select: exp.Select, outer: Names | None) -> names.From:
         """What the FROM of a SELECT brings, with its joins and LATERAL VIEWs.
 
         Args:
@@ -64,9 +64,9 @@ class FromReader:
         else:
             from_names = names.From()
         for join in select.args.get("joins") or []:
-            from_names = self._joined(from_names, join, outer)
+            from_names = self._join(from_names, join, outer)
         for view in select.args.get("laterals") or []:
-            from_names = from_names.joined(self._generated(view, Names(from_names, outer)))
+            from_names = from_names.join(self._generator_columns(view, Names(from_names, outer)))
         return from_names
 
     def _item(self, node: exp.Expr, around: Names) -> names.From:
@@ -96,8 +96,8 @@ class FromReader:
             if relation is None:
                 raise Unsure(f"{name} is a WITH that is not in scope")
         else:
-            relation = _stored(name, self.schemas.get(name, Columns()))
-        return self._with_joins(_aliased(node, relation, parts[-1].name), node, around)
+            relation = _table_relation(name, self.schemas.get(name, Columns()))
+        return self._add_joins(_apply_alias(node, relation, parts[-1].name), node, around)
 
     def _function(self, node: exp.Table) -> names.From:
         """A function in a FROM that makes rows of constants."""
@@ -112,21 +112,21 @@ class FromReader:
             name = node.this.name.lower()
         if not columns and name != "range":
             raise Unsure("a function in FROM does not name its columns")
-        return _aliased(node, Relation(tuple((column, NONE) for column in columns or ["id"])), name)
+        return _apply_alias(node, Relation(tuple((column, NONE) for column in columns or ["id"])), name)
 
     def _subquery(self, node: exp.Subquery, around: Names) -> names.From:
         demand(node, {"this", "alias", "joins", "sample"}, "a subquery")
         if isinstance(node.this, exp.Query) and not isinstance(node.this, exp.Values):
-            relation = replace(self.subquery(node.this, _none(around)), hidden=())
-            return self._with_joins(_aliased(node, relation, ""), node, around)
+            relation = replace(self.subquery(node.this, _outer_names(around)), hidden=())
+            return self._add_joins(_apply_alias(node, relation, ""), node, around)
         from_names = self._item(node.this, around)  # parentheses around joins
         if node.args.get("alias") is not None:
-            from_names = _aliased(node, from_names.all, "")
-        return self._with_joins(from_names, node, around)
+            from_names = _apply_alias(node, from_names.all, "")
+        return self._add_joins(from_names, node, around)
 
-    def _with_joins(self, from_names: names.From, node: exp.Expr, around: Names) -> names.From:
+    def _add_joins(self, from_names: names.From, node: exp.Expr, around: Names) -> names.From:
         for join in node.args.get("joins") or []:
-            from_names = self._joined(from_names, join, around.outer)
+            from_names = self._join(from_names, join, around.outer)
         return from_names
 
     def _values(self, node: exp.Values, around: Names) -> names.From:
@@ -135,17 +135,17 @@ class FromReader:
         count = 1
         if isinstance(first, exp.Tuple):
             count = len(first.expressions)
-        origins = ExpressionReader(around, self.subquery).every(iter(node.expressions), TRANSFORMATION)
-        return _aliased(node, Relation(tuple((f"col{number + 1}", origins) for number in range(count))), "")
+        origins = ExpressionReader(around, self.subquery).origins_of_all(iter(node.expressions), TRANSFORMATION)
+        return _apply_alias(node, Relation(tuple((f"col{number + 1}", origins) for number in range(count))), "")
 
     def _lateral(self, node: exp.Lateral, around: Names) -> names.From:
         demand(node, {"this", "alias", "outer", "view"}, "LATERAL")
         if isinstance(node.this, exp.Subquery):
             demand(node.this, {"this"}, "LATERAL")
-            return _aliased(node, self.subquery(node.this.this, around), "")
-        return self._generated(node, around)
+            return _apply_alias(node, self.subquery(node.this.this, around), "")
+        return self._generator_columns(node, around)
 
-    def _generated(self, node: exp.Lateral, around: Names) -> names.From:
+    def _generator_columns(self, node: exp.Lateral, around: Names) -> names.From:
         """Columns that a function makes of each row; where it makes none, the row is not there."""
         demand(node, {"this", "alias", "outer", "view"}, "LATERAL VIEW")
         alias = node.args.get("alias")
@@ -155,17 +155,17 @@ class FromReader:
         if not columns:
             raise Unsure("LATERAL VIEW does not name its columns")
         origins = ExpressionReader(around, self.subquery).origins(node.this, TRANSFORMATION)
-        relation = Relation(tuple((column, origins) for column in columns), rows=through(_FILTER, origins))
-        return _aliased(node, relation, "")
+        relation = Relation(tuple((column, origins) for column in columns), rows=apply_use(_FILTER, origins))
+        return _apply_alias(node, relation, "")
 
-    def _joined(self, before: names.From, join: exp.Join, outer: Names | None) -> names.From:
+    def _join(self, before: names.From, join: exp.Join, outer: Names | None) -> names.From:
         demand(join, {"this", "side", "kind", "on", "using", "method", "hint"}, "a join")
         right = self._item(join.this, Names(before, outer))
         if join.method and join.method != "NATURAL":
             raise Unsure(f"a join is {join.method}")
-        both = before.joined(right)
+        both = before.join(right)
         if join.method:
-            using = _common(before, right)
+            using = _common_columns(before, right)
         else:
             using = [identifier.name for identifier in join.args.get("using") or []]
         rows = NONE
@@ -174,52 +174,54 @@ class FromReader:
         keys: list[tuple[str, Origins, Origins]] = []
         for name in using:
             near, theirs = (Names(side).column([name]) for side in (before, right))
-            rows |= through(_JOIN, near | theirs)
+            rows |= apply_use(_JOIN, near | theirs)
             keys.append((name, near, theirs))
         if join.kind in _HALF:
             return replace(before, all=replace(before.all, rows=before.all.rows | right.all.rows | rows))
         if keys:
-            joined = _using(both, before, right, keys, join.side)
+            joined = _join_using(both, before, right, keys, join.side)
         else:
             joined = both
         return replace(joined, all=replace(joined.all, rows=both.all.rows | rows))
 
 
-def _stored(name: str, columns: Columns) -> Relation:
-    def of(names: Sequence[str]) -> tuple[Column, ...]:
+def _table_relation(name: str, columns: Columns) -> Relation:
+    def to_columns(names: Sequence[str]) -> tuple[Column, ...]:
         return tuple((column, frozenset({(SourceColumn(name, column.lower()), IDENTITY)})) for column in names)
 
-    return Relation(of(columns.names), of(columns.hidden), frozenset() if columns.complete else frozenset({name}))
+    return Relation(
+        to_columns(columns.names), to_columns(columns.hidden), frozenset() if columns.complete else frozenset({name})
+    )
 
 
-def _aliased(node: exp.Expr, relation: Relation, name: str) -> names.From:
+def _apply_alias(node: exp.Expr, relation: Relation, name: str) -> names.From:
     alias = node.args.get("alias")
     if alias is not None:
-        relation = relation.renamed([column.name for column in alias.columns])
+        relation = relation.rename([column.name for column in alias.columns])
         name = alias.name or name
     return names.From(((name.lower(), relation),), relation)
 
 
-def _none(around: Names) -> Names:
+def _outer_names(around: Names) -> Names:
     """Names of a derived table: those of the query around its own, of which it is a part."""
     return around.outer or Names(names.From())
 
 
-def _common(before: names.From, right: names.From) -> list[str]:
+def _common_columns(before: names.From, right: names.From) -> list[str]:
     if before.all.rest or right.all.rest:
         raise Unsure("NATURAL JOIN joins on columns that are not all known")
     theirs = {name.lower() for name, _ in right.all.columns}
     return [name for name, _ in before.all.columns if name.lower() in theirs]
 
 
-def _using(
+def _join_using(
     both: names.From, left: names.From, right: names.From, keys: list[tuple[str, Origins, Origins]], side: str
 ) -> names.From:
     """A join by columns of both sides, which are there once, and first."""
     merged: list[Column] = []
     for name, left_origins, right_origins in keys:
         if side == "FULL":
-            merged.append((name, through(TRANSFORMATION, left_origins | right_origins)))
+            merged.append((name, apply_use(TRANSFORMATION, left_origins | right_origins)))
         else:
             merged.append((name, right_origins if side == "RIGHT" else left_origins))
     key_names = {name.lower() for name, _, _ in keys}

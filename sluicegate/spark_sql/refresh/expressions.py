@@ -11,8 +11,8 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from sluicegate.spark_sql import query_shape
-from sluicegate.spark_sql.identifiers import quoted
-from sluicegate.spark_sql.tokens import QuerySyntax, Span, Tokens, parsed
+from sluicegate.spark_sql.identifiers import quote_name
+from sluicegate.spark_sql.tokens import QuerySyntax, Span, Tokens, parse_sql
 
 if TYPE_CHECKING:
     from sluicegate.spark_sql.refresh.group_by import Call
@@ -71,14 +71,14 @@ class Expressions:
                 resolved[places[0]] = Name(places[-1], parts, self.scope.meaning(parts))
         return resolved
 
-    def parts(self, first: int, end: int) -> list[tuple[int, int]]:
+    def split_list(self, first: int, end: int) -> list[tuple[int, int]]:
         """Split a comma-separated list."""
         commas = [i for i in self.tokens.top_level(first, end) if self.tokens.is_type(i, TokenType.COMMA)]
         return list(zip([first, *(comma + 1 for comma in commas)], [*commas, end], strict=True))
 
-    def inside(self, start: int, end: int) -> tuple[int, int]:
+    def strip_parentheses(self, start: int, end: int) -> tuple[int, int]:
         """Strip the parentheses around a whole expression."""
-        while self.opens(start) and self.tokens.closing(start) == end - 1 and end - start > 2:
+        while self.is_opening(start) and self.tokens.closing_index(start) == end - 1 and end - start > 2:
             start, end = start + 1, end - 1
         return start, end
 
@@ -89,9 +89,9 @@ class Expressions:
             return False
         if word in _WORDS or (word in ("ANY", "SOME") and self.tokens.word(index - 1) in ("LIKE", "ILIKE")):
             return False
-        return bool(word) and (word[0].isalpha() or word[0] == "_") and self.opens(index + 1)
+        return bool(word) and (word[0].isalpha() or word[0] == "_") and self.is_opening(index + 1)
 
-    def opens(self, index: int) -> bool:
+    def is_opening(self, index: int) -> bool:
         """Whether a parenthesis opens at ``index``."""
         return self.tokens.is_type(index, TokenType.L_PAREN)
 
@@ -101,11 +101,11 @@ class Expressions:
             return self.tokens.compose([], start, end, compact=True)
         return ""
 
-    def meant(self, first: int, end: int) -> Iterator[tuple[int, Name]]:
+    def column_names(self, first: int, end: int) -> Iterator[tuple[int, Name]]:
         """Column names among some tokens."""
         return ((index, self.columns[index]) for index in range(first, end) if index in self.columns)
 
-    def exchanged(
+    def replace_parts(
         self, start: int, end: int, groups: Sequence[tuple[int, int]], calls: Sequence[tuple[Call, Span]],
         exchange: Exchange,
     ) -> str:  # fmt: skip
@@ -124,7 +124,7 @@ class Expressions:
         spans = [Span(span.first, span.last, exchange.call(call)) for call, span in calls if start <= span.first < end]
         spans += self._groups_in(start, end, groups, exchange, _tokens_of(spans))
         replaced = _tokens_of(spans)
-        columns = [(index, name) for index, name in self.meant(start, end) if index not in replaced]
+        columns = [(index, name) for index, name in self.column_names(start, end) if index not in replaced]
         if exchange.outputs is not None:
             self._check_field_names(start, end, {span.first for span in spans} | {index for index, _ in columns})
             spans += [self._output(index, name, exchange.outputs) for index, name in columns]
@@ -151,7 +151,7 @@ class Expressions:
             end: the token after it.
             changed: first tokens of what is replaced, and of all columns.
         """
-        for first, stop in self._naming(start, end):
+        for first, stop in self._naming_arguments(start, end):
             if not changed.isdisjoint(range(first, stop)):
                 raise Left("a struct whose field names depend on its expressions")
 
@@ -162,19 +162,19 @@ class Expressions:
                        f"aggregate functions")  # fmt: skip
         return Span(index, index, outputs[name.parts[0]])
 
-    def qualified(self, start: int, end: int) -> str:
+    def qualify(self, start: int, end: int) -> str:
         """Text of an expression with each column qualified by its table."""
         spans = []
-        for index, name in self.meant(start, end):
+        for index, name in self.column_names(start, end):
             if name.meaning is not None and name.meaning != name.parts:
-                table = quoted(name.meaning[0])
-                spans.append(Span(index, index, f"{table}.{quoted(name.parts[0])}"))
+                table = quote_name(name.meaning[0])
+                spans.append(Span(index, index, f"{table}.{quote_name(name.parts[0])}"))
         return self.tokens.compose(spans, start, end, compact=True)
 
-    def _naming(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+    def _naming_arguments(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Arguments that name a field, such as x in ``struct(x)``, ``arrays_zip(x)`` and ``(x, y)``."""
-        for index in filter(self.opens, range(start, end)):
-            parts = self.parts(index + 1, self.tokens.closing(index))
+        for index in filter(self.is_opening, range(start, end)):
+            parts = self.split_list(index + 1, self.tokens.closing_index(index))
             before = ""
             if index:
                 before = self.tokens.name(index - 1).lower()
@@ -191,21 +191,21 @@ class Expressions:
             if first and self.tokens.is_type(first - 1, TokenType.DOT):
                 continue  # a part of a longer name is another name
             for last in range(first, end):
-                if self._inside_a_name(first, last):
+                if self._continues_name(first, last):
                     continue
                 names = self.names(first, last + 1)
                 if names == names_of_group:
-                    if self._is_one(first, last, start, end):
+                    if self._is_subtree(first, last, start, end):
                         yield Span(first, last, text)
                     break
                 if names != names_of_group[: len(names)]:
                     break
 
-    def _inside_a_name(self, first: int, last: int) -> bool:
+    def _continues_name(self, first: int, last: int) -> bool:
         """Whether a column's name continues after a token."""
-        return any(i <= last < name.last for i, name in self.meant(first, last + 1))
+        return any(i <= last < name.last for i, name in self.column_names(first, last + 1))
 
-    def _is_one(self, first: int, last: int, start: int, end: int) -> bool:
+    def _is_subtree(self, first: int, last: int, start: int, end: int) -> bool:
         """Whether these tokens are a subtree of the expression, not split by operator precedence."""
         whole = self._expression(self.tokens.compose([], start, end, compact=True))
         around = self._expression(self.tokens.compose([Span(first, last, _PART)], start, end, compact=True))
@@ -223,7 +223,7 @@ class Expressions:
     def _expression(self, text: str) -> exp.Expr | None:
         if text not in self._parsed:
             try:
-                [self._parsed[text]] = parsed(f"SELECT {text}").expressions
+                [self._parsed[text]] = parse_sql(f"SELECT {text}").expressions
             except (QuerySyntax, ValueError):
                 self._parsed[text] = None
         return self._parsed[text]
@@ -246,7 +246,7 @@ class Expressions:
 
     def is_aggregate(self, index: int) -> bool:
         """Whether the call at ``index`` is of a known aggregate function."""
-        expression = self._expression(self.text(index, self.tokens.closing(index + 1) + 1))
+        expression = self._expression(self.text(index, self.tokens.closing_index(index + 1) + 1))
         return expression is not None and any(query_shape.aggregate(node) for node in [expression.unalias()])
 
 

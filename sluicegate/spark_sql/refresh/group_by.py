@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sluicegate.spark_sql.engine_columns import PREFIX
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.spark_sql.join_keys import JoinKey
 from sluicegate.spark_sql.tokens import Span
 
@@ -97,21 +97,21 @@ class Grouped:
     one_row: bool = False
 
     @property
-    def once(self) -> dict[int, Call]:
+    def distinct_calls(self) -> dict[int, Call]:
         """Its distinct aggregate calls, by number."""
         return {call.number: call for call in reversed(self.calls)}
 
     @property
-    def located(self) -> bool:
+    def is_locatable(self) -> bool:
         """Whether a group's row can be found in the table: all grouping expressions are in the SELECT list."""
         return len(self.keys) == len(self.groups)
 
 
 def outputs_sql(grouped: Grouped, view: str) -> str:
     """SQL of the query over a view with the values of its groups and calls, one row per group."""
-    items = [f"{text} AS {quoted(name)}" for text, name in grouped.outputs]
+    items = [f"{text} AS {quote_name(name)}" for text, name in grouped.outputs]
     if not grouped.having:
         return f"SELECT {', '.join(items)} FROM {view}"
-    names = ", ".join(quoted(name) for _, name in grouped.outputs)
+    names = ", ".join(quote_name(name) for _, name in grouped.outputs)
     having = f"{PREFIX}having"
     return f"SELECT {names} FROM (SELECT {', '.join(items)}, {grouped.having} AS {having} FROM {view}) WHERE {having}"

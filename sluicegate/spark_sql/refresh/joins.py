@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.spark_sql.join_keys import JoinKey, join_keys
 from sluicegate.spark_sql.query import Query
 from sluicegate.spark_sql.scopes import FromTable, Scope, columns_of
@@ -71,10 +71,10 @@ def read_from(tree: exp.Select, text: str, schemas: Mapping[str, Sequence[str]] 
     followed, *joined = [_name(table) for table in tables]
     alias = str(first.alias or first.name)
     sources = [FromTable(_alias(first), columns_of(schemas, followed))]
-    sources += [_joined(join, columns_of(schemas, name)) for join, name in zip(joins, joined, strict=True)]
+    sources += [_joined_table(join, columns_of(schemas, name)) for join, name in zip(joins, joined, strict=True)]
     scope = Scope(sources, tree)
     if not joins:
-        return JoinedTables(followed, alias, {}, f"{ROWS} AS {quoted(alias)}", scope)
+        return JoinedTables(followed, alias, {}, f"{ROWS} AS {quote_name(alias)}", scope)
     _check_kinds(joins)
     keys = join_keys(tree, alias, Counter(joined))
     for name in joined:
@@ -108,7 +108,7 @@ def _check_kinds(joins: Sequence[exp.Join]) -> None:
         raise CannotFollow("it has a join other than inner, left, semi or anti")
 
 
-def _joined(join: exp.Join, columns: frozenset[str] | None) -> FromTable:
+def _joined_table(join: exp.Join, columns: frozenset[str] | None) -> FromTable:
     shared = frozenset(column.name.lower() for column in join.args.get("using") or [])
     return FromTable(_alias(join.this), columns, shared, hidden=join.kind in ("SEMI", "ANTI"))
 

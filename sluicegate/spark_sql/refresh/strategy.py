@@ -28,13 +28,13 @@ from sqlglot.tokenizer_core import TokenType
 
 from sluicegate.spark_sql import query_shape
 from sluicegate.spark_sql.clauses import select_list
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.spark_sql.refresh.expressions import Exchange, Expressions, Left
 from sluicegate.spark_sql.refresh.group_by import MOMENTS, ONE_ROW, PARTIAL, SUMS, Call, Grouped
 from sluicegate.spark_sql.refresh.joins import CannotFollow, read_from
 from sluicegate.spark_sql.refresh.refusals import CLAUSES, Never, Whole, check_lasting, check_no_stars, check_plain
 from sluicegate.spark_sql.refresh.strategy_kind import StrategyKind
-from sluicegate.spark_sql.tokens import QuerySyntax, Span, Tokens, parsed
+from sluicegate.spark_sql.tokens import QuerySyntax, Span, Tokens, parse_sql
 
 READING = "3"
 """Version of this analysis: a table made with another version is fully refreshed once."""
@@ -92,7 +92,7 @@ class _Item:
     alias: str
 
 
-def _not_selected(grouped: Grouped) -> list[str]:
+def _unselected_groups(grouped: Grouped) -> list[str]:
     """Grouping expressions that are not in the SELECT list."""
     return [text for number, text in enumerate(grouped.groups) if number not in grouped.keys]
 
@@ -102,7 +102,7 @@ class _Reading:
 
     def __init__(self, text: str, schemas: Mapping[str, Sequence[str]] | None) -> None:
         self.tokens = Tokens(text)
-        tree = parsed(text)
+        tree = parse_sql(text)
         if part := next(filter(tree.args.get, ("limit", "offset")), ""):
             raise Never(CLAUSES[part], "the query without it: `sluicegate sql` returns the first rows by ORDER BY")
         if not isinstance(tree, exp.Select):
@@ -122,26 +122,26 @@ class _Reading:
         self.clauses = dict(self._clauses())
         self.items = self._items()
         self.calls = self._calls()
-        self.odd = self._odd_calls()
+        self.odd = self._unmaintained_calls()
 
     def refresh_strategy(self) -> RefreshStrategy:
         listed: list[tuple[int, int]] = []
         if "group" in self.clauses:
             listed = self._groups()
         groups = list({tuple(self.words.names(*part)): part for part in reversed(listed)}.values())[::-1]
-        needing_all_rows = self._others()
+        needing_all_rows = self._unmaintained_functions()
         if not groups and not (self.calls or needing_all_rows):
             raise Whole("it has no GROUP BY and no aggregate function")
-        grouped = self._grouped(groups)
-        grouped = replace(grouped, recomposed=self._recomposed(grouped, groups, listed))
+        grouped = self._grouped_query(groups)
+        grouped = replace(grouped, recomposed=self._recompose(grouped, groups, listed))
         if not needing_all_rows:
             try:
-                return self._partial(self._over_groups(grouped, groups))
+                return self._partial_strategy(self._add_outputs(grouped, groups))
             except Left as left:
                 needing_all_rows = [str(left)]
-        return self._recomputed(grouped, needing_all_rows)
+        return self._recompute_strategy(grouped, needing_all_rows)
 
-    def _grouped(self, groups: Sequence[tuple[int, int]]) -> Grouped:
+    def _grouped_query(self, groups: Sequence[tuple[int, int]]) -> Grouped:
         """The parts of the query, without outputs and HAVING."""
         return Grouped(
             table=self.tables.table,
@@ -158,16 +158,16 @@ class _Reading:
             one_row=not groups,
         )
 
-    def _partial(self, grouped: Grouped) -> RefreshStrategy:
+    def _partial_strategy(self, grouped: Grouped) -> RefreshStrategy:
         """The strategy of a query whose groups can be computed from their former values."""
-        missing = _not_selected(grouped)
+        missing = _unselected_groups(grouped)
         cheaper = ""
         if missing and not grouped.one_row:
             cheaper = f"select {', '.join(missing)}, or all of its rows are rewritten"
-        reason = f"new rows are added to its groups, deleted rows are subtracted{self._of_joins()}"
+        reason = f"new rows are added to its groups, deleted rows are subtracted{self._join_sentence()}"
         return RefreshStrategy(StrategyKind.INCREMENTAL, reason, cheaper, grouped)
 
-    def _recomputed(self, grouped: Grouped, needing_all: Sequence[str]) -> RefreshStrategy:
+    def _recompute_strategy(self, grouped: Grouped, needing_all: Sequence[str]) -> RefreshStrategy:
         """The strategy of a query with parts that need all rows of a group."""
         names = ", ".join(needing_all)
         if len(needing_all) == 1:
@@ -176,15 +176,15 @@ class _Reading:
             needs = f"{names} need all rows"
         if grouped.one_row:
             return RefreshStrategy(StrategyKind.FULL_RECOMPUTE, f"it has no GROUP BY, and {needs}", grouped=grouped)
-        if not grouped.located:
-            reason = f"it groups by {', '.join(_not_selected(grouped))}, which is not in its SELECT list"
+        if not grouped.is_locatable:
+            reason = f"it groups by {', '.join(_unselected_groups(grouped))}, which is not in its SELECT list"
             return RefreshStrategy(
                 StrategyKind.AFFECTED_KEYS, reason, "add it there, so that the rows of a group can be located", grouped
             )
-        reason = f"{needs} of a group{self._of_joins()}"
+        reason = f"{needs} of a group{self._join_sentence()}"
         return RefreshStrategy(StrategyKind.AFFECTED_GROUPS, reason, grouped=grouped)
 
-    def _over_groups(self, grouped: Grouped, groups: Sequence[tuple[int, int]]) -> Grouped:
+    def _add_outputs(self, grouped: Grouped, groups: Sequence[tuple[int, int]]) -> Grouped:
         """The parts with outputs and HAVING over the values of groups and calls.
 
         Raises:
@@ -194,7 +194,7 @@ class _Reading:
         outputs_before: dict[str, str] = {}  # lateral column aliases: a name that no table has is an output before it
         outputs = []
         for item in self.items:
-            text = self.words.exchanged(item.start, item.end, groups, self.calls,
+            text = self.words.replace_parts(item.start, item.end, groups, self.calls,
                                         Exchange(names, lambda call: call.value, outputs_before))  # fmt: skip
             outputs.append((text, item.name))
             outputs_before = outputs_before | {item.name.lower(): f"({text})"}
@@ -205,20 +205,20 @@ class _Reading:
                     f"HAVING with the output {table_name}, which has the name of a table"
                 )  # t.x could be a field of it
             over = Exchange(names, lambda call: call.value, outputs_before)
-            having = self.words.exchanged(*self.clauses["having"], groups, self.calls, over)
+            having = self.words.replace_parts(*self.clauses["having"], groups, self.calls, over)
         return replace(grouped, outputs=tuple(outputs), having=having)
 
-    def _recomposed(
-        self, grouped: Grouped, groups: Sequence[tuple[int, int]], listed: Sequence[tuple[int, int]]
-    ) -> str:
+    def _recompose(self, grouped: Grouped, groups: Sequence[tuple[int, int]], listed: Sequence[tuple[int, int]]) -> str:
         """The query recomposed from its parts.
 
         In HAVING a bare name could be an output or a column, so columns are qualified there.
         """
-        once, calls = grouped.once, self._plain_calls
+        once, calls = grouped.distinct_calls, self._plain_calls
         texts = [f"({text})" for text in grouped.groups]
         over = Exchange(texts, lambda call: f"({once[call.number].sql()})", None)
-        items = [self.words.exchanged(item.start, item.end, groups, calls, over) + item.alias for item in self.items]
+        items = [
+            self.words.replace_parts(item.start, item.end, groups, calls, over) + item.alias for item in self.items
+        ]
         parts = [f"SELECT {', '.join(items)} FROM {grouped.from_}"]
         if grouped.where:
             parts.append(f"WHERE {grouped.where}")
@@ -228,9 +228,9 @@ class _Reading:
             parts.append("GROUP BY " + ", ".join(self._position(groups[n]) or texts[n] for n in which))
         if "having" in self.clauses:
             full = {call.number: self._call(span.first, qualified=True)[0] for call, span in reversed(calls)}
-            over = Exchange([f"({self.words.qualified(*group)})" for group in groups],
+            over = Exchange([f"({self.words.qualify(*group)})" for group in groups],
                             lambda call: f"({once[call.number].sql(full[call.number])})", None)  # fmt: skip
-            parts.append(f"HAVING {self.words.exchanged(*self.clauses['having'], groups, calls, over)}")
+            parts.append(f"HAVING {self.words.replace_parts(*self.clauses['having'], groups, calls, over)}")
         if "order" in self.clauses:
             parts.append(f"ORDER BY {self.words.text(*self.clauses['order'])}")
         return " ".join(parts)
@@ -241,7 +241,7 @@ class _Reading:
             return ""
         return next((str(n) for n, item in enumerate(self.items, 1) if (item.start, item.end) == group), "")
 
-    def _of_joins(self) -> str:
+    def _join_sentence(self) -> str:
         """Rows affected by a change of a joined table, as a part of a sentence."""
         texts = [
             f"; a changed row of {name} affects those with its {' and '.join(', '.join(t.columns) for t in keys)}"
@@ -262,7 +262,7 @@ class _Reading:
     def _items(self) -> list[_Item]:
         items = []
         names = query_shape.output_names(self.tree)
-        parts = self.words.parts(self.first, self.from_)
+        parts = self.words.split_list(self.first, self.from_)
         if len(parts) != len(self.tree.expressions):
             raise Whole("its SELECT list cannot be parsed")
         for (start, end), name, node in zip(parts, names, self.tree.expressions, strict=True):
@@ -274,7 +274,7 @@ class _Reading:
                     last -= 1
             alias = ""
             if last < end:
-                alias = f" AS {quoted(name or '')}"
+                alias = f" AS {quote_name(name or '')}"
             items.append(_Item(start, last, name or "", alias))
         return items
 
@@ -284,13 +284,13 @@ class _Reading:
         if self.tokens.word(start) == "ALL" and end == start + 1:
             return self._all_groups()
         outputs = {item.name.lower(): (item.start, item.end) for item in self.items}
-        return [self._group(first, stop, outputs) for first, stop in self.words.parts(start, end)]
+        return [self._group(first, stop, outputs) for first, stop in self.words.split_list(start, end)]
 
     def _all_groups(self) -> list[tuple[int, int]]:
         """Outputs that GROUP BY ALL groups by: those without an aggregate function, also through another's name."""
         aggregates: set[str] = set()
         for item in self.items:
-            names = {name.parts[0] for _, name in self.words.meant(item.start, item.end) if name.meaning is None}
+            names = {name.parts[0] for _, name in self.words.column_names(item.start, item.end) if name.meaning is None}
             if self._aggregates(item.start, item.end) or names & aggregates:
                 aggregates.add(item.name.lower())
         groups = [(item.start, item.end) for item in self.items if item.name.lower() not in aggregates]
@@ -303,13 +303,13 @@ class _Reading:
         name = ""
         if stop == first + 1:
             if self.tokens.is_type(first, TokenType.NUMBER):
-                return self._numbered(self.tokens.raw(first))
+                return self._item_range(self.tokens.raw(first))
             name = self.tokens.name(first).lower()
         if name in outputs and not self._is_column(first, outputs[name]):
             return outputs[name]
-        return self.words.inside(first, stop)
+        return self.words.strip_parentheses(first, stop)
 
-    def _numbered(self, number: str) -> tuple[int, int]:
+    def _item_range(self, number: str) -> tuple[int, int]:
         if not number.isdigit() or not 1 <= int(number) <= len(self.items):
             raise Whole("it groups by a number that is not a position in its SELECT list")
         item = self.items[int(number) - 1]
@@ -326,7 +326,9 @@ class _Reading:
         keys: dict[int, str] = {}
         for number, group in enumerate(groups):
             names = self.words.names(*group)
-            same = (i.name for i in self.items if self.words.names(*self.words.inside(i.start, i.end)) == names)
+            same = (
+                i.name for i in self.items if self.words.names(*self.words.strip_parentheses(i.start, i.end)) == names
+            )
             name = next(same, None)
             if name is not None and name not in keys.values():
                 keys[number] = name
@@ -334,7 +336,7 @@ class _Reading:
 
     # --- functions ---------------------------------------------------------------------------------------------------
 
-    def _others(self) -> list[str]:
+    def _unmaintained_functions(self) -> list[str]:
         """Aggregate functions that row deltas cannot maintain, in words."""
         places = [(self.first, self.from_), *([self.clauses["having"]] if "having" in self.clauses else [])]
         functions = {self.tokens.word(i).lower(): None for place in places for i in self._aggregates(*place)}
@@ -362,18 +364,18 @@ class _Reading:
     def _call(self, index: int, *, qualified: bool = False) -> tuple[Call, int]:
         """Parse the call at a token; also returns its last token."""
         if qualified:
-            text = self.words.qualified
+            text = self.words.qualify
         else:
             text = self.words.text
-        close = self.tokens.closing(index + 1)
+        close = self.tokens.closing_index(index + 1)
         inside = []
         if close > index + 2:
-            inside = self.words.parts(index + 2, close)
+            inside = self.words.split_list(index + 2, close)
         arguments = tuple(text(*part) for part in inside)
         function, condition = PARTIAL[self.tokens.word(index).lower()], ""
         last = close
         if self.tokens.word(close + 1) == "FILTER":
-            last = self.tokens.closing(close + 2)
+            last = self.tokens.closing_index(close + 2)
             condition = text(close + 4, last)
         if function == "count" and arguments in (("*",), ("1",)):
             arguments = ()
@@ -383,7 +385,7 @@ class _Reading:
     def _plain_calls(self) -> list[tuple[Call, Span]]:
         return [call for number, call in enumerate(self.calls) if number not in self.odd]
 
-    def _odd_calls(self) -> dict[int, str]:
+    def _unmaintained_calls(self) -> dict[int, str]:
         """Calls of ``PARTIAL`` functions that row deltas cannot maintain (DISTINCT …), in words, by index."""
         odd_calls = {}
         for number, (call, span) in enumerate(self.calls):

@@ -19,12 +19,12 @@ from sluicegate.errors import SourceError, UserError, Where
 from sluicegate.settings import Settings
 from sluicegate.spark_sql.condition import Condition
 from sluicegate.spark_sql.engine_columns import RESERVED
-from sluicegate.spark_sql.identifiers import literal, quoted
+from sluicegate.spark_sql.identifiers import literal, quote_name
 from sluicegate.spark_sql.tokens import QuerySyntax, Tokens
 from sluicegate.tools.contract import types
 from sluicegate.tools.contract.export import ACTION, CONDITION, TABLE_RULE, THRESHOLDS
 from sluicegate.tools.scaffold import staging_folder
-from sluicegate.tools.scaffold.naming import in_comment, table_name
+from sluicegate.tools.scaffold.naming import comment_text, table_name
 from sluicegate.tools.scaffold.render import SCHEMA
 
 LARGEST = 4 << 20
@@ -72,15 +72,15 @@ def create(file: Path, name: str | None, settings: Settings) -> ContractPipeline
     contract = _read(file)
     if name is None:
         name = table_name(str(contract.get("name") or contract.get("id") or file.stem))
-    imported = ContractPipeline(name, staging_folder.demand(name, settings.pipelines))
+    imported = ContractPipeline(name, staging_folder.demand_new_folder(name, settings.pipelines))
     data = _Draft(contract, imported).definition()
     if not imported.tables:
         causes = "\n    ".join(imported.remarks)
         raise UserError(f"{file.name} has no table with columns", cause=causes, hint="it requires schema[].properties")
-    remarks = "".join(f"# left: {in_comment(remark, 200)}\n" for remark in imported.remarks)
-    about = f"# From the contract {in_comment(file.name)}. Where its files land, and their format, are guesses."
+    remarks = "".join(f"# left: {comment_text(remark, 200)}\n" for remark in imported.remarks)
+    about = f"# From the contract {comment_text(file.name)}. Where its files land, and their format, are guesses."
     text = f"{SCHEMA}\n{about}\n{remarks}"
-    with staging_folder.half_written(name, imported.folder) as half:
+    with staging_folder.stage_folder(name, imported.folder) as half:
         body = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120)
         (half / "pipeline.yaml").write_text(text + body, "utf-8")
         definition.load_file(half / "pipeline.yaml", settings)
@@ -170,7 +170,7 @@ class _Draft:
         form = str(server.get("format", "")).lower()
         kinds = {str(column["name"]): types.spark_type(column) for column in columns}
         nested = ("ARRAY", "STRUCT", "MAP")
-        hints = [f"{quoted(n)} {kind if kind.startswith(nested) else 'STRING'}" for n, kind in kinds.items()]
+        hints = [f"{quote_name(n)} {kind if kind.startswith(nested) else 'STRING'}" for n, kind in kinds.items()]
         fields: dict[str, Any] = {"path": f"${{landing}}/{self.imported.name}/{table}",
                                 "format": form if form in _FORMATS else "json"}  # fmt: skip
         if form == "csv":
@@ -193,8 +193,8 @@ class _Draft:
             "expect_table": of_table,
         }
         return {
-            "sql": f"SELECT {', '.join(f'r.{quoted(n)}' for n in names)} FROM STREAM({name}_raw) AS r",
-            "schema": ", ".join(f"{quoted(str(c['name']))} {types.spark_type(c)}" for c in columns),
+            "sql": f"SELECT {', '.join(f'r.{quote_name(n)}' for n in names)} FROM STREAM({name}_raw) AS r",
+            "schema": ", ".join(f"{quote_name(str(c['name']))} {types.spark_type(c)}" for c in columns),
             **{field: value for field, value in optional.items() if value},
         }
 
@@ -236,9 +236,9 @@ class _Draft:
         for column in columns:
             name = str(column["name"])
             if column.get("required") is True and name not in keys:
-                yield from self._rule(table, taken, f"{name}_required", f"{quoted(name)} IS NOT NULL")
+                yield from self._rule(table, taken, f"{name}_required", f"{quote_name(name)} IS NOT NULL")
             if column.get("unique") is True and keys != [name]:
-                yield from self._rule(table, taken, f"{name}_unique", f"unique({quoted(name)})")
+                yield from self._rule(table, taken, f"{name}_unique", f"unique({quote_name(name)})")
             for check in _parts(column.get("quality")):
                 yield from self._quality(table, taken, check, name)
         for check in _parts(schema.get("quality")):
@@ -293,12 +293,12 @@ def _condition(check: Mapping[str, Any], column: str | None) -> str | None:
     if metric == "duplicateValues":
         unique = _texts(arguments.get("properties")) or ([column] if column else [])
         if unique:
-            return f"unique({', '.join(map(quoted, unique))})"
+            return f"unique({', '.join(map(quote_name, unique))})"
         return None
     if column is None:
         return None
     if metric == "nullValues":
-        return f"{quoted(column)} IS NOT NULL"
+        return f"{quote_name(column)} IS NOT NULL"
     if metric == "invalidValues":
         return _validity(column, arguments)
     return None
@@ -308,9 +308,9 @@ def _validity(column: str, arguments: Mapping[str, Any]) -> str | None:
     """Condition that a column has one of the valid values, or a valid text; None if neither is given."""
     values, pattern = arguments.get("validValues"), arguments.get("pattern")
     if isinstance(values, list) and values:
-        return f"{quoted(column)} IN ({', '.join(map(_value, values))})"
+        return f"{quote_name(column)} IN ({', '.join(map(_value, values))})"
     if isinstance(pattern, str):
-        return f"{quoted(column)} RLIKE {literal(pattern)}"
+        return f"{quote_name(column)} RLIKE {literal(pattern)}"
     return None
 
 

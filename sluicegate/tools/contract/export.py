@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sluicegate.definition.tables.expectations import ExpectationAction
 from sluicegate.lake import layout
 from sluicegate.lake import tables as lake_tables
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.tools.contract import types
 
 if TYPE_CHECKING:
@@ -96,8 +96,8 @@ def _table(pipeline: Pipeline, layer: Layer, name: str, lake: layout.Lake) -> di
 def _columns(table: SilverTable | GoldTable, columns: Any) -> dict[str, dict[str, Any]]:
     """Columns with their types: of the table if it is there, else those declared; a contract has none without one."""
     if columns is not None:
-        return types.of_table(columns)
-    return {name: types.of_ddl(text) for name, text in (getattr(table, "declared", None) or {}).items()}
+        return types.column_types(columns)
+    return {name: types.declared_type(text) for name, text in (getattr(table, "declared_columns", None) or {}).items()}
 
 
 def _keys(table: SilverTable | GoldTable) -> list[str]:
@@ -156,18 +156,18 @@ def _table_check(name: str, rule: TableRule) -> dict[str, Any]:
     if rule.unique is not None:
         return {"type": "library", "metric": "duplicateValues", "arguments": {"properties": rule.unique}, "mustBe": 0}
     if rule.foreign_key is not None:
-        other, keys = rule.referenced
+        other, keys = rule.foreign_key_target
         same = " AND ".join(
-            f"o.{quoted(key)} = t.{quoted(column)}" for key, column in zip(keys, rule.foreign_key, strict=True)
+            f"o.{quote_name(key)} = t.{quote_name(column)}" for key, column in zip(keys, rule.foreign_key, strict=True)
         )
-        condition = " AND ".join(f"t.{quoted(column)} IS NOT NULL" for column in rule.foreign_key)
+        condition = " AND ".join(f"t.{quote_name(column)} IS NOT NULL" for column in rule.foreign_key)
         if other == name:
             referenced = "${object}"
         else:
             referenced = other
         query = f"FROM ${{object}} AS t WHERE {condition} AND NOT EXISTS (SELECT 1 FROM {referenced} AS o WHERE {same})"
         return {"type": "sql", "query": f"SELECT count(*) {query}", "mustBe": 0}
-    text = rule.query.with_views({read: "${object}" if read == name else read for read in rule.query.tables})
+    text = rule.query.text_over_views({read: "${object}" if read == name else read for read in rule.query.tables})
     return {"type": "sql", "query": f"SELECT count(*) FROM ({text})", "mustBe": 0}
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate.schema.history import ddl
 from sluicegate.spark_sql import ddl as sql_ddl
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.spark_sql.tokens import QuerySyntax
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _SPARK = {
 }  # fmt: skip
 
 
-def of_table(table: DeltaTable) -> dict[str, dict[str, Any]]:
+def column_types(table: DeltaTable) -> dict[str, dict[str, Any]]:
     """Types of a table's columns, by name, as a contract has them; without those of the engine."""
     fields = json.loads(table.schema().to_json())["fields"]
     return {field["name"]: _property(field["type"]) for field in fields if not field["name"].startswith("_")}
@@ -45,7 +45,7 @@ def _property(kind: Any) -> dict[str, Any]:
     return {"logicalType": "object", **facts, "properties": inner}
 
 
-def of_ddl(text: str) -> dict[str, Any]:
+def declared_type(text: str) -> dict[str, Any]:
     """Type of a declared column, as a contract has it."""
     word = text.split("(")[0].split("<")[0].strip().lower()
     names = {"int": "integer", "bigint": "long", "smallint": "short", "tinyint": "byte", "real": "float"}
@@ -70,7 +70,7 @@ def spark_type(schema: Mapping[str, Any]) -> str:
     if isinstance(inner, list):
         parts = [schema for schema in inner if isinstance(schema, dict) and schema.get("name")]
     if logical == "object" and parts:
-        fields = [f"{quoted(str(part['name']))}: {spark_type(part)}" for part in parts]
+        fields = [f"{quote_name(str(part['name']))}: {spark_type(part)}" for part in parts]
         return f"STRUCT<{', '.join(fields)}>"
     return _SPARK.get(str(logical), "STRING")
 

@@ -77,7 +77,7 @@ def _demo(input_folder: str | None, *, in_airflow: bool) -> int:
         pipeline_run.run(pipeline, settings, None, say)
         say("")
     _show(pipeline, settings)
-    _next(pipeline, settings, input_folder, in_airflow=in_airflow)
+    _say_next_steps(pipeline, settings, input_folder, in_airflow=in_airflow)
     return 0
 
 
@@ -111,7 +111,7 @@ def _land(landing: Path) -> None:
         half.replace(target)
         landed += 1
     if landed:
-        say(f"landed {landed} sample files in {_short(landing)}")
+        say(f"landed {landed} sample files in {_short_path(landing)}")
 
 
 # --- the run ---------------------------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ def _run(pipeline: Pipeline, settings: Settings) -> None:
     # The schedule is off: it would make a run of its own, or two around a full quarter of an hour, and which of them
     # does the work would depend on the clock.
     with LocalAirflow(HOME, settings, lasting=False) as airflow:
-        say(f"Airflow is starting on {airflow.url} (its log: {_short(airflow.log)})")
+        say(f"Airflow is starting on {airflow.url} (its log: {_short_path(airflow.log)})")
         airflow.wait(pipeline.name)
         say(f"Airflow is ready after {time.monotonic() - began:.1f} s")
         run_id = airflow.trigger(pipeline.name)
@@ -182,7 +182,7 @@ def _say_report(result: Any) -> None:
 
 def _failure(airflow: LocalAirflow, dag: str, run_id: str, task: str, attempt: int) -> SluicegateError:
     reason = airflow.failure(dag, run_id, task, attempt)
-    log = f"the log of the task is {_short(airflow.task_log(dag, run_id, task, attempt))}"
+    log = f"the log of the task is {_short_path(airflow.task_log(dag, run_id, task, attempt))}"
     return SluicegateError(f"task {task} of DAG {dag} failed", cause="\n          ".join(reason.splitlines()), hint=log)
 
 
@@ -214,7 +214,7 @@ def _show(pipeline: Pipeline, settings: Settings) -> None:
         ]
         for table_status in status(pipeline, settings).tables
     ]
-    say(f"the tables, in {_short(Path(settings.lake) / pipeline.name)}")
+    say(f"the tables, in {_short_path(Path(settings.lake) / pipeline.name)}")
     _say_table(["layer", "table", "rows", "quarantined", "state"], counts)
     say("")
 
@@ -242,17 +242,17 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _next(pipeline: Pipeline, settings: Settings, input_folder: str | None, *, in_airflow: bool) -> None:
+def _say_next_steps(pipeline: Pipeline, settings: Settings, input_folder: str | None, *, in_airflow: bool) -> None:
     command_name = program()
     lake_here = ""
     if input_folder:
-        lake_here = f" --lake {_short(Path(settings.lake))}"
+        lake_here = f" --lake {_short_path(Path(settings.lake))}"
     landing_here = ""
     if input_folder:
-        landing_here = f" --landing {_short(Path(settings.landing))}"
+        landing_here = f" --landing {_short_path(Path(settings.landing))}"
     one_more = f"{command_name} simulate {pipeline.name}"
     if input_folder:  # that is somebody's own folder: nothing is made up in it
-        one_more = f"cp ANOTHER.json {_short(Path(settings.landing) / 'recordings')}/"
+        one_more = f"cp ANOTHER.json {_short_path(Path(settings.landing) / 'recordings')}/"
     suggestions = [
         ("this Airflow with its web page, where it also runs by its schedule", "make ui")
         if in_airflow
@@ -288,7 +288,7 @@ def _ask(table: DeltaTable, query: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _short(path: Path) -> str:
+def _short_path(path: Path) -> str:
     """Path relative to the working directory, if it is below it."""
     if path.is_relative_to(Path.cwd()):
         return str(path.relative_to(Path.cwd()))
@@ -310,13 +310,15 @@ def _ui(input_folder: str | None, *, warm: bool) -> int:
         last = json.loads((HOME / "demo.json").read_text())
         settings = Settings.of(lake=last["lake"], landing=last["landing"], pipelines=settings.pipelines)
     if warm:
-        say(f"Spark is starting, and stays warm for all runs (its log: {_short(HOME / 'spark.log')})")
+        say(f"Spark is starting, and stays warm for all runs (its log: {_short_path(HOME / 'spark.log')})")
     spark = warm_spark(HOME.absolute(), settings) if warm else nullcontext(settings)
     with spark as of_jobs, LocalAirflow(HOME, of_jobs, lasting=True) as airflow:
-        say(f"Airflow is starting (its log: {_short(airflow.log)})")
+        say(f"Airflow is starting (its log: {_short_path(airflow.log)})")
         airflow.wait(PIPELINE)
-        say(f"open {airflow.url}/dags/{PIPELINE} as user {USER}; the password is in {_short(airflow.password_file)}")
-        say(f"it reads {_short(Path(settings.landing))} and fills {_short(Path(settings.lake))}; Ctrl-C ends it")
+        password_file = _short_path(airflow.password_file)
+        say(f"open {airflow.url}/dags/{PIPELINE} as user {USER}; the password is in {password_file}")
+        landing, lake = _short_path(Path(settings.landing)), _short_path(Path(settings.lake))
+        say(f"it reads {landing} and fills {lake}; Ctrl-C ends it")
         try:
             while True:
                 time.sleep(3600)

@@ -73,7 +73,7 @@ class LocalAirflow:
             SluicegateError: another Airflow runs in this folder, or its database cannot be created.
         """
         self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock = self._locked()
+        self._lock = self._lock_home()
         self.log.write_bytes(b"")  # it is for one start, and would grow for ever
         self._credentials = {"username": USER, "password": self._password()}
         port = _free_port(PORT)
@@ -124,7 +124,7 @@ class LocalAirflow:
                 family += [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
             process.terminate()
         until = time.monotonic() + patience
-        while (running := [process for process in family if _alive(process)]) and time.monotonic() < until:
+        while (running := [process for process in family if _is_alive(process)]) and time.monotonic() < until:
             time.sleep(0.1)
         for process in running:
             with suppress(psutil.NoSuchProcess):
@@ -137,7 +137,7 @@ class LocalAirflow:
             self._lock.close()
             self._lock = None
 
-    def _keep(self) -> None:
+    def _supervise_processes(self) -> None:
         """Restart failed processes until ``stop``, as a supervisor does in production.
 
         Airflow 3.3.2's scheduler ends if another process was writing to SQLite while it made a scheduled run: its retry
@@ -151,7 +151,7 @@ class LocalAirflow:
                     _end_group(process)  # workers of a scheduler that was killed would wait for it for ever
                     self._start(name, *self._arguments[name])
 
-    def _locked(self) -> TextIO:
+    def _lock_home(self) -> TextIO:
         lock = (self.home / "lock").open("a+")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -228,7 +228,7 @@ class LocalAirflow:
             SluicegateError: a process ended, the DAG file cannot be imported, or it takes too long.
         """
         until = time.monotonic() + STARTS_WITHIN
-        while lacking := self._lacking(dag):
+        while lacking := self._missing_part(dag):
             ended = {name: code for name, process in self._processes.items() if (code := process.poll()) is not None}
             if ended.get("dag-processor") == 0:
                 del ended["dag-processor"]
@@ -242,10 +242,10 @@ class LocalAirflow:
             time.sleep(0.2)
         if self._keeper is None:
             self._stopping.clear()
-            self._keeper = threading.Thread(target=self._keep, name="airflow-keeper", daemon=True)
+            self._keeper = threading.Thread(target=self._supervise_processes, name="airflow-keeper", daemon=True)
             self._keeper.start()
 
-    def _lacking(self, dag: str) -> str:
+    def _missing_part(self, dag: str) -> str:
         """Which part is not ready, in words; empty if all are."""
         try:
             if not self._token:
@@ -262,7 +262,7 @@ class LocalAirflow:
         if health["scheduler"]["status"] != "healthy":
             return "its scheduler is not healthy"
         try:
-            parsed = self._parsed(dag)
+            parsed = self._is_dag_parsed(dag)
         except OSError:  # no such DAG yet
             parsed = False
         if parsed:
@@ -274,7 +274,7 @@ class LocalAirflow:
         if "triggerer" not in self._processes:
             self._start("triggerer", "--skip-serve-logs")
 
-    def _parsed(self, dag: str) -> bool:
+    def _is_dag_parsed(self, dag: str) -> bool:
         for error in self.call("GET", "/api/v2/importErrors")["import_errors"]:
             if datetime.fromisoformat(error["timestamp"]) > self._since:
                 raise SluicegateError(
@@ -325,7 +325,7 @@ class LocalAirflow:
     def result(self, dag: str, run_id: str, task: str) -> Any:
         """Return value (XCom) of a task; None if it has none."""
         path = f"/api/v2/dags/{dag}/dagRuns/{run_id}/taskInstances/{task}/xcomEntries/return_value"
-        with not_found():
+        with suppress_not_found():
             return self.call("GET", path)["value"]
         return None
 
@@ -333,7 +333,7 @@ class LocalAirflow:
         """Message of the exception by which an attempt of a task failed; empty if its log does not have it (yet)."""
         path = f"/api/v2/dags/{dag}/dagRuns/{run_id}/taskInstances/{task}/logs/{attempt}?full_content=true"
         for _ in range(10):  # the log may be some moments behind the state
-            with not_found():  # nor has an attempt one that has not begun
+            with suppress_not_found():  # nor has an attempt one that has not begun
                 for entry in reversed(self.call("GET", path)["content"]):
                     if isinstance(entry, dict) and entry.get("error_detail"):
                         return str(entry["error_detail"][0]["exc_value"])
@@ -346,7 +346,7 @@ class LocalAirflow:
 
 
 @contextmanager
-def not_found() -> Iterator[None]:
+def suppress_not_found() -> Iterator[None]:
     """Context that suppresses HTTP 404 from Airflow."""
     try:
         yield
@@ -361,7 +361,7 @@ def _end_group(leader: subprocess.Popen[bytes]) -> None:
         os.killpg(leader.pid, signal.SIGKILL)
 
 
-def _alive(process: Any) -> bool:
+def _is_alive(process: Any) -> bool:
     """Whether a process runs. An ended one stays a zombie for ever where process 1 is no init, as in containers."""
     try:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)

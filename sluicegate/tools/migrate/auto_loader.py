@@ -47,7 +47,9 @@ def fields(files: Files, name: str, schema: str, source: ParsedSource) -> dict[s
     if glob := _glob(files.path):
         table_fields["pathGlobFilter"] = glob
     if files.format not in get_args(Format):
-        source.leave(files.line, f"format {files.format or '(none)'} of {name}", "json is a guess: set the format")
+        source.note_unconverted(
+            files.line, f"format {files.format or '(none)'} of {name}", "json is a guess: set the format"
+        )
         table_fields["format"] = "json"
     options: dict[str, str] = {}
     for option, value in files.options.items():
@@ -84,7 +86,7 @@ def _path(files: Files, name: str, source: ParsedSource) -> str:
     folders += [f"{folders[-1]}_{name}", *(f"{folders[-1]}_{count}" for count in range(2, 1000))]
     folder = next(candidate for candidate in folders if source.folders.setdefault(candidate, whole) == whole)
     path = f"${{landing}}/{folder}"
-    source.leave(
+    source.note_unconverted(
         files.line, f"path {files.path} of {name}", f"it is {path} here: land the files there, or change the path"
     )
     return path
@@ -102,24 +104,24 @@ def _option(
     lower = option.lower().removeprefix("cloudfiles.")
     message = f"option {option} of {name}"
     if lower in _NOT_NEEDED:
-        source.leave(files.line, message, f"not needed: {_NOT_NEEDED[lower]}")
+        source.note_unconverted(files.line, message, f"not needed: {_NOT_NEEDED[lower]}")
     elif lower == "format":
         table_fields["format"] = value.lower()
     elif lower in _FIELDS:
         field = _FIELDS[lower]
         try:
-            table_fields[field] = _typed(field, value)
+            table_fields[field] = _field_value(field, value)
             BronzeTable.model_validate({"path": "/", "format": table_fields["format"], field: table_fields[field]})
         except ValueError:
             del table_fields[field]
-            source.leave(files.line, message, f"{value} is not a value of {field}")
-    elif wrong := reader_options.problem(table_fields["format"], option, value):
-        source.leave(files.line, message, wrong.message)
+            source.note_unconverted(files.line, message, f"{value} is not a value of {field}")
+    elif wrong := reader_options.check_option(table_fields["format"], option, value):
+        source.note_unconverted(files.line, message, wrong.message)
     else:
         options[option] = value
 
 
-def _typed(field: str, value: str) -> Any:
+def _field_value(field: str, value: str) -> Any:
     if field in ("partitionColumns",):
         return [part.strip() for part in value.split(",") if part.strip()]
     if value.lower() in ("true", "false"):

@@ -12,7 +12,7 @@ _NO_NAMES = {"SELECT", "WHERE", "AND", "OR", "NOT", "IN", "ON", "WHEN", "THEN", 
              "BETWEEN", "LIKE", "HAVING", "DISTINCT", "USING", "INTERVAL"}  # fmt: skip
 
 
-def plain(text: str) -> str:
+def standardize_casts(text: str) -> str:
     """Query or condition with ``CAST`` for each cast that is spelled otherwise; unchanged if it has none.
 
     A spelling that is not certain stays, and is reported when the definition is checked.
@@ -20,7 +20,7 @@ def plain(text: str) -> str:
     for _ in range(200):
         try:
             tokens = Tokens(text)
-            changed = _first(tokens)
+            changed = _replace_first_cast(tokens)
         except (QuerySyntax, IndexError):
             return text
         if changed is None:
@@ -29,13 +29,13 @@ def plain(text: str) -> str:
     return text
 
 
-def _first(tokens: Tokens) -> str | None:
+def _replace_first_cast(tokens: Tokens) -> str | None:
     """Text with its first other spelling as a CAST; None if there is none."""
     for index in range(len(tokens)):
         word = tokens.word(index)
         called = word in _FUNCTIONS and is_call(tokens, index) and tokens.word(index - 1) not in ("AS", "::")
         if called and not _is_type(tokens, index):
-            close = tokens.closing(index + 1)
+            close = tokens.closing_index(index + 1)
             if any(tokens.is_type(i, TokenType.COMMA) for i in tokens.top_level(index + 2, close)):
                 continue
             inner = tokens.compose([], index + 2, close)
@@ -100,7 +100,7 @@ def _opening(tokens: Tokens, close: int) -> int:
 def _type_end(tokens: Tokens, first: int) -> int:
     """Last token of a type: a name, then numbers in parentheses or types in angle brackets."""
     if tokens.is_type(first + 1, TokenType.L_PAREN):
-        return tokens.closing(first + 1)
+        return tokens.closing_index(first + 1)
     if first + 1 < len(tokens) and tokens.raw(first + 1) == "<":
         depth = 0
         for index in range(first + 1, len(tokens)):

@@ -65,7 +65,7 @@ class ExpressionConverter:
             return ColumnSql(f"NOT ({self._inner(node.operand)})", bound=False)
         if isinstance(node, ast.Call):
             return self._call(node)
-        raise self._no(node)
+        raise self._refusal(node)
 
     def _operand(self, node: ast.expr) -> str:
         """SQL of an expression beside an operator or a predicate."""
@@ -76,7 +76,7 @@ class ExpressionConverter:
         return self.column(node).text
 
     @staticmethod
-    def _no(node: ast.expr) -> NotTaken:
+    def _refusal(node: ast.expr) -> NotTaken:
         return NotTaken(f"{ast.unparse(node)[:60]} is not supported by the importer", node.lineno)
 
     def _value(self, value: Any, node: ast.expr) -> str:
@@ -86,27 +86,27 @@ class ExpressionConverter:
             return repr(value)
         if isinstance(value, str):
             return literal(value)
-        raise self._no(node)
+        raise self._refusal(node)
 
     def _binary(self, left: ast.expr, operator: ast.AST, right: ast.expr) -> ColumnSql:
         sign = _OPERATORS.get(type(operator))
         if sign is None:
-            raise self._no(left)
+            raise self._refusal(left)
         if sign == "+" and any(
             isinstance(side, ast.Constant) and isinstance(side.value, str) for side in (left, right)
         ):
-            raise self._no(left)
+            raise self._refusal(left)
         return ColumnSql(f"({self._operand(left)} {sign} {self._operand(right)})")
 
     def _call(self, node: ast.Call) -> ColumnSql:
         name = self._function(node)
         if node.keywords:
-            raise self._no(node)
+            raise self._refusal(node)
         if name:
-            return self._of_function(name, node)
+            return self._convert_function(name, node)
         if not isinstance(node.func, ast.Attribute):
-            raise self._no(node)
-        return self._of_method(node.func, node)
+            raise self._refusal(node)
+        return self._convert_method(node.func, node)
 
     def _function(self, node: ast.Call) -> str:
         """Name of the pyspark function that is called; empty if it is a method."""
@@ -119,7 +119,7 @@ class ExpressionConverter:
             return node.func.attr
         return ""
 
-    def _of_function(self, name: str, node: ast.Call) -> ColumnSql:
+    def _convert_function(self, name: str, node: ast.Call) -> ColumnSql:
         text = _first_text(node)
         if name in ("col", "column") and text is not None:
             return ColumnSql(self._column(text))
@@ -130,7 +130,7 @@ class ExpressionConverter:
         if name == "input_file_name":
             return ColumnSql("source_file")
         if name not in _SAME and name not in _OTHER:
-            raise self._no(node)
+            raise self._refusal(node)
         if name == "count" and text == "*":
             return ColumnSql("count(*)")
         arguments = ", ".join(self._argument(name, n, argument) for n, argument in enumerate(node.args))
@@ -155,7 +155,7 @@ class ExpressionConverter:
     def _column(name: str) -> str:
         return _METADATA.get(name) or ".".join(ident(part) for part in name.split("."))
 
-    def _of_method(self, method: ast.Attribute, node: ast.Call) -> ColumnSql:
+    def _convert_method(self, method: ast.Attribute, node: ast.Call) -> ColumnSql:
         column = self.column(method.value)
         value = None
         if len(node.args) == 1 and isinstance(node.args[0], ast.Constant):
@@ -180,7 +180,7 @@ class ExpressionConverter:
                 return f"{method.upper()} {literal(value)}"
             case "between" if len(node.args) == 2:
                 return f"BETWEEN {self._operand(node.args[0])} AND {self._operand(node.args[1])}"
-        raise self._no(node)
+        raise self._refusal(node)
 
 
 def _first_text(node: ast.Call) -> str | None:

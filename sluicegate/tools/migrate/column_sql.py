@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sluicegate.spark_sql.tokens import QuerySyntax, Tokens, parsed
+from sluicegate.spark_sql.tokens import QuerySyntax, Tokens, parse_sql
 
 _SELECT = "SELECT "
 _BOUND = (exp.Column, exp.Literal, exp.Paren, exp.Null, exp.Boolean)
@@ -51,7 +51,7 @@ def of_text(text: str) -> ColumnSql:
     if not len(tokens):
         raise QuerySyntax("the expression is empty", 1)
     written = tokens.compose([], compact=True)
-    tree = parsed(f"{_SELECT}{written}")
+    tree = parse_sql(f"{_SELECT}{written}")
     if not isinstance(tree, exp.Select) or len(tree.expressions) != 1 or _clauses(tree):
         raise QuerySyntax(f"{written} is not one expression", 1)
     [item] = tree.expressions

@@ -20,7 +20,7 @@ from sluicegate.tools.migrate.mapping import draft
 from sluicegate.tools.migrate.model import ParsedSource, Remark
 from sluicegate.tools.migrate.settings_of_source import SourceSettings
 from sluicegate.tools.scaffold import staging_folder
-from sluicegate.tools.scaffold.naming import in_comment, scalar, table_name
+from sluicegate.tools.scaffold.naming import comment_text, scalar, table_name
 from sluicegate.tools.scaffold.render import SCHEMA
 
 _OF_CELLS = {
@@ -65,7 +65,7 @@ class Imported:
         return text + (f", {rules:,} rule{'' if rules == 1 else 's'} not imported" if rules else "")
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether all tables and rules of the source were converted."""
         return not (self.draft.missing or self.draft.rules_left)
 
@@ -102,18 +102,18 @@ def create(
     """
     if name is None:
         name = table_name(file.stem)
-    folder = staging_folder.demand(name, settings.pipelines)
+    folder = staging_folder.demand_new_folder(name, settings.pipelines)
     values = SourceSettings(setting_values)
     source = _read(file, values)
-    if unread := values.unread():
+    if unread := values.unread_names():
         raise UserError(f"{file.name} does not read the setting {unread[0]}", hint="check the name in --set")
     tables = draft(source)
-    if not tables.known:
+    if not tables.table_names:
         causes = "\n    ".join(str(remark) for remark in sorted(source.remarks))
         hint = "tables are declared by CREATE STREAMING TABLE …, or @dlt.table"
         raise UserError(f"{file.name} declares no table that can be imported", cause=causes, hint=hint)
     remarks = sorted(set(source.remarks))
-    with staging_folder.half_written(name, folder) as half:
+    with staging_folder.stage_folder(name, folder) as half:
         (half / "pipeline.yaml").write_text(_definition(name, file.name, tables, remarks), "utf-8")
         for table, query in tables.queries.items():
             (half / f"{table}.sql").write_text(_query(table, query, tables), "utf-8")
@@ -144,7 +144,7 @@ def _read(file: Path, settings: SourceSettings) -> ParsedSource:
         # In an exported notebook, cells in another language than its own are comments.
         if (cell := re.match(r"(?:#|--) MAGIC (%(?!md)\S+)", line)) is not None:
             reason = "move it to a separate file, and import that"
-            source.leave(number, f"a cell of {cell[1]}", _OF_CELLS.get(cell[1], reason))
+            source.note_unconverted(number, f"a cell of {cell[1]}", _OF_CELLS.get(cell[1], reason))
     return source
 
 
@@ -152,14 +152,14 @@ def _read(file: Path, settings: SourceSettings) -> ParsedSource:
 
 
 def _definition(name: str, source: str, draft: Draft, remarks: list[Remark]) -> str:
-    lines = [SCHEMA, f"# Made by `sluicegate import` of {in_comment(source)}."]
-    lines += [f"# Not imported: {in_comment(table, 160)} (line {line})" for table, line in draft.missing.items()]
+    lines = [SCHEMA, f"# Made by `sluicegate import` of {comment_text(source)}."]
+    lines += [f"# Not imported: {comment_text(table, 160)} (line {line})" for table, line in draft.missing.items()]
     if remarks:
         lines.append("# Not imported, by line:")
     elif not draft.missing:
         lines.append("# All of it was imported.")
     lines += [
-        f"# - {in_comment(remark.subject, 160)}: {in_comment(remark.reason, 160)} (line {remark.line})"
+        f"# - {comment_text(remark.subject, 160)}: {comment_text(remark.reason, 160)} (line {remark.line})"
         for remark in remarks
     ]
     lines += [f"name: {name}"]
@@ -168,7 +168,7 @@ def _definition(name: str, source: str, draft: Draft, remarks: list[Remark]) -> 
         if tables:
             lines += ["", f"{layer}:"]
         for table, fields in tables.items():
-            lines += [f"  # {in_comment(text, 110)}" for text in draft.comments.get(table, [])]
+            lines += [f"  # {comment_text(text, 110)}" for text in draft.comments.get(table, [])]
             lines += [f"  {table}:", *(f"    {field}: {_value(value)}" for field, value in fields.items())]
     return "\n".join([*lines, ""])
 
@@ -186,5 +186,5 @@ def _value(value: Any) -> str:
 
 def _query(table: str, query: str, tables: Draft) -> str:
     text = "\n".join(line.rstrip() for line in query.strip().split("\n"))
-    heading = [f"-- {in_comment(comment, 110)}" for comment in tables.comments.get(table, [])]
+    heading = [f"-- {comment_text(comment, 110)}" for comment in tables.comments.get(table, [])]
     return "\n".join([*heading, re.sub(r";\s*$", "", text), ""])

@@ -16,7 +16,7 @@ from sluicegate.spark_sql.tokens import QuerySyntax, Tokens
 from sluicegate.tools.migrate.column_expressions import ExpressionConverter
 from sluicegate.tools.migrate.column_sql import ColumnSql, of_text
 from sluicegate.tools.migrate.model import FILES, Files
-from sluicegate.tools.migrate.queries import NotTaken, address, rewritten
+from sluicegate.tools.migrate.queries import NotTaken, address, convert_query
 from sluicegate.tools.migrate.settings_of_source import SourceSettings
 from sluicegate.tools.scaffold.naming import ident
 
@@ -73,11 +73,11 @@ def constant(node: ast.expr, names: NameBindings) -> Any:
             parts = _constants(node.values, names)
             return None if parts is None else "".join(map(str, parts))
         case ast.BinOp(op=ast.Add()):
-            return _concatenated(constant(node.left, names), constant(node.right, names))
-    return names.settings.of_call(node)
+            return _concatenate(constant(node.left, names), constant(node.right, names))
+    return names.settings.call_value(node)
 
 
-def _concatenated(left: Any, right: Any) -> str | None:
+def _concatenate(left: Any, right: Any) -> str | None:
     """Two texts as one; None if one of them is another value."""
     if isinstance(left, str) and isinstance(right, str):
         return left + right
@@ -116,22 +116,22 @@ class Chain:
     _closed: bool = False
 
     @classmethod
-    def of_body(cls, function: ast.FunctionDef, names: NameBindings) -> Chain:
+    def from_body(cls, function: ast.FunctionDef, names: NameBindings) -> Chain:
         """Chain that a function returns; local names may stand for parts of it, each bound once."""
         bound: dict[str, ast.expr] = {}
         for node in function.body:
             if isinstance(node, ast.Return) and node.value is not None:
-                return cls.of(node.value, names, bound)
+                return cls.from_expression(node.value, names, bound)
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-                bound[node.targets[0].id] = _substituted(node.value, bound)
+                bound[node.targets[0].id] = _substitute_names(node.value, bound)
             elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
                 raise NotTaken("a function is imported only if it returns one chain of DataFrame methods", node.lineno)
         raise NotTaken("the function returns nothing", function.lineno)
 
     @classmethod
-    def of(cls, node: ast.expr, names: NameBindings, bound: dict[str, ast.expr]) -> Chain:
+    def from_expression(cls, node: ast.expr, names: NameBindings, bound: dict[str, ast.expr]) -> Chain:
         """Chain of an expression."""
-        node = _substituted(node, bound)
+        node = _substitute_names(node, bound)
         chain = cls(names, line=node.lineno)
         calls: list[tuple[str, ast.Call | None, int]] = []
         while isinstance(node, (ast.Call, ast.Attribute)):
@@ -147,7 +147,7 @@ class Chain:
             raise NotTaken(
                 f"{ast.unparse(node)[:40]} is not supported: a chain must start with spark or dlt", node.lineno
             )
-        steps_after_head = chain._begin(calls)
+        steps_after_head = chain._read_head(calls)
         for name, called, line in steps_after_head:
             chain.line = line
             chain._step(name, called)
@@ -170,7 +170,7 @@ class Chain:
             text += f"\nWHERE {' AND '.join(self._where)}"
         return text + (f"\nGROUP BY {', '.join(self._group)}" if self._group else "")
 
-    def _no(self, reason: str) -> NotTaken:
+    def _refusal(self, reason: str) -> NotTaken:
         return NotTaken(reason, self.line)
 
     def _constant(self, node: ast.expr) -> Any:
@@ -183,11 +183,11 @@ class Chain:
         try:
             return of_text(text)
         except QuerySyntax as error:
-            raise self._no(error.message) from None
+            raise self._refusal(error.message) from None
 
     # --- where it begins ---------------------------------------------------------------------------------------------
 
-    def _begin(self, calls: list[tuple[str, ast.Call | None, int]]) -> list[tuple[str, ast.Call | None, int]]:
+    def _read_head(self, calls: list[tuple[str, ast.Call | None, int]]) -> list[tuple[str, ast.Call | None, int]]:
         """Read the head of the chain; return the steps after it."""
         first = "nothing"
         if calls:
@@ -201,18 +201,18 @@ class Chain:
                 self._read_table(calls[0][1])
                 return calls[1:]
             return self._reader(calls[1:])
-        raise self._no(f"{first} is not supported: read a table, a stream, files or spark.sql")
+        raise self._refusal(f"{first} is not supported: read a table, a stream, files or spark.sql")
 
     def _sql_text(self, call: ast.Call) -> None:
         text = None
         if call.args:
             text = self._constant(call.args[0])
         if not isinstance(text, str) or len(call.args) > 1 or call.keywords:
-            raise self._no("the SQL is not a string literal")
+            raise self._refusal("the SQL is not a string literal")
         try:
-            converted = rewritten(Tokens(text), 0, self.line - 1)
+            converted = convert_query(Tokens(text), 0, self.line - 1)
         except (QuerySyntax, NotTaken) as error:
-            raise self._no(error.message) from None
+            raise self._refusal(error.message) from None
         self._whole, self.files, self._closed = converted.query or "", converted.files, True
         self.streams = "STREAM(" in self._whole
 
@@ -221,10 +221,10 @@ class Chain:
         if call.args:
             name = self._constant(call.args[0])
         if not isinstance(name, str) or not re.fullmatch(r"[\w.`]+", name):
-            raise self._no("the name of the table is not a string literal")
+            raise self._refusal("the name of the table is not a string literal")
         parts = name.replace("`", "").split(".")
         if not all(parts):
-            raise self._no("the table has no name")
+            raise self._refusal("the table has no name")
         plain = ".".join(ident(part) for part in address(parts).split("."))
         if self.streams:
             self._from = f"STREAM({plain})"
@@ -253,7 +253,7 @@ class Chain:
             else:
                 options |= self._reader_options(name, values)
         if not path:
-            raise self._no("the path is missing")
+            raise self._refusal("the path is missing")
         if form == "cloudFiles":
             form = options.pop("cloudFiles.format", form)
         self.files = Files(path, form.lower(), options, line)
@@ -267,7 +267,7 @@ class Chain:
         if name == "schema" and isinstance(values[0], str):
             return {"schema": values[0]}
         if name != "options":
-            raise self._no(f"{name} of the reader is not supported")
+            raise self._refusal(f"{name} of the reader is not supported")
         return {}
 
     def _arguments(self, name: str, call: ast.Call | None) -> tuple[list[Any], ast.Call]:
@@ -276,9 +276,9 @@ class Chain:
         if call:
             values = [self._constant(argument) for argument in call.args]
         if call is None or None in values:
-            raise self._no(f"an argument of {name} is not a string literal")
+            raise self._refusal(f"an argument of {name} is not a string literal")
         if len(values) != (expected := _ARGUMENTS.get(name, len(values))):
-            raise self._no(f"{name} of the reader has {len(values)} arguments, but {expected} are expected")
+            raise self._refusal(f"{name} of the reader has {len(values)} arguments, but {expected} are expected")
         return values, call
 
     def _one_path(self, values: list[Any], options: dict[str, str]) -> str:
@@ -287,7 +287,7 @@ class Chain:
         else:
             path = options.pop("path", "")
         if len(values) > 1 or not isinstance(path, str):
-            raise self._no("it reads several sets of files: declare a table for each")
+            raise self._refusal("it reads several sets of files: declare a table for each")
         return path
 
     # --- its steps ---------------------------------------------------------------------------------------------------
@@ -295,13 +295,13 @@ class Chain:
     def _step(self, name: str, call: ast.Call | None) -> None:
         step = getattr(self, f"_do_{'filter' if name == 'where' else name}", None)
         if step is None or call is None:
-            raise self._no(f"{name} is not supported by the importer")
+            raise self._refusal(f"{name} is not supported by the importer")
         if self._closed:
-            raise self._no(f"{name} after a complete query or an aggregation")
+            raise self._refusal(f"{name} after a complete query or an aggregation")
         if call.keywords:
-            raise self._no(f"{name} with named arguments")
+            raise self._refusal(f"{name} with named arguments")
         if len(call.args) not in _STEPS.get(name, (len(call.args),)):
-            raise self._no(f"{name} with {len(call.args)} arguments")
+            raise self._refusal(f"{name} with {len(call.args)} arguments")
         step(call)
 
     def _do_select(self, call: ast.Call) -> None:
@@ -316,13 +316,13 @@ class Chain:
         self._demand_star("selectExpr")
         texts = [self._constant(argument) for argument in call.args]
         if not texts or not all(isinstance(text, str) for text in texts):
-            raise self._no("selectExpr without string literals")
+            raise self._refusal("selectExpr without string literals")
         self._items = [self._column_of_text(text).item for text in texts]
         self._made = {"*"}
 
     def _demand_star(self, name: str) -> None:
         if self._items != ["*"]:
-            raise self._no(f"{name} after derived or dropped columns")
+            raise self._refusal(f"{name} after derived or dropped columns")
 
     def _column(self, node: ast.expr) -> ColumnSql:
         if isinstance(value := self._constant(node), str):
@@ -341,22 +341,22 @@ class Chain:
         else:
             condition = self._column_of(call.args[0]).text
         if "*" in self._made or self._made & _words(condition):
-            raise self._no("filter on derived columns: filter first, or declare a table for each step")
+            raise self._refusal("filter on derived columns: filter first, or declare a table for each step")
         self._where.append(f"({condition})")
 
     def _do_withColumn(self, call: ast.Call) -> None:
         name, node = self._constant(call.args[0]), call.args[1]
         if not isinstance(name, str) or not name.isidentifier() or self._items[0][:1] != "*":
-            raise self._no("withColumn without a plain name, or after a select")
+            raise self._refusal("withColumn without a plain name, or after a select")
         sql = self._column_of(node).text
         if self._made & {*_words(sql), name.lower()}:
-            raise self._no(f"{name} is derived from a column of the same chain: declare a table for each step")
+            raise self._refusal(f"{name} is derived from a column of the same chain: declare a table for each step")
         if name.lower() in _words(sql):
-            self._items[0] = self._except(name)
+            self._items[0] = self._star_except(name)
         self._items.append(f"{sql} AS {ident(name)}")
         self._made.add(name.lower())
 
-    def _except(self, name: str) -> str:
+    def _star_except(self, name: str) -> str:
         star = re.fullmatch(r"\* EXCEPT \((.*)\)", self._items[0])
         if star:
             return f"* EXCEPT ({star[1]}, {ident(name)})"
@@ -366,13 +366,13 @@ class Chain:
         for node in call.args:
             name = self._constant(node)
             if not isinstance(name, str) or self._items[0][:1] != "*" or name.lower() in self._made:
-                raise self._no("drop of a derived column, or after a select")
-            self._items[0] = self._except(name)
+                raise self._refusal("drop of a derived column, or after a select")
+            self._items[0] = self._star_except(name)
 
     def _do_join(self, call: ast.Call) -> None:
         if self._items != ["*"] or self._where:
-            raise self._no("join after other steps")
-        other = Chain.of(call.args[0], self.names, {})
+            raise self._refusal("join after other steps")
+        other = Chain.from_expression(call.args[0], self.names, {})
         on = self._constant(call.args[1])
         if isinstance(on, str):
             columns = [on]
@@ -386,13 +386,13 @@ class Chain:
         )
         plain = other._items == ["*"] and not (other._where or other._whole or other.files or other._group)
         if kind is None or not columns or not isinstance(columns, list) or not plain:
-            raise self._no("a join other than an inner or left join with a table on columns of the same name")
+            raise self._refusal("a join other than an inner or left join with a table on columns of the same name")
         self._from += f"\n{kind} {other._from} USING ({', '.join(ident(str(column)) for column in columns)})"
         self.streams = self.streams or other.streams
 
     def _do_groupBy(self, call: ast.Call) -> None:
         if self._items != ["*"] or self._group is not None:
-            raise self._no("groupBy after derived or dropped columns")
+            raise self._refusal("groupBy after derived or dropped columns")
         if len(call.args) == 1 and isinstance(call.args[0], ast.List):
             columns = call.args[0].elts
         else:
@@ -403,16 +403,16 @@ class Chain:
         self._made = {"*"}
 
     def _do_count(self, call: ast.Call) -> None:
-        self._aggregated("count", [ColumnSql("count(*)", "`count`")])
+        self._add_aggregates("count", [ColumnSql("count(*)", "`count`")])
 
     def _do_agg(self, call: ast.Call) -> None:
-        self._aggregated("agg", [self._column_of(node) for node in call.args])
+        self._add_aggregates("agg", [self._column_of(node) for node in call.args])
 
-    def _aggregated(self, name: str, columns: list[ColumnSql]) -> None:
+    def _add_aggregates(self, name: str, columns: list[ColumnSql]) -> None:
         if self._group is None:
-            raise self._no(f"{name} without groupBy")
+            raise self._refusal(f"{name} without groupBy")
         if not all(column.name for column in columns):
-            raise self._no(f"{name} with an unnamed column: add .alias(…)")
+            raise self._refusal(f"{name} with an unnamed column: add .alias(…)")
         self._items += [column.item for column in columns]
         self._closed = True
 
@@ -428,7 +428,7 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _substituted(node: ast.expr, bound: dict[str, ast.expr]) -> ast.expr:
+def _substitute_names(node: ast.expr, bound: dict[str, ast.expr]) -> ast.expr:
     """Expression with bound names replaced by what they stand for."""
 
     class _Names(ast.NodeTransformer):

@@ -31,6 +31,6 @@ class Draft:
     missing: dict[str, int] = field(default_factory=dict)
 
     @property
-    def known(self) -> set[str]:
+    def table_names(self) -> set[str]:
         """Names of all tables."""
         return {*self.bronze, *self.silver, *self.gold}

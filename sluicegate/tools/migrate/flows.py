@@ -10,7 +10,7 @@ from sluicegate.spark_sql.query import Query
 from sluicegate.spark_sql.tokens import QuerySyntax
 from sluicegate.tools.migrate.draft import Draft
 from sluicegate.tools.migrate.model import Dataset, ParsedSource
-from sluicegate.tools.migrate.rewriting import with_stream
+from sluicegate.tools.migrate.rewriting import stream_first_table
 from sluicegate.tools.scaffold.naming import table_name
 
 AS_OF_RUN = "Joined values are those of a row's run, as in a streaming table; without `lookups` rows follow changes."
@@ -29,21 +29,21 @@ def take_over(
         silver: makes a silver table of a dataset that nothing else fills.
     """
     for dataset in [candidate for candidate in source.datasets if candidate.into]:
-        reason = _why_not(dataset, source, tables, gold)
+        reason = _refusal_reason(dataset, source, tables, gold)
         if not reason:
             try:
                 fields = _fields(dataset, tables)
             except QuerySyntax as error:
                 reason = error.message
         if reason:
-            source.leave(dataset.line, dataset.missing_as, reason)
+            source.note_unconverted(dataset.line, dataset.missing_as, reason)
             tables.bronze.pop(dataset.name, None)
             continue
         source.unnamed.pop(dataset.missing_as, None)
-        _add(dataset, fields, source, tables, silver)
+        _add_flow(dataset, fields, source, tables, silver)
 
 
-def _why_not(dataset: Dataset, source: ParsedSource, tables: Draft, gold: Collection[str]) -> str:
+def _refusal_reason(dataset: Dataset, source: ParsedSource, tables: Draft, gold: Collection[str]) -> str:
     """Reason why a flow is not taken over; empty if it can be."""
     if dataset.name in gold:
         return "its rows do not each come from one record, which is only possible in gold"
@@ -51,7 +51,7 @@ def _why_not(dataset: Dataset, source: ParsedSource, tables: Draft, gold: Collec
         return f"{dataset.into} is not a silver table here: combine it with this source in a silver table with flows"
     if "apply_changes" in tables.silver.get(dataset.into, {}):
         return f"{dataset.into} is filled by changes, so its flows must be change flows"
-    if source.named(dataset.into) is None:
+    if source.find_dataset(dataset.into) is None:
         return f"{dataset.into} is not declared in this source"
     return ""
 
@@ -62,24 +62,24 @@ def _fields(dataset: Dataset, tables: Draft) -> dict[str, Any]:
         return {"from": dataset.name}
     text = dataset.query
     if Query.parse(text).stream is None:
-        text = with_stream(text) or text
+        text = stream_first_table(text) or text
     for objection in Query.parse(text).stream_objections(many=True):
         raise objection
     tables.queries[dataset.name] = text
     many = {}
     if Query.parse(text).stream_objections():
         many = {"rows": "many"}
-    return {"sql": f"{dataset.name}.sql", **many, **as_of_run([Query.parse(dataset.query)])}
+    return {"sql": f"{dataset.name}.sql", **many, **lookups_as_of_run([Query.parse(dataset.query)])}
 
 
-def _add(
+def _add_flow(
     dataset: Dataset,
     fields: dict[str, Any],
     source: ParsedSource,
     tables: Draft,
     silver: Callable[[Dataset, dict[str, Any]], None],
 ) -> None:
-    target, many, lookups = source.named(dataset.into), fields.pop("rows", None), fields.pop("lookups", {})
+    target, many, lookups = source.find_dataset(dataset.into), fields.pop("rows", None), fields.pop("lookups", {})
     if target is not None and target.name not in tables.silver:
         silver(target, {"flows": {}})
         tables.comments.setdefault(target.name, [target.comment] if target.comment else [])
@@ -97,7 +97,7 @@ def _add(
             tables.comments[dataset.into].append(AS_OF_RUN)
 
 
-def as_of_run(queries: Sequence[Query]) -> dict[str, Any]:
+def lookups_as_of_run(queries: Sequence[Query]) -> dict[str, Any]:
     """Field that keeps what a streaming table does with the tables that it joins: its old rows do not change.
 
     https://docs.databricks.com/aws/en/ldp/streaming-tables

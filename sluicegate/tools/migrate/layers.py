@@ -10,7 +10,7 @@ from sqlglot import exp
 from sluicegate.spark_sql import union_all
 from sluicegate.spark_sql.query import Query
 from sluicegate.spark_sql.query_shape import generator
-from sluicegate.spark_sql.tokens import QuerySyntax, Tokens, parsed
+from sluicegate.spark_sql.tokens import QuerySyntax, Tokens, parse_sql
 from sluicegate.tools.migrate.model import FILES
 
 _AGGREGATING = (
@@ -44,7 +44,7 @@ def shape(text: str) -> Shape | None:
     if branches:  # each is a flow of one table
         return _union(branches)
     try:
-        tree = parsed(Tokens(text).compose([]))
+        tree = parse_sql(Tokens(text).compose([]))
         query = Query.parse(text)
     except QuerySyntax:
         return None
@@ -76,7 +76,7 @@ def gold(queries: Mapping[str, str], ruled: Collection[str], followed: Collectio
         followed: tables that changes are read from.
     """
     shapes = {name: query_shape for name, text in queries.items() if (query_shape := shape(text))}
-    silver = {*ruled, *_read_by_streams(shapes, followed)}
+    silver = {*ruled, *_streamed_tables(shapes, followed)}
     datasets = {name for name, dataset in shapes.items() if dataset.aggregates}
     datasets |= {name for name, dataset in shapes.items() if dataset.joins and not dataset.streams} - silver
     size = -1
@@ -86,7 +86,7 @@ def gold(queries: Mapping[str, str], ruled: Collection[str], followed: Collectio
     return datasets
 
 
-def _read_by_streams(shapes: Mapping[str, Shape], followed: Collection[str]) -> set[str]:
+def _streamed_tables(shapes: Mapping[str, Shape], followed: Collection[str]) -> set[str]:
     """Tables that changes or streams are read from, and all that these read in turn."""
     tables = set(followed)
     for dataset in shapes.values():

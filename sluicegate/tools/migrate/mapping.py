@@ -11,11 +11,11 @@ from sluicegate.spark_sql import union_all
 from sluicegate.spark_sql.condition import Condition
 from sluicegate.spark_sql.query import Query
 from sluicegate.spark_sql.tokens import QuerySyntax
-from sluicegate.spark_sql.unstable_functions import by_arrival
+from sluicegate.spark_sql.unstable_functions import use_receipt_time
 from sluicegate.tools.migrate import auto_loader, casts, flows, layers, underscores
 from sluicegate.tools.migrate.draft import Draft
 from sluicegate.tools.migrate.model import FILES, ChangeFlow, Dataset, ParsedSource, Rule
-from sluicegate.tools.migrate.rewriting import places, tables_of, with_names, with_stream, without_stream
+from sluicegate.tools.migrate.rewriting import count_reads, remove_streams, rename_tables, stream_first_table, tables_of
 from sluicegate.tools.migrate.table_names import Ambiguous, addresses
 from sluicegate.tools.scaffold.naming import ident
 
@@ -37,7 +37,7 @@ class _Mapping:
         targets = self._targets()
         for dataset in self.source.datasets:
             if dataset.query is not None:
-                dataset.query = casts.plain(dataset.query)
+                dataset.query = casts.standardize_casts(dataset.query)
         underscores.rename(self.source)
         queries = {dataset.name: dataset.query for dataset in self.source.datasets if dataset.query is not None}
         ruled = {dataset.name for dataset in self.source.datasets if dataset.rules}
@@ -47,8 +47,8 @@ class _Mapping:
             self._changes(flows_of_target)
         flows.take_over(self.source, self._draft, self.gold, self._silver)
         self._tell_gold()
-        self._others()
-        self._settle()
+        self._declare_external_tables()
+        self._split_declared()
         return self._draft
 
     def _targets(self) -> dict[str, list[ChangeFlow]]:
@@ -59,7 +59,7 @@ class _Mapping:
             sources = {other.source for other in into_same}
             if into_same and (into_same[0].fields != changes.fields or changes.source in sources):
                 reason = "all change flows into one table need the same keys, sequence and columns"
-                self.source.leave(changes.line, f"a second flow into {changes.target}", reason)
+                self.source.note_unconverted(changes.line, f"a second flow into {changes.target}", reason)
                 self.source.unnamed[f"the second flow into {changes.target}"] = changes.line
             else:
                 into_same.append(changes)
@@ -73,7 +73,7 @@ class _Mapping:
             if dataset.query is not None:
                 self._query(dataset)
             elif dataset.name not in self._draft.bronze and dataset.name not in written:
-                self.source.leave(dataset.line, dataset.name, "no imported flow writes to this table")
+                self.source.note_unconverted(dataset.line, dataset.name, "no imported flow writes to this table")
 
     # --- names -------------------------------------------------------------------------------------------------------
 
@@ -95,43 +95,43 @@ class _Mapping:
     def _name_in_datasets(self, reads: Mapping[str, list[str]]) -> None:
         for dataset in [*self.source.datasets]:
             try:
-                dataset.query = self._named(dataset, reads.get(dataset.name, []))
+                dataset.query = self._rename_tables(dataset, reads.get(dataset.name, []))
                 if dataset.into:
-                    dataset.into = self._called(dataset.name, dataset.into)
+                    dataset.into = self._table_name(dataset.name, dataset.into)
             except (Ambiguous, QuerySyntax) as error:
-                self.source.leave(dataset.line, dataset.name, str(error))
+                self.source.note_unconverted(dataset.line, dataset.name, str(error))
                 self.source.datasets.remove(dataset)
 
     def _name_in_changes(self) -> None:
         named: list[ChangeFlow] = []
         for changes in self.source.changes:
             try:
-                read = self._called(changes.target, changes.source)
+                read = self._table_name(changes.target, changes.source)
             except Ambiguous as error:
-                self.source.leave(changes.line, f"changes into {changes.target}", str(error))
+                self.source.note_unconverted(changes.line, f"changes into {changes.target}", str(error))
                 continue
             named.append(ChangeFlow(self.found.names[changes.target], read, changes.fields, changes.line))
         self.source.changes[:] = named
 
-    def _called(self, reader: str, read: str) -> str:
+    def _table_name(self, reader: str, read: str) -> str:
         """Name of a table that a dataset reads; refused for one that is declared twice, as either may be meant."""
         if self.found.means[reader, read] in self.source.twice:
             raise Ambiguous(f"{read} is declared more than once in this source: qualify each with its schema")
-        return self.found.called(reader, read)
+        return self.found.resolve_name(reader, read)
 
-    def _named(self, dataset: Dataset, reads: list[str]) -> str | None:
+    def _rename_tables(self, dataset: Dataset, reads: list[str]) -> str | None:
         """Query of a dataset, with its tables by their names here."""
         if dataset.query is None or not reads:
             return dataset.query
-        names = {read: self._called(dataset.name, read) for read in reads}
-        text = with_names(dataset.query, lambda read: ident(names[read]) if read in names else None)
-        if {*tables_of(text)} != {*names.values()} or places(text) != places(dataset.query):
+        names = {read: self._table_name(dataset.name, read) for read in reads}
+        text = rename_tables(dataset.query, lambda read: ident(names[read]) if read in names else None)
+        if {*tables_of(text)} != {*names.values()} or count_reads(text) != count_reads(dataset.query):
             raise Ambiguous("a table is read at an unsupported place: read tables after FROM or JOIN only")
         for read, name in names.items():
             if self.found.means[dataset.name, read] != read:
                 message = f"{read}, which {dataset.name} reads"
                 reason = f"assumed to be {name} of this source; if it is another table, declare its location"
-                self.source.leave(dataset.query_line, message, reason)
+                self.source.note_unconverted(dataset.query_line, message, reason)
         return text
 
     def _tell_names(self, declared: dict[str, int]) -> None:
@@ -142,14 +142,14 @@ class _Mapping:
                 continue
             if name != dataset.name.rpartition(".")[2]:
                 reason = f"it is renamed to {name}, also in all tables that read it"
-                self.source.leave(dataset.line, f"the name {dataset.name}", reason)
+                self.source.note_unconverted(dataset.line, f"the name {dataset.name}", reason)
             dataset.name = name
         self.declared = {self.found.names[address]: (address, line) for address, line in declared.items()}
 
-    def _settle(self) -> None:
+    def _split_declared(self) -> None:
         """Split the declared tables into imported and missing."""
         for name, (address, line) in self.declared.items():
-            if name in self._draft.known:
+            if name in self._draft.table_names:
                 self._draft.imported.append(address)
             else:
                 self._draft.missing[address] = line
@@ -191,13 +191,15 @@ class _Mapping:
                 return
             query = Query.parse(text)
         except QuerySyntax as error:
-            self.source.leave(dataset.query_line + error.line - 1, f"the query of {dataset.name}", error.message)
+            self.source.note_unconverted(
+                dataset.query_line + error.line - 1, f"the query of {dataset.name}", error.message
+            )
             return
         streams = query.stream is not None
         if dataset.name in self.gold:
             self._gold(dataset, text, streams, "its rows are not each made of one record")
             return
-        streamed = text if streams else with_stream(text)
+        streamed = text if streams else stream_first_table(text)
         if streamed is None:
             self._gold(dataset, text, streams, "")
             return
@@ -205,7 +207,7 @@ class _Mapping:
         joined = layers.shape(text)
         if joined and joined.joins and not streams:
             remarks.append("A record that gives several rows stops the run: where it is to, write `rows: many`.")
-        streamed = self._with_receipt_time(dataset, streamed)
+        streamed = self._use_receipt_time(dataset, streamed)
         objections = Query.parse(streamed).stream_objections(many=True)
         if objections:
             self._gold(dataset, text, True, objections[0].message)
@@ -213,21 +215,21 @@ class _Mapping:
         fields: dict[str, Any] = {"sql": f"{dataset.name}.sql"}
         if Query.parse(streamed).stream_objections():
             fields["rows"] = "many"
-        lookups = flows.as_of_run([query])
+        lookups = flows.lookups_as_of_run([query])
         if lookups:
             remarks.append(flows.AS_OF_RUN)
         self._comment(dataset, *remarks)
         self._silver(dataset, fields | lookups)
         self._draft.queries[dataset.name] = streamed
 
-    def _with_receipt_time(self, dataset: Dataset, text: str) -> str:
+    def _use_receipt_time(self, dataset: Dataset, text: str) -> str:
         """A query over a bronze table with receipt_time in place of the time of the run."""
         if Query.parse(text).stream not in self._draft.bronze:
             return text
-        by_receipt_time = by_arrival(text)
+        by_receipt_time = use_receipt_time(text)
         if by_receipt_time != text:
             part = f"the time of the run in {dataset.name}"
-            self.source.leave(
+            self.source.note_unconverted(
                 dataset.query_line, part, "replaced by receipt_time, which stays the same when a record is re-evaluated"
             )
         return by_receipt_time
@@ -238,7 +240,7 @@ class _Mapping:
         if dataset.name in self.gold or objections:
             self._gold(dataset, text, True, objections[0].message if objections else "it combines rows")
             return
-        lookups = flows.as_of_run(branches)
+        lookups = flows.lookups_as_of_run(branches)
         remarks = []
         if dataset.kind == "view":
             remarks = ["It was a view: here it is a table."]
@@ -257,12 +259,14 @@ class _Mapping:
             flows_[name] = {"sql": f"{dataset.name}__{name}.sql"}
             self._draft.queries[f"{dataset.name}__{name}"] = query.text.strip()
         reason = "with *, the columns of its flows are matched by name here, not by position"
-        self.source.leave(dataset.query_line, f"UNION ALL in {dataset.name}", reason)
+        self.source.note_unconverted(dataset.query_line, f"UNION ALL in {dataset.name}", reason)
         self._silver(dataset, {"flows": flows_, **many})
 
     def _silver(self, dataset: Dataset, fields: dict[str, Any]) -> None:
         if dataset.schema and "__" in dataset.schema:
-            self.source.leave(dataset.line, f"the schema of {dataset.name}", "its history columns are reserved")
+            self.source.note_unconverted(
+                dataset.line, f"the schema of {dataset.name}", "its history columns are reserved"
+            )
         elif dataset.schema:
             fields |= {"schema": dataset.schema, "schemaEvolutionMode": "failOnNewColumns"}
         self._draft.silver[dataset.name] = fields | self._expectations(dataset)
@@ -271,12 +275,12 @@ class _Mapping:
         """Field with the rules of a dataset, if it has any; one that is no condition on a row is left."""
         rules: dict[str, Any] = {}
         for rule in dataset.rules:
-            condition = casts.plain(rule.condition)
+            condition = casts.standardize_casts(rule.condition)
             try:
                 Condition.parse(condition)
             except QuerySyntax as error:
                 self._draft.rules_left.append(f"{rule.name} of {dataset.name}")
-                self.source.leave(rule.line, f"the rule {rule.name} of {dataset.name}", error.message)
+                self.source.note_unconverted(rule.line, f"the rule {rule.name} of {dataset.name}", error.message)
             else:
                 rules[self._rule_name(rule)] = {rule.action: condition}
         if rules:
@@ -289,18 +293,18 @@ class _Mapping:
         name = re.sub(r"\W+", "_", rule.name, flags=re.ASCII).strip("_")
         if not IDENTIFIER.fullmatch(name):
             name = f"rule_{rule.line}"
-        self.source.leave(rule.line, f"the name of the rule {rule.name}", f"it is called {name} here")
+        self.source.note_unconverted(rule.line, f"the name of the rule {rule.name}", f"it is called {name} here")
         return name
 
     def _gold(self, dataset: Dataset, text: str, streams: bool, because: str) -> None:
-        text = without_stream(text)
+        text = remove_streams(text)
         if streams:
             reason = (
                 f"it becomes a gold table over all rows instead of a stream, and watermarks have no effect: {because}"
             )
-            self.source.leave(dataset.line, f"STREAM in {dataset.name}", reason)
+            self.source.note_unconverted(dataset.line, f"STREAM in {dataset.name}", reason)
         if dataset.schema:
-            self.source.leave(
+            self.source.note_unconverted(
                 dataset.line, f"the schema of {dataset.name}", "a gold table has the columns of its query"
             )
         self._comment(dataset)
@@ -311,17 +315,17 @@ class _Mapping:
 
     def _changes(self, changes_of_target: list[ChangeFlow]) -> None:
         changes = changes_of_target[0]
-        dataset = self.source.named(changes.target)
+        dataset = self.source.find_dataset(changes.target)
         if dataset is None:
             dataset = Dataset(changes.target, changes.line, "streaming")
-        if dataset.query is not None or dataset.name in self._draft.known:
-            self.source.leave(changes.line, f"changes into {changes.target}", "it also has a query")
+        if dataset.query is not None or dataset.name in self._draft.table_names:
+            self.source.note_unconverted(changes.line, f"changes into {changes.target}", "it also has a query")
             self.source.unnamed[f"the flow of changes into {changes.target}"] = changes.line
             return
         self._comment(dataset)
         fields = dict(changes.fields)
         if "apply_as_deletes" in fields:
-            fields["apply_as_deletes"] = casts.plain(str(fields["apply_as_deletes"]))
+            fields["apply_as_deletes"] = casts.standardize_casts(str(fields["apply_as_deletes"]))
         flows_ = {flow.source: {"from": flow.source} for flow in changes_of_target}
         source = {"from": changes.source} if len(changes_of_target) == 1 else {"flows": flows_}
         self._silver(dataset, {**source, "apply_changes": fields})
@@ -333,35 +337,37 @@ class _Mapping:
         for name, fields in self._draft.silver.items():
             for read in flows.reads(name, fields, self._draft):
                 if read in self._draft.gold:
-                    dataset = self.source.named(name)
+                    dataset = self.source.find_dataset(name)
                     line = 1
                     if dataset:
                         line = dataset.line
                     reason = "it aggregates, so it is a gold table, which is built after silver"
-                    self.source.leave(line, f"{name} reads {read}", reason)
+                    self.source.note_unconverted(line, f"{name} reads {read}", reason)
 
-    def _others(self) -> None:
+    def _declare_external_tables(self) -> None:
         """Declare tables made elsewhere that are read: Delta tables whose path a person fills in."""
         for name, fields in {**self._draft.silver, **self._draft.gold}.items():
-            dataset = self.source.named(name)
+            dataset = self.source.find_dataset(name)
             line = 1
             if dataset:
                 line = dataset.line
             for read in flows.reads(name, fields, self._draft):
-                if read in self._draft.known:
+                if read in self._draft.table_names:
                     if address := self.elsewhere.get(read):
-                        self._tell_elsewhere(read, address, name, line)
+                        self._note_external_table(read, address, name, line)
                 elif re.match(r"(json|csv|parquet|orc|text|avro|xml|binaryfile)\b.*/", self.elsewhere.get(read, "")):
                     reason = "declare a table that reads these files, with read_files"
-                    self.source.leave(line, f"{self.elsewhere[read]}, which {name} reads", reason)
+                    self.source.note_unconverted(line, f"{self.elsewhere[read]}, which {name} reads", reason)
                 elif read in self.elsewhere:
                     self._draft.bronze[read] = {"path": f"${{landing}}/{read}", "format": "delta"}
-                    self._tell_elsewhere(read, self.elsewhere[read], name, line)
+                    self._note_external_table(read, self.elsewhere[read], name, line)
                 else:
                     label = self.declared.get(read, (read, 0))[0]
-                    self.source.leave(line, f"{label}, which {name} reads", "it was not imported")
+                    self.source.note_unconverted(line, f"{label}, which {name} reads", "it was not imported")
 
-    def _tell_elsewhere(self, name: str, address: str, reader: str, line: int) -> None:
+    def _note_external_table(self, name: str, address: str, reader: str, line: int) -> None:
         self._draft.comments[name] = [f"TODO: {address} is made elsewhere; write the path of that Delta table."]
         where = f"${{landing}}/{name}"
-        self.source.leave(line, f"{address}, which {reader} reads", f"made elsewhere: a Delta table at {where}, TODO")
+        self.source.note_unconverted(
+            line, f"{address}, which {reader} reads", f"made elsewhere: a Delta table at {where}, TODO"
+        )

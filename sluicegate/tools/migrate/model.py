@@ -99,7 +99,7 @@ class Dataset:
     missing_as: str = ""
 
     @classmethod
-    def of_flow(cls, flow: str, into: str, line: int, missing_as: str) -> Dataset:
+    def from_flow(cls, flow: str, into: str, line: int, missing_as: str) -> Dataset:
         """A flow of append into a table, as a dataset of a name that no other has."""
         return cls(f"{into}__{flow}", line, "streaming", into=into, flow=flow, missing_as=missing_as)
 
@@ -127,11 +127,11 @@ class ParsedSource:
     twice: set[str] = field(default_factory=set)
     folders: dict[str, str] = field(default_factory=dict)
 
-    def leave(self, line: int, subject: str, reason: str) -> None:
+    def note_unconverted(self, line: int, subject: str, reason: str) -> None:
         """Note something that is not converted."""
         self.remarks.append(Remark(line, subject, reason))
 
-    def named(self, name: str) -> Dataset | None:
+    def find_dataset(self, name: str) -> Dataset | None:
         """Dataset of a name, if there is one."""
         return next((dataset for dataset in self.datasets if dataset.name == name), None)
 

@@ -69,14 +69,14 @@ def read(text: str, file: str, settings: SourceSettings) -> ParsedSource:
         raise UserError(f"{file} is not Python", where=where, cause=error.msg) from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise UserError(f"{file} is not Python", where=Where(file=file), cause=str(error)) from None
-    reader = _Reader(file, _changed(module), settings)
+    reader = _Reader(file, _changed_names(module), settings)
     for node in module.body:
         reader.node(node)
     for inner in ast.walk(module):
-        reader.declared(inner)
+        reader.note_declaration(inner)
     for name, (value, line) in settings.defaults.items():
         reason = f"its default {value!r} is written out; --set {name}=… sets another value"
-        reader.source.leave(line, f"spark.conf {name}", reason)
+        reader.source.note_unconverted(line, f"spark.conf {name}", reason)
     return reader.source
 
 
@@ -95,31 +95,33 @@ class _Reader:
                 return
             if isinstance(node, ast.Assign) and self._constant(node):
                 return
-            if isinstance(node, ast.FunctionDef) and any(self._of_dlt(decorator) for decorator in node.decorator_list):
+            if isinstance(node, ast.FunctionDef) and any(
+                self._dlt_name(decorator) for decorator in node.decorator_list
+            ):
                 self._function(node)
-            elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and self._of_dlt(node.value):
+            elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and self._dlt_name(node.value):
                 self._call(node.value)
             else:
                 raise NotTaken(
                     "Python code is not converted, only table declarations, expectations and CDC flows", node.lineno
                 )
         except NotTaken as error:
-            self.source.leave(error.line, _title(node), error.message)
+            self.source.note_unconverted(error.line, _title(node), error.message)
         except RecursionError:
-            self.source.leave(node.lineno, _title(node), "it is nested too deeply")
+            self.source.note_unconverted(node.lineno, _title(node), "it is nested too deeply")
 
-    def declared(self, node: ast.AST) -> None:
+    def note_declaration(self, node: ast.AST) -> None:
         """Note a table declared anywhere in the module, whether it is read or not."""
         if isinstance(node, ast.FunctionDef):
             self.decorators |= {id(decorator) for decorator in node.decorator_list}
-            if any(self._of_dlt(decorator) in _FLOWS for decorator in node.decorator_list):
+            if any(self._dlt_name(decorator) in _FLOWS for decorator in node.decorator_list):
                 self.source.unnamed[f"the flow {node.name}"] = node.lineno
             for decorator in node.decorator_list:
-                if self._of_dlt(decorator) in _KINDS:
+                if self._dlt_name(decorator) in _KINDS:
                     self._declare(decorator, node.name)
             return
         # Also dlt.table(function, name="x").
-        if isinstance(node, ast.Call) and id(node) not in self.decorators and self._of_dlt(node) in _DECLARING:
+        if isinstance(node, ast.Call) and id(node) not in self.decorators and self._dlt_name(node) in _DECLARING:
             self._declare(node, None)
 
     def _declare(self, node: ast.expr, default: str | None) -> None:
@@ -144,7 +146,7 @@ class _Reader:
         for keyword in node.keywords:
             if keyword.arg == "name":
                 return constant(keyword.value, self.names)
-        if node.args and self._of_dlt(node) in _TARGET:
+        if node.args and self._dlt_name(node) in _TARGET:
             return constant(node.args[0], self.names)
         return default
 
@@ -152,15 +154,15 @@ class _Reader:
         """Whether a statement is an import or a lone string; imported names are bound."""
         if isinstance(node, ast.ImportFrom):
             for name in node.names:
-                self._imported(f"{node.module}.{name.name}", name.asname or name.name)
+                self._bind_import(f"{node.module}.{name.name}", name.asname or name.name)
         if isinstance(node, ast.Import):
             for name in node.names:
-                self._imported(name.name, name.asname or name.name)
+                self._bind_import(name.name, name.asname or name.name)
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             return True
         return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
-    def _imported(self, qualified_name: str, name: str) -> None:
+    def _bind_import(self, qualified_name: str, name: str) -> None:
         """Bind an imported name."""
         module, _, last = qualified_name.rpartition(".")
         if qualified_name == "pyspark.sql.functions":
@@ -186,7 +188,7 @@ class _Reader:
         self.names.constants[node.targets[0].id] = value
         return True
 
-    def _of_dlt(self, node: ast.AST) -> str:
+    def _dlt_name(self, node: ast.AST) -> str:
         """Name of the dlt function that is called or named; empty if it is another."""
         called = node.func if isinstance(node, ast.Call) else node
         if isinstance(called, ast.Attribute) and ast.unparse(called.value) in self.names.pipelines:
@@ -199,20 +201,20 @@ class _Reader:
         dataset = Dataset(node.name.lower(), node.lineno, "materialized")
         declared = ""
         for decorator in node.decorator_list:
-            declared = self._decorated(dataset, decorator) or declared
+            declared = self._read_decorator(dataset, decorator) or declared
         if not declared:
             raise NotTaken("no decorator declares a table", node.lineno)
         if declared == "flow":
             self._append_flow(dataset, node)
             return
         self.source.declared.setdefault(dataset.name, node.lineno)
-        chain = Chain.of_body(node, self.names)
+        chain = Chain.from_body(node, self.names)
         dataset.query, dataset.files, dataset.query_line = chain.sql, chain.files, node.lineno
         if declared == "view":
             dataset.kind = "view"
         elif declared == "table" and chain.streams:
             dataset.kind = "streaming"
-        if self.source.named(dataset.name):
+        if self.source.find_dataset(dataset.name):
             self.source.unnamed[f"{dataset.name}, declared again"] = node.lineno
             self.source.twice.add(dataset.name)
             raise NotTaken(f"duplicate dataset {dataset.name}", node.lineno)
@@ -222,8 +224,10 @@ class _Reader:
         """Read a function that adds rows to a table which is declared elsewhere."""
         if not dataset.into:
             raise NotTaken("the target of the flow is not a string literal: write target=…", node.lineno)
-        of_flow = Dataset.of_flow(dataset.flow or node.name.lower(), dataset.into, node.lineno, f"the flow {node.name}")
-        chain = Chain.of_body(node, self.names)
+        of_flow = Dataset.from_flow(
+            dataset.flow or node.name.lower(), dataset.into, node.lineno, f"the flow {node.name}"
+        )
+        chain = Chain.from_body(node, self.names)
         of_flow.query, of_flow.files, of_flow.query_line = chain.sql, chain.files, node.lineno
         self.source.datasets.append(of_flow)
 
@@ -236,14 +240,14 @@ class _Reader:
                 dataset.flow = value.lower()
             elif keyword.arg == "once" and value is not False:
                 reason = "it becomes an ordinary flow, which costs nothing without new data"
-                self.source.leave(line, f"once of the flow {dataset.name}", reason)
+                self.source.note_unconverted(line, f"once of the flow {dataset.name}", reason)
             elif keyword.arg not in ("comment", "once"):
                 message = f"{keyword.arg} of the flow {dataset.name}"
-                self.source.leave(keyword.value.lineno, message, "not imported")
+                self.source.note_unconverted(keyword.value.lineno, message, "not imported")
 
-    def _decorated(self, dataset: Dataset, node: ast.expr) -> str:
+    def _read_decorator(self, dataset: Dataset, node: ast.expr) -> str:
         """Read a decorator; return what it declares, if anything."""
-        name = self._of_dlt(node)
+        name = self._dlt_name(node)
         if isinstance(node, ast.Call):
             call = node
         else:
@@ -272,17 +276,19 @@ class _Reader:
             elif keyword.arg == "schema" and isinstance(value, str):
                 dataset.schema = value
             elif keyword.arg and keyword.arg.startswith("expect_all") and keyword.arg in _RULES:
-                dataset.rules += list(_many(value, _RULES[keyword.arg], line))
+                dataset.rules += list(_dictionary_rules(value, _RULES[keyword.arg], line))
             else:
                 message = f"{keyword.arg} of {dataset.name}"
-                self.source.leave(line, message, "ignored, there is no equivalent (see maintenance and database)")
+                self.source.note_unconverted(
+                    line, message, "ignored, there is no equivalent (see maintenance and database)"
+                )
 
     def _rules(self, name: str, call: ast.Call, line: int) -> Iterator[Rule]:
         values = [
             constant(argument, self.names) for argument in [*call.args, *(keyword.value for keyword in call.keywords)]
         ]
         if name.startswith("expect_all"):
-            yield from _many(values[0] if values else None, _RULES[name], line)
+            yield from _dictionary_rules(values[0] if values else None, _RULES[name], line)
         elif len(values) == 2 and all(isinstance(value, str) for value in values):
             yield Rule(str(values[0]), str(values[1]), _RULES[name], line)
         else:
@@ -291,7 +297,7 @@ class _Reader:
     # --- calls that stand alone --------------------------------------------------------------------------------------
 
     def _call(self, call: ast.Call) -> None:
-        name = self._of_dlt(call)
+        name = self._dlt_name(call)
         if name in _CDC:
             self._changes(call)
         elif name in _TARGET:
@@ -321,7 +327,7 @@ class _Reader:
                 value = Chain.column_of(keyword.value, self.names).text
             if value is None or name not in {*_FIELDS, "target", "source"}:
                 message = f"{name} of the changes of line {call.lineno}"
-                self.source.leave(keyword.value.lineno, message, "not imported")
+                self.source.note_unconverted(keyword.value.lineno, message, "not imported")
             else:
                 fields[name] = value
         target, source = str(fields.pop("target", "")), str(fields.pop("source", ""))
@@ -333,7 +339,7 @@ class _Reader:
         self.source.changes.append(ChangeFlow(names[0], names[1], fields, call.lineno))
 
 
-def _changed(module: ast.Module) -> set[str]:
+def _changed_names(module: ast.Module) -> set[str]:
     """Names that one assignment does not determine: bound more than once, or mutated in place.
 
     A function of a source runs after the whole module, so it never sees a value in between.
@@ -353,7 +359,7 @@ def _changed(module: ast.Module) -> set[str]:
     return changed | {name for name, times in bound.items() if times > 1}
 
 
-def _many(value: object, action: Action, line: int) -> Iterator[Rule]:
+def _dictionary_rules(value: object, action: Action, line: int) -> Iterator[Rule]:
     if not isinstance(value, dict) or not all(isinstance(condition, str) for condition in value.values()):
         raise NotTaken("the rules are not a dictionary of string literals", line)
     yield from (Rule(str(name), condition, action, line) for name, condition in value.items())

@@ -42,7 +42,7 @@ class ConvertedQuery:
     end: int
 
 
-def unquoted(raw: str) -> str:
+def unquote(raw: str) -> str:
     """Value of a SQL string literal."""
     if len(raw) < 2 or raw[0] not in "'\"" or raw[-1] != raw[0]:
         return raw
@@ -59,7 +59,7 @@ def address(parts: Sequence[str]) -> str:
     return ".".join(parts[1:] if len(parts) > 1 and parts[0].upper() == "LIVE" else parts).lower()
 
 
-def rewritten(tokens: Tokens, first: int, lines_before: int, *, only_table: bool = False) -> ConvertedQuery:
+def convert_query(tokens: Tokens, first: int, lines_before: int, *, only_table: bool = False) -> ConvertedQuery:
     """Query text without ``LIVE``, and with ``files__`` for the files that it reads.
 
     Args:
@@ -78,14 +78,14 @@ def rewritten(tokens: Tokens, first: int, lines_before: int, *, only_table: bool
     end = first
     index = first
     while index < len(tokens):
-        span, files_read = _place(tokens, index, lines_before)
+        span, files_read = _replacement(tokens, index, lines_before)
         if span is not None:
             spans.append(span)
             if files_read:
                 files += [files_read]
         index = end = (span.last if span else index) + 1
         if only_table:
-            index = end = _behind_name(tokens, index) if span is None else index
+            index = end = _index_after_name(tokens, index) if span is None else index
             break
     if len(files) > 1:
         raise NotTaken("it reads several sets of files: declare a table for each", tokens.line(first))
@@ -93,13 +93,13 @@ def rewritten(tokens: Tokens, first: int, lines_before: int, *, only_table: bool
     return ConvertedQuery(text, files[0] if files else None, end)
 
 
-def _behind_name(tokens: Tokens, index: int) -> int:
+def _index_after_name(tokens: Tokens, index: int) -> int:
     while tokens.is_type(index, TokenType.DOT):
         index += 2
     return index
 
 
-def _place(tokens: Tokens, index: int, lines_before: int) -> tuple[Span | None, Files | None]:
+def _replacement(tokens: Tokens, index: int, lines_before: int) -> tuple[Span | None, Files | None]:
     """Replacement at a token, if any."""
     word = tokens.word(index)
     if word == "STREAM" and tokens.word(index - 1) in ("FROM", "JOIN", ","):
@@ -127,7 +127,7 @@ def _call(tokens: Tokens, index: int, lines_before: int) -> tuple[Span | None, F
             source = f"STREAM({FILES})"
         else:
             source = FILES
-        return Span(index, tokens.closing(index + 1), source), files
+        return Span(index, tokens.closing_index(index + 1), source), files
     if word == "INPUT_FILE_NAME":
         return Span(index, index + 2, "source_file"), None
     return None, None
@@ -152,7 +152,7 @@ def _stream(tokens: Tokens, index: int, lines_before: int) -> tuple[Span, Files 
     else:
         inner = index + 1
     if tokens.word(inner) in ("READ_FILES", "CLOUD_FILES"):
-        last = tokens.closing(inner + 1)
+        last = tokens.closing_index(inner + 1)
         return Span(index, last + closed, f"STREAM({FILES})"), _files(tokens, inner, lines_before)
     if tokens.word(inner) == "LIVE" and tokens.is_type(inner + 1, TokenType.DOT):
         inner += 2
@@ -163,33 +163,33 @@ def _stream(tokens: Tokens, index: int, lines_before: int) -> tuple[Span, Files 
 
 
 def _files(tokens: Tokens, index: int, lines_before: int) -> Files:
-    close = tokens.closing(index + 1)
+    close = tokens.closing_index(index + 1)
     commas = [i for i in tokens.top_level(index + 2, close) if tokens.is_type(i, TokenType.COMMA)]
     items = list(zip([index + 2, *(comma + 1 for comma in commas)], [*commas, close], strict=True))
     line = lines_before + tokens.line(index)
     parts = [tokens.compose([], first, end, compact=True) for first, end in items]
     if not parts or parts[0][:1] not in "'\"":
         raise NotTaken("the path of the files is not a string literal", tokens.line(index))
-    path = unquoted(parts[0])
+    path = unquote(parts[0])
     if tokens.word(index) == "CLOUD_FILES":
         options = {}
         if len(parts) > 2:
             options = _map(parts[2])
-        return Files(path, unquoted(parts[1]).lower() if len(parts) > 1 else "", options, line)
-    named = dict(_named(part, tokens.line(index)) for part in parts[1:])
+        return Files(path, unquote(parts[1]).lower() if len(parts) > 1 else "", options, line)
+    named = dict(_split_argument(part, tokens.line(index)) for part in parts[1:])
     form = next((named.pop(name) for name in [*named] if name.lower() == "format"), "")
     return Files(path, form.lower(), named, line, infers=True)
 
 
-def _named(part: str, line: int) -> tuple[str, str]:
+def _split_argument(part: str, line: int) -> tuple[str, str]:
     name, arrow, value = part.partition("=>")
     if not arrow:
         raise NotTaken(f"{part} has no name: name => value", line)
-    return name.strip().strip("`'\""), unquoted(value.strip())
+    return name.strip().strip("`'\""), unquote(value.strip())
 
 
 def _map(part: str) -> dict[str, str]:
     """Options of ``map("a", "b", …)``."""
     texts = re.findall(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", part)
-    values = [unquoted(text) for text in texts]
+    values = [unquote(text) for text in texts]
     return dict(zip(values[::2], values[1::2], strict=False))

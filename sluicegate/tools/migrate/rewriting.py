@@ -12,14 +12,14 @@ from sluicegate.spark_sql import union_all
 from sluicegate.spark_sql.clauses import select_list
 from sluicegate.spark_sql.query import Query
 from sluicegate.spark_sql.query_shape import is_from_with
-from sluicegate.spark_sql.tokens import QuerySyntax, Span, Tokens, parsed
+from sluicegate.spark_sql.tokens import QuerySyntax, Span, Tokens, parse_sql
 from sluicegate.tools.migrate.model import FILES
 from sluicegate.tools.scaffold.naming import ident
 
 
-def places(text: str) -> int:
+def count_reads(text: str) -> int:
     """Number of places where a query reads a table other than its own WITH."""
-    return sum(not is_from_with(table) for table in parsed(Tokens(text).compose([])).find_all(exp.Table))
+    return sum(not is_from_with(table) for table in parse_sql(Tokens(text).compose([])).find_all(exp.Table))
 
 
 def tables_of(text: str | None) -> list[str]:
@@ -31,7 +31,7 @@ def tables_of(text: str | None) -> list[str]:
     return list(dict.fromkeys(name for query in queries for name in query.tables if name != FILES))
 
 
-def with_names(text: str, other: Callable[[str], str | None]) -> str:
+def rename_tables(text: str, other: Callable[[str], str | None]) -> str:
     """Query with other table names: ``other`` maps a name in lower case to SQL, or to None to keep it."""
     tokens = Tokens(text)
     reads = list(_reads(tokens))
@@ -64,7 +64,7 @@ def _reads(tokens: Tokens) -> Iterator[tuple[int, int, bool, str]]:
         in_stream = tokens.word(index - 2) == "STREAM" and tokens.is_type(index - 1, TokenType.L_PAREN)
         if in_stream or tokens.word(index - 1) in ("FROM", "JOIN"):
             last = _name_end(tokens, index)
-            yield index, last, in_stream, _dotted(tokens, index, last)
+            yield index, last, in_stream, _dotted_name(tokens, index, last)
 
 
 def _name_end(tokens: Tokens, index: int) -> int:
@@ -73,7 +73,7 @@ def _name_end(tokens: Tokens, index: int) -> int:
     return index
 
 
-def _dotted(tokens: Tokens, first: int, last: int) -> str:
+def _dotted_name(tokens: Tokens, first: int, last: int) -> str:
     return ".".join(tokens.name(part) for part in range(first, last + 1, 2)).lower()
 
 
@@ -84,7 +84,7 @@ def _qualifiers(tokens: Tokens, addresses: Collection[str]) -> Iterator[tuple[in
             end = index
         else:
             end = _name_end(tokens, index)
-        qualifiers = ((last, _dotted(tokens, index, last)) for last in range(index + 2, end, 2))
+        qualifiers = ((last, _dotted_name(tokens, index, last)) for last in range(index + 2, end, 2))
         yield from ((index, last, address) for last, address in qualifiers if address in addresses)
 
 
@@ -92,18 +92,18 @@ def _has_alias(tokens: Tokens, index: int) -> bool:
     return tokens.word(index) == "AS" or tokens.is_type(index, TokenType.VAR, TokenType.IDENTIFIER)
 
 
-def without_stream(text: str) -> str:
+def remove_streams(text: str) -> str:
     """Query with each ``STREAM(table)`` replaced by the table."""
     tokens = Tokens(text)
     spans = [
-        Span(index, close := tokens.closing(index + 1), tokens.compose([], index + 2, close))
+        Span(index, close := tokens.closing_index(index + 1), tokens.compose([], index + 2, close))
         for index in range(len(tokens))
         if tokens.word(index) == "STREAM" and tokens.is_type(index + 1, TokenType.L_PAREN)
     ]
     return tokens.compose(spans)
 
 
-def with_stream(text: str) -> str | None:
+def stream_first_table(text: str) -> str | None:
     """Query of tables with its first table as the stream; None if that is no table."""
     tokens = Tokens(text)
     try:

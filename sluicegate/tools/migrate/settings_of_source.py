@@ -31,7 +31,7 @@ class SourceSettings:
     read: set[str] = field(default_factory=set)
     defaults: dict[str, tuple[str, int]] = field(default_factory=dict)
 
-    def of_call(self, node: ast.expr) -> str | None:
+    def call_value(self, node: ast.expr) -> str | None:
         """Value of a call that reads a setting; None for any other expression.
 
         Raises:
@@ -51,17 +51,17 @@ class SourceSettings:
             return texts[1]
         raise NotTaken(f"{_READS[ast.unparse(node.func)]} {name} has no value: set it with --set {name}=…", node.lineno)
 
-    def filled(self, text: str) -> str:
+    def fill_references(self, text: str) -> str:
         """A SQL source with the values of ``${name}`` that were given; others stay."""
         self.read |= {reference[1] for reference in _REFERENCE.finditer(text)} & self.values.keys()
         return _REFERENCE.sub(lambda reference: self.values.get(reference[1], reference[0]), text)
 
-    def unread(self) -> list[str]:
+    def unread_names(self) -> list[str]:
         """Names that were given and that the source does not read: most likely misspelt."""
         return sorted(self.values.keys() - self.read)
 
 
-def missing(text: str) -> str | None:
+def missing_setting(text: str) -> str | None:
     """Name of a setting in a SQL statement that has no value; None if there is none."""
     reference = _REFERENCE.search(text)
     if reference is None:

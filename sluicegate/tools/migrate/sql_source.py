@@ -13,8 +13,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 from sluicegate.errors import UserError, Where
 from sluicegate.spark_sql.tokens import QuerySyntax, Tokens
 from sluicegate.tools.migrate.model import Action, ChangeFlow, Dataset, ParsedSource, Rule
-from sluicegate.tools.migrate.queries import NotTaken, address, last_name, rewritten, unquoted
-from sluicegate.tools.migrate.settings_of_source import SourceSettings, missing
+from sluicegate.tools.migrate.queries import NotTaken, address, convert_query, last_name, unquote
+from sluicegate.tools.migrate.settings_of_source import SourceSettings, missing_setting
 
 # End of a cell in an exported notebook.
 _CELL = re.compile(r"^[ \t]*--[ \t]*COMMAND[ \t]*-{3,}[ \t]*$", re.MULTILINE)
@@ -45,18 +45,18 @@ def read(text: str, file: str, settings: SourceSettings) -> ParsedSource:
         UserError: it cannot be split into statements.
     """
     source = ParsedSource()
-    text = settings.filled(text)
+    text = settings.fill_references(text)
     for line, statement in _statements(text, file):
         try:
             tokens = Tokens(statement)
             if len(tokens):
-                if (name := missing(tokens.compose([]))) is not None:
+                if (name := missing_setting(tokens.compose([]))) is not None:
                     raise NotTaken(f"the setting {name} has no value: set it with --set {name}=…")
                 _Statement(tokens, line - 1, source).read()
         except (QuerySyntax, NotTaken, IndexError) as error:
             message = getattr(error, "message", "") or "unexpected end"
-            source.leave(line + getattr(error, "line", 1) - 1, _title(statement), message)
-    for name, declared_line in _declared(text):
+            source.note_unconverted(line + getattr(error, "line", 1) - 1, _title(statement), message)
+    for name, declared_line in _declared_names(text):
         source.declared.setdefault(name, declared_line)
     return source
 
@@ -82,7 +82,9 @@ def _statements(text: str, file: str) -> list[tuple[int, str]]:
     begin, end, depth = None, 0, 0
     for index, token in enumerate(tokens):
         over = token.token_type == TokenType.SEMICOLON
-        if begin is not None and (over or _CELL.search(text, end, token.start) or _begins(tokens, index, text, depth)):
+        if begin is not None and (
+            over or _CELL.search(text, end, token.start) or _begins_statement(tokens, index, text, depth)
+        ):
             statements.append((begin, token.start if over else end))
             begin = None
         if begin is None:
@@ -94,7 +96,7 @@ def _statements(text: str, file: str) -> list[tuple[int, str]]:
     return [(text.count("\n", 0, first) + 1, text[first:end]) for first, end in statements]
 
 
-def _begins(tokens: list[Token], index: int, text: str, depth: int) -> bool:
+def _begins_statement(tokens: list[Token], index: int, text: str, depth: int) -> bool:
     """Whether a token begins a statement though none ended before it: a declaring word, first on its line."""
     line = text.rfind("\n", 0, tokens[index].start) + 1
     if depth > 0 or text[line : tokens[index].start].strip():
@@ -109,7 +111,7 @@ def _begins(tokens: list[Token], index: int, text: str, depth: int) -> bool:
     return two in ("APPLY CHANGES", "AUTO CDC") and before not in ("AS", "FLOW")
 
 
-def _declared(text: str) -> Iterator[tuple[str, int]]:
+def _declared_names(text: str) -> Iterator[tuple[str, int]]:
     """Names of all tables and views that a text declares, each with its line, wherever it is."""
     try:
         tokens = Tokens(text)
@@ -136,25 +138,25 @@ class _Statement:
         self.at = 0
 
     def read(self) -> None:
-        if self._take("APPLY", "CHANGES", "INTO") or self._take("AUTO", "CDC", "INTO"):
+        if self._take_words("APPLY", "CHANGES", "INTO") or self._take_words("AUTO", "CDC", "INTO"):
             self._changes(self._name())
-        elif self._take("CREATE", "FLOW"):
+        elif self._take_words("CREATE", "FLOW"):
             self._flow()
-        elif self._take("CREATE"):
+        elif self._take_words("CREATE"):
             self._create()
-        elif self._take("INSERT", "INTO"):
+        elif self._take_words("INSERT", "INTO"):
             line = self._line(0)
             self.source.unnamed[f"the INSERT of line {line} into {self._name()}"] = line
-            raise self._not_taken("its rows are not in the table: let the files land in one folder, or UNION in gold")
+            raise self._refusal("its rows are not in the table: let the files land in one folder, or UNION in gold")
         else:
-            raise self._not_taken("not a statement that declares a table: a definition only contains tables")
+            raise self._refusal("not a statement that declares a table: a definition only contains tables")
 
     # --- words -------------------------------------------------------------------------------------------------------
 
     def _word(self, ahead: int = 0) -> str:
         return self.tokens.word(self.at + ahead)
 
-    def _take(self, *words: str) -> bool:
+    def _take_words(self, *words: str) -> bool:
         if any(self._word(n) != word for n, word in enumerate(words)):
             return False
         self.at += len(words)
@@ -163,27 +165,27 @@ class _Statement:
     def _line(self, index: int | None = None) -> int:
         return self.before + self.tokens.line(min(self.at if index is None else index, len(self.tokens) - 1))
 
-    def _not_taken(self, reason: str) -> NotTaken:
+    def _refusal(self, reason: str) -> NotTaken:
         return NotTaken(reason, self._line() - self.before)
 
     def _name(self) -> str:
         """Name, with its catalog and schema if they are there."""
         if self.at >= len(self.tokens):
-            raise self._not_taken("expected a name")
+            raise self._refusal("expected a name")
         parts = [self.tokens.name(self.at)]
         self.at += 1
         while self.tokens.is_type(self.at, TokenType.DOT):
             if self.at + 1 >= len(self.tokens):
-                raise self._not_taken("expected a part of a name")
+                raise self._refusal("expected a part of a name")
             parts.append(self.tokens.name(self.at + 1))
             self.at += 2
         return address(parts)
 
-    def _in_parentheses(self) -> tuple[int, int]:
+    def _take_parentheses(self) -> tuple[int, int]:
         """Token range inside the parentheses that come next; moves past them."""
         if not self.tokens.is_type(self.at, TokenType.L_PAREN):
-            raise self._not_taken("expected a parenthesis")
-        first, end = self.at + 1, self.tokens.closing(self.at)
+            raise self._refusal("expected a parenthesis")
+        first, end = self.at + 1, self.tokens.closing_index(self.at)
         self.at = end + 1
         return first, end
 
@@ -194,7 +196,7 @@ class _Statement:
         return [(begin, stop) for begin, stop in zip(begins, ends, strict=True) if begin < stop]
 
     def _names(self) -> list[str]:
-        first, end = self._in_parentheses()
+        first, end = self._take_parentheses()
         return [last_name(self._text(begin, stop)) for begin, stop in self._items(first, end)]
 
     def _text(self, first: int, end: int) -> str:
@@ -210,9 +212,9 @@ class _Statement:
             self.at += 1
         noun = self._word()
         if noun not in ("TABLE", "VIEW"):
-            raise self._not_taken(f"CREATE {noun or self.tokens.raw(self.at)} does not declare a table")
+            raise self._refusal(f"CREATE {noun or self.tokens.raw(self.at)} does not declare a table")
         self.at += 1
-        self._take("IF", "NOT", "EXISTS")
+        self._take_words("IF", "NOT", "EXISTS")
         view = noun == "VIEW" and "MATERIALIZED" not in words
         dataset = Dataset(self._name(), line, "view" if view else "materialized")
         self.source.declared.setdefault(dataset.name, line)
@@ -225,23 +227,23 @@ class _Statement:
             self._columns(dataset)
         query = self._clauses(dataset)
         if query is not None:
-            converted = rewritten(self.tokens, query, self.before)
+            converted = convert_query(self.tokens, query, self.before)
             dataset.query, dataset.files, dataset.query_line = converted.query, converted.files, self._line(query)
         elif dataset.kind != "streaming":
-            raise self._not_taken(f"{dataset.name} has no query")
-        if self.source.named(dataset.name):
+            raise self._refusal(f"{dataset.name} has no query")
+        if self.source.find_dataset(dataset.name):
             self.source.unnamed[f"{dataset.name}, declared again"] = line
             self.source.twice.add(dataset.name)
-            raise self._not_taken(f"duplicate dataset {dataset.name}")
+            raise self._refusal(f"duplicate dataset {dataset.name}")
         self.source.datasets.append(dataset)
 
     def _columns(self, dataset: Dataset) -> None:
         typed = []
-        for first, end in self._items(*self._in_parentheses()):
+        for first, end in self._items(*self._take_parentheses()):
             if self.tokens.word(first) == "CONSTRAINT":
                 self._constraint(dataset, first, end)
             elif self.tokens.word(first) in ("PRIMARY", "FOREIGN"):
-                self.source.leave(
+                self.source.note_unconverted(
                     self._line(first), self._text(first, end), "only informational and not enforced in the source: keys"
                 )
             else:
@@ -253,28 +255,30 @@ class _Statement:
         stop = next((i for i in self.tokens.top_level(first, end) if self.tokens.word(i) in stops and i > first), end)
         if stop < end:
             message = f"{self._text(stop, end)} of {dataset.name}.{self.tokens.name(first)}"
-            self.source.leave(
+            self.source.note_unconverted(
                 self._line(stop), message, "only names and types of columns are imported; use a rule for NOT NULL"
             )
         if self.tokens.name(first).lower() == "_rescued_data":
             return []  # bronze always has it
         if stop == first + 1:
-            self.source.leave(self._line(first), f"{dataset.name}.{self.tokens.name(first)}", "it has no type")
+            self.source.note_unconverted(
+                self._line(first), f"{dataset.name}.{self.tokens.name(first)}", "it has no type"
+            )
             return []
         return [self._text(first, stop)]
 
     def _constraint(self, dataset: Dataset, first: int, end: int) -> None:
         name, line = self.tokens.name(first + 1), self._line(first)
         if self.tokens.word(first + 2) != "EXPECT":
-            self.source.leave(line, self._text(first, end), "only CONSTRAINT … EXPECT is checked")
+            self.source.note_unconverted(line, self._text(first, end), "only CONSTRAINT … EXPECT is checked")
             return
-        close = self.tokens.closing(first + 3)
+        close = self.tokens.closing_index(first + 3)
         behind = tuple(self.tokens.word(i) for i in range(close + 1, end))
         action = None
         if behind[:2] == ("ON", "VIOLATION"):
             action = _ACTIONS.get(behind[2:])
         if behind and action is None:
-            self.source.leave(
+            self.source.note_unconverted(
                 line, f"{self._text(close + 1, end)} of {name}", "rows that break it are kept and counted"
             )
         condition = self._text(first + 4, close)
@@ -283,16 +287,16 @@ class _Statement:
     def _clauses(self, dataset: Dataset) -> int | None:
         """Read the clauses between the columns and the query; return the query's first token, if there is one."""
         while self.at < len(self.tokens):
-            if self._take("AS"):
+            if self._take_words("AS"):
                 if self.at < len(self.tokens):
                     return self.at
                 return None
             if self._word() == "SELECT" or (self._word() == "WITH" and self._word(2) == "AS"):
                 return self.at
-            if self._take("COMMENT"):
-                dataset.comment = unquoted(self.tokens.raw(self.at))
+            if self._take_words("COMMENT"):
+                dataset.comment = unquote(self.tokens.raw(self.at))
                 self.at += 1
-            elif self._take("FLOW", "AUTO", "CDC"):
+            elif self._take_words("FLOW", "AUTO", "CDC"):
                 self._changes(dataset.name)
             else:
                 self._leave_clause(dataset)
@@ -303,88 +307,92 @@ class _Statement:
         self.at += 1
         while self.at < len(self.tokens) and self._word() not in (*_CLAUSES, "SELECT"):
             if self.tokens.is_type(self.at, TokenType.L_PAREN):
-                self.at = self.tokens.closing(self.at)
+                self.at = self.tokens.closing_index(self.at)
             self.at += 1
         message = f"{self._text(first, self.at)} of {dataset.name}"
-        self.source.leave(self._line(first), message, "ignored, there is no equivalent (see maintenance and database)")
+        self.source.note_unconverted(
+            self._line(first), message, "ignored, there is no equivalent (see maintenance and database)"
+        )
 
     # --- changes -----------------------------------------------------------------------------------------------------
 
     def _flow(self) -> None:
         name = self._name()
-        if self._take("COMMENT"):
+        if self._take_words("COMMENT"):
             self.at += 1
-        if self._take("AS", "AUTO", "CDC", "INTO") or self._take("AS", "APPLY", "CHANGES", "INTO"):
+        if self._take_words("AS", "AUTO", "CDC", "INTO") or self._take_words("AS", "APPLY", "CHANGES", "INTO"):
             self._changes(self._name())
             return
         line = self._line(0)
-        if not self._take("AS", "INSERT", "INTO"):
-            raise self._not_taken(f"the flow {name} neither inserts rows nor applies changes")
-        once = self._take("ONCE")
+        if not self._take_words("AS", "INSERT", "INTO"):
+            raise self._refusal(f"the flow {name} neither inserts rows nor applies changes")
+        once = self._take_words("ONCE")
         into = self._name()
         missing_as = f"the flow {name} into {into}"
         self.source.unnamed[missing_as] = line
-        if not self._take("BY", "NAME"):
-            raise self._not_taken("flows match columns by name: write BY NAME")
+        if not self._take_words("BY", "NAME"):
+            raise self._refusal("flows match columns by name: write BY NAME")
         if once:
             reason = "it becomes an ordinary flow, which costs nothing without new data"
-            self.source.leave(line, f"ONCE of the flow {name}", reason)
-        converted = rewritten(self.tokens, self.at, self.before)
-        dataset = Dataset.of_flow(last_name(name), into, line, missing_as)
+            self.source.note_unconverted(line, f"ONCE of the flow {name}", reason)
+        converted = convert_query(self.tokens, self.at, self.before)
+        dataset = Dataset.from_flow(last_name(name), into, line, missing_as)
         dataset.query, dataset.files, dataset.query_line = converted.query, converted.files, self._line()
         self.source.datasets.append(dataset)
 
     def _changes(self, target: str) -> None:
         line = self._line(0)
-        if not self._take("FROM"):
-            raise self._not_taken("AUTO CDC needs FROM (snapshots: write apply_changes_from_snapshot)")
-        converted = rewritten(self.tokens, self.at, self.before, only_table=True)
+        if not self._take_words("FROM"):
+            raise self._refusal("AUTO CDC needs FROM (snapshots: write apply_changes_from_snapshot)")
+        converted = convert_query(self.tokens, self.at, self.before, only_table=True)
         self.at = converted.end
         if converted.files is not None:
-            raise self._not_taken("AUTO CDC must read a table: declare one for the files")
+            raise self._refusal("AUTO CDC must read a table: declare one for the files")
         fields: dict[str, object] = {}
         while self.at < len(self.tokens):
             self._change(target, fields)
         if not {"keys", "sequence_by"} <= fields.keys():
-            raise self._not_taken("AUTO CDC requires KEYS (…) and SEQUENCE BY a column")
+            raise self._refusal("AUTO CDC requires KEYS (…) and SEQUENCE BY a column")
         source = re.sub(r"^STREAM\((.*)\)$", r"\1", converted.query or "").replace("`", "").lower()
         self.source.changes.append(ChangeFlow(target, source, fields, line))
 
     def _change(self, target: str, fields: dict[str, object]) -> None:
         """Read one clause of AUTO CDC."""
-        if self._take("KEYS"):
+        if self._take_words("KEYS"):
             fields["keys"] = self._names()
-        elif self._take("IGNORE", "NULL", "UPDATES"):
+        elif self._take_words("IGNORE", "NULL", "UPDATES"):
             fields["ignore_null_updates"] = True
-        elif self._take("APPLY", "AS", "DELETE", "WHEN"):
+        elif self._take_words("APPLY", "AS", "DELETE", "WHEN"):
             fields["apply_as_deletes"] = self._until_clause()
-        elif self._take("APPLY", "AS", "TRUNCATE", "WHEN"):
+        elif self._take_words("APPLY", "AS", "TRUNCATE", "WHEN"):
             message = f"APPLY AS TRUNCATE WHEN {self._until_clause()} of {target}"
-            self.source.leave(self._line(self.at - 1), message, "not supported: replace the files, or delete the rows")
-        elif self._take("SEQUENCE", "BY"):
+            self.source.note_unconverted(
+                self._line(self.at - 1), message, "not supported: replace the files, or delete the rows"
+            )
+        elif self._take_words("SEQUENCE", "BY"):
             sequence = self._until_clause()
             if not re.fullmatch(r"[\w.`]+", sequence):
-                raise self._not_taken(f"SEQUENCE BY {sequence} is not a column: compute it in an earlier table")
+                raise self._refusal(f"SEQUENCE BY {sequence} is not a column: compute it in an earlier table")
             fields["sequence_by"] = last_name(sequence)
-        elif self._take("COLUMNS"):
-            self._listed(fields, "column_list", "except_column_list")
-        elif self._take("STORED", "AS", "SCD", "TYPE"):
+        elif self._take_words("COLUMNS"):
+            self._read_column_list(fields, "column_list", "except_column_list")
+        elif self._take_words("STORED", "AS", "SCD", "TYPE"):
             fields["stored_as_scd_type"] = self._scd_type()
-        elif self._take("TRACK", "HISTORY", "ON"):
-            self._listed(fields, "track_history_column_list", "track_history_except_column_list")
+        elif self._take_words("TRACK", "HISTORY", "ON"):
+            self._read_column_list(fields, "track_history_column_list", "track_history_except_column_list")
         else:
-            raise self._not_taken(f"{self.tokens.raw(self.at)} is not supported in AUTO CDC")
+            raise self._refusal(f"{self.tokens.raw(self.at)} is not supported in AUTO CDC")
 
     def _scd_type(self) -> int:
         if (kind := self.tokens.raw(self.at)) not in ("1", "2"):
-            raise self._not_taken(f"SCD TYPE {kind} is neither 1 nor 2")
+            raise self._refusal(f"SCD TYPE {kind} is neither 1 nor 2")
         self.at += 1
         return int(kind)
 
-    def _listed(self, fields: dict[str, object], chosen: str, except_field: str) -> None:
+    def _read_column_list(self, fields: dict[str, object], chosen: str, except_field: str) -> None:
         if self.tokens.raw(self.at) == "*":
             self.at += 1
-            if self._take("EXCEPT"):
+            if self._take_words("EXCEPT"):
                 fields[except_field] = self._names()
         elif self.tokens.is_type(self.at, TokenType.L_PAREN):
             fields[chosen] = self._names()
@@ -398,7 +406,7 @@ class _Statement:
         while self.at < len(self.tokens) and (self._word() not in ends or self.at == first):
             opening = self.tokens.is_type(self.at, TokenType.L_PAREN)
             if opening:
-                self.at = self.tokens.closing(self.at) + 1
+                self.at = self.tokens.closing_index(self.at) + 1
             else:
                 self.at = self.at + 1
         return self._text(first, self.at)

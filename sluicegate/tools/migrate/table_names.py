@@ -28,7 +28,7 @@ class SourceTables:
     elsewhere: Collection[str]
     means: Mapping[tuple[str, str], str]
 
-    def called(self, reader: str, read: str) -> str:
+    def resolve_name(self, reader: str, read: str) -> str:
         """Name of the table that a dataset reads by a name.
 
         Raises:
@@ -53,13 +53,13 @@ def addresses(declared: Iterable[str], reads: Collection[tuple[str, str]]) -> So
     of_source = list(dict.fromkeys(declared))
     by_last: dict[str, list[str]] = defaultdict(list)
     for address in of_source:
-        by_last[_last(address)].append(address)
-    unrelated = _others(by_last, reads)
+        by_last[_last_part(address)].append(address)
+    unrelated = _unrelated_names(by_last, reads)
     means: dict[tuple[str, str], str] = {}
     for reader, read in reads:
         matches = [
             candidate
-            for candidate in by_last[_last(read)]
+            for candidate in by_last[_last_part(read)]
             if _is_same(candidate, read) and read not in unrelated and candidate != reader
         ]
         if read in of_source or not matches:
@@ -72,20 +72,22 @@ def addresses(declared: Iterable[str], reads: Collection[tuple[str, str]]) -> So
     return SourceTables(_names(of_source, elsewhere), elsewhere, means)
 
 
-def _others(by_last: Mapping[str, list[str]], reads: Collection[tuple[str, str]]) -> set[str]:
+def _unrelated_names(by_last: Mapping[str, list[str]], reads: Collection[tuple[str, str]]) -> set[str]:
     """Names with a schema that are no tables of the source, whatever their last part."""
     of_source = {address for same_last in by_last.values() for address in same_last}
     qualified = defaultdict(set)
     for _, read in reads:
         if "." in read and read not in of_source:
-            qualified[_last(read)].add(read)
+            qualified[_last_part(read)].add(read)
     read_elsewhere = {read for same_last in qualified.values() if len(same_last) > 1 for read in same_last}
     return read_elsewhere | {
-        read for reader, read in reads if "." in read and read not in of_source and _last(reader) == _last(read)
+        read
+        for reader, read in reads
+        if "." in read and read not in of_source and _last_part(reader) == _last_part(read)
     }
 
 
-def _last(address: str) -> str:
+def _last_part(address: str) -> str:
     return address.rpartition(".")[2]
 
 
@@ -96,17 +98,17 @@ def _is_same(first: str, second: str) -> bool:
 
 def _names(of_source: Collection[str], elsewhere: Collection[str]) -> dict[str, str]:
     """Name for each address: its last part, with its schema if that is ambiguous; all of it if not declared."""
-    lasts = Counter(_last(address) for address in (*of_source, *elsewhere))
-    shorts = Counter(_joined(address, 2) for address in (*of_source, *elsewhere))
+    lasts = Counter(_last_part(address) for address in (*of_source, *elsewhere))
+    shorts = Counter(_join_parts(address, 2) for address in (*of_source, *elsewhere))
     names: dict[str, str] = {}
     for number, address in enumerate((*of_source, *elsewhere), 1):
         parts = 2
-        if address in elsewhere or shorts[_joined(address, 2)] > 1:
+        if address in elsewhere or shorts[_join_parts(address, 2)] > 1:
             parts = 9
-        if address in of_source and lasts[_last(address)] == 1:
-            name = _last(address)
+        if address in of_source and lasts[_last_part(address)] == 1:
+            name = _last_part(address)
         else:
-            name = _joined(address, parts)
+            name = _join_parts(address, parts)
         if name_fault(name):
             name = table_name(name) or f"table_{number}"
         free, count = name, 2
@@ -116,5 +118,5 @@ def _names(of_source: Collection[str], elsewhere: Collection[str]) -> dict[str, 
     return names
 
 
-def _joined(address: str, parts: int) -> str:
+def _join_parts(address: str, parts: int) -> str:
     return "_".join(address.split(".")[-parts:])

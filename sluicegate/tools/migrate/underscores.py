@@ -18,7 +18,7 @@ _TYPES = (TokenType.VAR, TokenType.IDENTIFIER)
 
 def rename(source: ParsedSource) -> None:
     """Rename columns that begin with an underscore, where they are made and where they are read."""
-    new_names = names([dataset.query for dataset in source.datasets if dataset.query is not None])
+    new_names = choose_names([dataset.query for dataset in source.datasets if dataset.query is not None])
     computed = {dataset.name for dataset in source.datasets if dataset.query is not None}
     for dataset in source.datasets:
         if dataset.query is not None:
@@ -29,16 +29,16 @@ def rename(source: ParsedSource) -> None:
     for name, other in new_names.items():
         reason = f"it is renamed to {other}, because names that start with _ are reserved"
         line = next(d.query_line for d in source.datasets if re.search(rf"\b{other}\b", d.query or "", re.IGNORECASE))
-        source.leave(line, f"the column {name}", reason)
+        source.note_unconverted(line, f"the column {name}", reason)
 
 
 def _rename_in_dataset(dataset: Dataset, new_names: Mapping[str, str], computed: Collection[str]) -> None:
     """Rename columns in a dataset; ``computed`` are the datasets with a query."""
     # A table of files may have a field of that name.
     reads_files = not set(computed).issuperset(tables_of(dataset.query or ""))
-    dataset.query = renamed(dataset.query or "", new_names, only_made=reads_files)
-    dataset.schema = renamed(dataset.schema, new_names)
-    dataset.rules = [replace(rule, condition=renamed(rule.condition, new_names)) for rule in dataset.rules]
+    dataset.query = rename_columns(dataset.query or "", new_names, only_made=reads_files)
+    dataset.schema = rename_columns(dataset.schema, new_names)
+    dataset.rules = [replace(rule, condition=rename_columns(rule.condition, new_names)) for rule in dataset.rules]
 
 
 def _rename_in_changes(changes: ChangeFlow, new_names: Mapping[str, str]) -> None:
@@ -46,13 +46,13 @@ def _rename_in_changes(changes: ChangeFlow, new_names: Mapping[str, str]) -> Non
         if isinstance(value, list):
             changes.fields[field] = [new_names.get(str(column).lower(), column) for column in value]
         elif isinstance(value, str):
-            changes.fields[field] = renamed(value, new_names)
+            changes.fields[field] = rename_columns(value, new_names)
 
 
-def names(queries: Collection[str]) -> dict[str, str]:
+def choose_names(queries: Collection[str]) -> dict[str, str]:
     """New names of such columns made by some query, by their names there in lower case."""
-    computed = dict.fromkeys(name for text in queries for name, _, is_made in _named(text) if is_made)
-    taken = {name for text in queries for name, _, _ in _named(text)}
+    computed = dict.fromkeys(name for text in queries for name, _, is_made in _name_tokens(text) if is_made)
+    taken = {name for text in queries for name, _, _ in _name_tokens(text)}
     new_names: dict[str, str] = {}
     for name in computed:
         plain = name.lstrip("_")
@@ -63,7 +63,7 @@ def names(queries: Collection[str]) -> dict[str, str]:
     return new_names
 
 
-def renamed(text: str, new_names: Mapping[str, str], *, only_made: bool = False) -> str:
+def rename_columns(text: str, new_names: Mapping[str, str], *, only_made: bool = False) -> str:
     """SQL text with some columns renamed.
 
     Args:
@@ -79,13 +79,13 @@ def renamed(text: str, new_names: Mapping[str, str], *, only_made: bool = False)
         return text
     spans = [
         Span(index, index, new_names[name])
-        for name, index, is_made in _named(text)
+        for name, index, is_made in _name_tokens(text)
         if name in new_names and (is_made or not only_made)
     ]
     return tokens.compose(spans)
 
 
-def _named(text: str) -> Iterator[tuple[str, int, bool]]:
+def _name_tokens(text: str) -> Iterator[tuple[str, int, bool]]:
     """Names of a text in lower case, each with its token, and whether it follows AS and begins with ``_``."""
     try:
         tokens = Tokens(text)

@@ -34,12 +34,12 @@ class NewColumn:
         return set(words(self.field))
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Whether each row has a value."""
         return bool(self.values) and all(value is not None for value in self.values)
 
     @property
-    def id_like(self) -> bool:
+    def is_id_like(self) -> bool:
         """Whether its name says that it identifies things."""
         return bool((_ID | _NUMBERED) & self.words) and self.inferred_type.kind in ("BIGINT", "STRING", "DECIMAL")
 

@@ -47,11 +47,11 @@ class NewPipeline:
         if self.landed:
             copies = []
         else:
-            copies = [self._copying(table) for table in self.tables]
+            copies = [self._copy_command(table) for table in self.tables]
         query = f"SELECT * FROM {self.name}.{self.gold} LIMIT 10"
         return [*copies, f"{program} run {self.name}", f'{program} sql "{query}"']
 
-    def _copying(self, table: NewTable) -> str:
+    def _copy_command(self, table: NewTable) -> str:
         to = f"{self.landing[table.name]}/"
         if len(table.files) > 5:
             return f"# copy the {len(table.files):,} files of {table.name} to {to}"
@@ -115,7 +115,7 @@ def create(name: str, sources: Sequence[str], settings: Settings, land: bool, he
             is to land would be written over.
         SourceError: a file cannot be read, is empty, or of no known format.
     """
-    folder = staging_folder.demand(name, settings.pipelines)
+    folder = staging_folder.demand_new_folder(name, settings.pipelines)
     created = group_files.tables(sources, header)
     landing = {table.name: f"{settings.landing}/{name}/{table.name}" for table in created}
     if land and "://" in settings.landing:
@@ -123,7 +123,7 @@ def create(name: str, sources: Sequence[str], settings: Settings, land: bool, he
         raise UserError(f"--land copies to a folder, and files land in {settings.landing}", hint=hint)
     new = NewPipeline(name, folder, created, render.gold_name(render.main_table(created)), [], landing)
     _demand_gold_name(new)
-    with staging_folder.half_written(name, folder) as half:
+    with staging_folder.stage_folder(name, folder) as half:
         for file, text in render.files(name, created).items():
             (half / file).write_text(text, "utf-8")
         definition.load_file(half / "pipeline.yaml", settings)
@@ -157,7 +157,7 @@ def _land(new: NewPipeline, land: bool) -> list[Landed]:
             for folder in folders.values():
                 folder.mkdir(parents=True, exist_ok=True)
         return []
-    plan = [planned for table in new.tables for planned in _planned(table, folders[table.name])]
+    plan = [planned for table in new.tables for planned in _plan_copies(table, folders[table.name])]
     landed: list[Landed] = []
     try:
         for source, target, copied in plan:
@@ -174,7 +174,7 @@ def _land(new: NewPipeline, land: bool) -> list[Landed]:
     return landed
 
 
-def _planned(table: NewTable, folder: Path) -> list[Landed]:
+def _plan_copies(table: NewTable, folder: Path) -> list[Landed]:
     planned: list[Landed] = []
     taken: set[str] = set()
     for file in table.files:

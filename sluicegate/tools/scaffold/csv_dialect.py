@@ -54,7 +54,7 @@ def read(text: str, whole: bool, most: int, header: bool | None = None) -> CsvTe
     Returns:
         the sample; None if it is no table.
     """
-    separator = max(SEPARATORS, key=lambda candidate: _fit_of(text, candidate, whole))
+    separator = max(SEPARATORS, key=lambda candidate: _separator_fit(text, candidate, whole))
     lines = list(io.StringIO(text, newline=""))
     if not whole and len(lines) > 1:
         lines.pop()
@@ -73,8 +73,8 @@ def read(text: str, whole: bool, most: int, header: bool | None = None) -> CsvTe
     names = [""] * max(width, len(rows[0]))
     if header:
         names = rows[0]
-    columns = named(names)
-    values = [_filled(row, len(columns)) for row in rows[header : most + header]]
+    columns = column_names(names)
+    values = [_pad_row(row, len(columns)) for row in rows[header : most + header]]
     return CsvText(_options(separator, grammar, rows, header=header), columns, values, remarks, doubt)
 
 
@@ -98,12 +98,12 @@ def _options(separator: str, grammar: Grammar, rows: Sequence[Sequence[str]], *,
     return options
 
 
-def named(header: Sequence[str]) -> list[str]:
+def column_names(header: Sequence[str]) -> list[str]:
     """Column names from a header: ``_c0``, ``_c1``, … where it has none, as Spark calls them."""
     return [name or f"_c{number}" for number, name in enumerate(header)]
 
 
-def numbered(names: Sequence[str]) -> list[tuple[str, int]]:
+def name_occurrences(names: Sequence[str]) -> list[tuple[str, int]]:
     """Names with their number of earlier occurrences: the second is in rescued data, a third is lost there."""
     counts = Counter[str]()
     numbered_names = []
@@ -129,7 +129,7 @@ def records(lines: Iterable[str], options: Mapping[str, str]) -> Iterator[list[s
             yield [value.replace("\r\n", "\n") or None for value in row]
 
 
-def _filled(row: Sequence[str], count: int) -> list[str | None]:
+def _pad_row(row: Sequence[str], count: int) -> list[str | None]:
     return [value or None for value in [*row, *[""] * (count - len(row))][:count]]
 
 
@@ -142,28 +142,28 @@ def _grammar(lines: Sequence[str], separator: str) -> tuple[Grammar, list[str]]:
     if not any('"' in line for line in lines):
         return usual, []
     columns = csv_check.usual_count(lines, usual)
-    bad = _misread(lines, usual, columns)
+    bad = _misread_count(lines, usual, columns)
     if not bad:
         return usual, []
     if any('\\"' in line for line in lines):
         other = Grammar(separator, escape="\\")
-        if _misread(lines, other, columns) < bad:
+        if _misread_count(lines, other, columns) < bad:
             return other, ["a backslash stands before a quote within quotes"]
     plain = Grammar(separator, quote="")
-    if _misread(lines, plain, columns) < bad and _quoted(lines, usual) <= bad:
+    if _misread_count(lines, plain, columns) < bad and _quoted_line_count(lines, usual) <= bad:
         return plain, ["quotes are characters like others: where they begin a value, they do not end one"]
     if odd := sum(not sound for _, sound in Records(lines, columns, usual).split(header=False)):
         return usual, [f"quotes contradict each other in {odd:,} of the records, which become corrupt ones (in doubt)"]
     return usual, []
 
 
-def _misread(lines: Sequence[str], grammar: Grammar, columns: int) -> int:
+def _misread_count(lines: Sequence[str], grammar: Grammar, columns: int) -> int:
     """Number of records that are not sound, or have another number of values than most."""
     parts = Records(lines, columns, grammar).split(header=False)
     return sum(not sound or grammar.count(record) != columns for record, sound in parts)
 
 
-def _quoted(lines: Sequence[str], grammar: Grammar) -> int:
+def _quoted_line_count(lines: Sequence[str], grammar: Grammar) -> int:
     """Number of lines with a value that is quoted as a whole."""
     closed = (line for line in lines if '"' in line and grammar.closes(line))
     return sum(not grammar.has_stray_quote(line) for line in closed)
@@ -175,10 +175,10 @@ def _sound_rows(lines: Sequence[str], grammar: Grammar) -> Iterator[list[str]]:
     for record, sound in Records(lines, columns, grammar).split(header=False):
         parts = io.StringIO(record, newline="")
         if sound:
-            yield from _safely(_reader(parts, grammar.separator, backslash, quoted=bool(grammar.quote)))
+            yield from _rows_before_error(_reader(parts, grammar.separator, backslash, quoted=bool(grammar.quote)))
 
 
-def _fit_of(text: str, separator: str, whole: bool) -> tuple[float, bool, int]:
+def _separator_fit(text: str, separator: str, whole: bool) -> tuple[float, bool, int]:
     """Fit of a separator; by lines where a quote that is never closed would make far fewer records of them."""
     backslash = re.search(r'\\"', text) is not None
     rows = _rows(text, separator, whole, _FIRST, backslash)
@@ -191,7 +191,7 @@ def _fit_of(text: str, separator: str, whole: bool) -> tuple[float, bool, int]:
 def _rows(text: str, separator: str, whole: bool, most: int, backslash: bool) -> list[list[str]]:
     """Rows that are not blank; a row cut off by the end of the sample is left out."""
     rows = []
-    ahead = _safely(_reader(io.StringIO(text, newline=""), separator, backslash))
+    ahead = _rows_before_error(_reader(io.StringIO(text, newline=""), separator, backslash))
     last: list[str] | None = None
     for row in ahead:
         if last:
@@ -211,18 +211,18 @@ def _reader(
         return csv.reader(lines, delimiter=separator, quoting=csv.QUOTE_NONE)
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST * 8))
     escape = "\\" if backslash else None
-    plain = map(_unescaped, lines) if backslash else lines
+    plain = map(_double_backslashes, lines) if backslash else lines
     return csv.reader(plain, delimiter=separator, escapechar=escape, doublequote=not backslash, strict=strict)
 
 
-def _unescaped(line: str) -> str:
+def _double_backslashes(line: str) -> str:
     """Line with its backslashes doubled if nothing is quoted: Spark escapes in quotes only, Python always."""
     if '"' in line:
         return line
     return line.replace("\\", "\\\\")
 
 
-def _safely(reader: Iterator[list[str]]) -> Iterator[list[str]]:
+def _rows_before_error(reader: Iterator[list[str]]) -> Iterator[list[str]]:
     try:
         for row in reader:
             if any(value.strip() for value in row):

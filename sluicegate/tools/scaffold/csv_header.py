@@ -57,12 +57,12 @@ def guess(rows: Sequence[Sequence[str]]) -> HeaderGuess:
     columns = [[row[n].strip() for row in rows[1:] if n < len(row)] for n in range(len(first))]
     if _has_years(first):
         return _NO_HEADER_IN_DOUBT  # years name columns, too
-    if _has_values(first) or _recurs(first, columns):
+    if _has_values(first) or _has_recurring_value(first, columns):
         return _NO_HEADER
     over_figures = [cell for cell, values in zip(first, columns, strict=True) if _is_typed(values)]
     if any(over_figures):
         return _HEADER if all(map(_is_name, over_figures)) else _NO_HEADER_IN_DOUBT
-    if not _are_different(first) or not _names_columns(first):
+    if not _are_different(first) or not _are_column_names(first):
         return _NO_HEADER_IN_DOUBT
     if len(rows) == 1:
         return _HEADER_IN_DOUBT
@@ -84,7 +84,7 @@ def _are_different(cells: Sequence[str]) -> bool:
     return len({cell.casefold() for cell in cells}) == len(cells)
 
 
-def _recurs(first: Sequence[str], columns: Sequence[Sequence[str]]) -> bool:
+def _has_recurring_value(first: Sequence[str], columns: Sequence[Sequence[str]]) -> bool:
     """Whether a value of the first row recurs in its own column, as no column name does."""
     return any(cell and cell in values for cell, values in zip(first, columns, strict=True))
 
@@ -108,7 +108,7 @@ def _is_name(cell: str) -> bool:
     return 2 * sum(signs) <= len(signs) and not re.fullmatch(r"\W*\d[\d.,:/ -]*\s*\S{0,3}", cell)
 
 
-def _names_columns(first: Sequence[str]) -> bool:
+def _are_column_names(first: Sequence[str]) -> bool:
     """Whether texts over texts are column names: at least half are known words, or written as programs write names."""
     texts = [cell for cell in first if cell]
     common = [

@@ -13,7 +13,7 @@ from sluicegate.errors import SourceError, UserError, Where
 from sluicegate.landing.file_names import COMPANION_NAME, UNFINISHED_NAME
 from sluicegate.tools.scaffold.naming import table_name
 from sluicegate.tools.scaffold.sniff import FileSample, sniff
-from sluicegate.tools.scaffold.table import NewTable, make
+from sluicegate.tools.scaffold.table import NewTable, make_table
 
 SAMPLED = 100
 """Most files of a folder that are sampled, for each suffix."""
@@ -34,7 +34,7 @@ class _Group:
     def folder(self) -> Path:
         return self.samples[0].path.parent
 
-    def takes(self, sample: FileSample) -> bool:
+    def is_like(self, sample: FileSample) -> bool:
         """Whether a file is like the group's first."""
         first = self.samples[0]
         options = ("sep", "header") if sample.format == "csv" else ("multiLine",)
@@ -66,17 +66,17 @@ def tables(sources: Sequence[str], header: bool | None = None) -> list[NewTable]
     new_tables: list[NewTable] = []
     for name, files in sources_by_name.items():
         files = list(dict.fromkeys(files))
-        groups = _groups([files], header) if name else _groups(_by_place(files), header)
+        groups = _groups([files], header) if name else _groups(_group_by_folder(files), header)
         if name and len(groups) > 1:
             listed = "; ".join(", ".join(file.name for file in group.files[:2]) for group in groups)
             message = f"the files of {name} have {len(groups)} different structures, but form one table"
             raise UserError(message, cause=listed, hint="assign the files to tables: TABLE=FILE")
         for group in groups:
-            _options_of_all(group)
+            _share_options(group)
             alone = [other.folder for other in groups].count(group.folder) == 1
             of_folder = alone and any(group.folder.is_relative_to(folder) for folder in folders)
-            new_tables.append(make(name or _name(group, of_folder=of_folder), group.samples, group.files))
-    _demand_names_that_differ(new_tables)
+            new_tables.append(make_table(name or _name(group, of_folder=of_folder), group.samples, group.files))
+    _demand_unique_names(new_tables)
     return new_tables
 
 
@@ -102,7 +102,7 @@ def _table_fault(name: str) -> str:
 def _files(path: Path) -> list[Path]:
     """File at a path, or all files in the folder there."""
     if path.is_dir():
-        files = sorted(_below(path))
+        files = sorted(_readable_files(path))
         if not files:
             raise SourceError(f"no files in {path}", where=Where(file=str(path)), hint="give a file")
         return files
@@ -116,8 +116,8 @@ def _groups(places: Iterable[list[Path]], header: bool | None) -> list[_Group]:
     groups: list[_Group] = []
     for files in places:
         folder_groups: list[_Group] = []
-        for sample in _like_others([sniff(file, header) for file in files[:SAMPLED]]):
-            group = next((group for group in folder_groups if group.takes(sample)), None)
+        for sample in _settle_headers([sniff(file, header) for file in files[:SAMPLED]]):
+            group = next((group for group in folder_groups if group.is_like(sample)), None)
             if group is None:
                 folder_groups.append(group := _Group())
             group.samples.append(sample)
@@ -134,7 +134,7 @@ def _groups(places: Iterable[list[Path]], header: bool | None) -> list[_Group]:
     return groups
 
 
-def _like_others(samples: list[FileSample]) -> list[FileSample]:
+def _settle_headers(samples: list[FileSample]) -> list[FileSample]:
     """Samples of files of one folder: where a header is in doubt, one that another file has is one here too."""
     header_columns = [sample.columns for sample in samples if sample.options.get("header") == "true"]
     headed = [sniff(sample.path, header=True) if sample.doubt else sample for sample in samples]
@@ -144,7 +144,7 @@ def _like_others(samples: list[FileSample]) -> list[FileSample]:
     ]
 
 
-def _below(folder: Path) -> Iterator[Path]:
+def _readable_files(folder: Path) -> Iterator[Path]:
     """Files in and below a folder that bronze would read: neither hidden nor unfinished, nor laid beside others."""
     for path in folder.rglob("*"):
         name = str(path.relative_to(folder))
@@ -152,7 +152,7 @@ def _below(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _by_place(files: Sequence[Path]) -> list[list[Path]]:
+def _group_by_folder(files: Sequence[Path]) -> list[list[Path]]:
     """Files by folder and suffix."""
     groups: dict[tuple[Path, str], list[Path]] = {}
     for file in files:
@@ -161,7 +161,7 @@ def _by_place(files: Sequence[Path]) -> list[list[Path]]:
     return list(groups.values())
 
 
-def _options_of_all(group: _Group) -> None:
+def _share_options(group: _Group) -> None:
     """Give all samples of a group the options that any of its files needs: one table reads them all."""
     options: dict[str, str] = {}
     for sample in group.samples:
@@ -178,7 +178,7 @@ def _options_of_all(group: _Group) -> None:
 def _name(group: _Group, *, of_folder: bool) -> str:
     """Table name: that of its folder or its one file, or the common prefix of its file names."""
     stems = [re.sub(r"(\.[A-Za-z0-9]{1,8}){1,2}$", "", file.name) for file in group.files]
-    by_files = table_name(stems[0] if len(stems) == 1 else _common(stems))
+    by_files = table_name(stems[0] if len(stems) == 1 else _common_prefix(stems))
     by_folder = table_name(group.folder.name)
     if of_folder:
         name = by_folder or by_files
@@ -191,13 +191,13 @@ def _name(group: _Group, *, of_folder: bool) -> str:
     return name
 
 
-def _common(stems: Sequence[str]) -> str:
+def _common_prefix(stems: Sequence[str]) -> str:
     """Common prefix of names, without a trailing number or half a word."""
     same = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*stems, strict=False))
     return re.sub(r"[\W\d_]+$", "", "".join(letters[0] for letters in same))
 
 
-def _demand_names_that_differ(tables_made: Sequence[NewTable]) -> None:
+def _demand_unique_names(tables_made: Sequence[NewTable]) -> None:
     """Refuse two tables with one name, in different layers too."""
     first: dict[str, NewTable] = {}
     for table in tables_made:

@@ -76,7 +76,7 @@ class InferredType:
     misfits: Misfits | None = None
 
 
-def trimmed(text: str) -> str:
+def trim_blanks(text: str) -> str:
     """A text without what Spark's casts take away around it: blanks and control characters of ASCII, and no others.
 
     ``UTF8String.trimAll`` of Spark 4.2: a no-break space is part of the value, and ``5`` with one behind it no number.
@@ -107,14 +107,14 @@ def kind_of_text(text: str) -> Kind:
 
 
 def _kind_of_fraction(text: str) -> Kind:
-    if _is_of_a_double(text):
+    if _fits_double(text):
         return "DOUBLE"
     if "e" in text.lower() or len(text) > _MOST:
         return "STRING"
     return "DECIMAL"
 
 
-def _is_of_a_double(text: str) -> bool:
+def _fits_double(text: str) -> bool:
     """Whether a DOUBLE keeps the number: its digits are few, or are what programs write for that DOUBLE.
 
     Python, Java and JavaScript write the shortest digits that give the DOUBLE back, and C's ``%.17g`` writes 17.
@@ -137,7 +137,7 @@ def _kind_of_time(text: str) -> Kind:
     return "TIMESTAMP"
 
 
-def of_values(name: str, values: Sequence[Any], *, commas: bool) -> InferredType:
+def infer_type(name: str, values: Sequence[Any], *, commas: bool) -> InferredType:
     """Type of a column of texts.
 
     Args:
@@ -147,18 +147,18 @@ def of_values(name: str, values: Sequence[Any], *, commas: bool) -> InferredType
     """
     present = [value for value in values if value is not None]
     if any(isinstance(value, (list, dict)) for value in present):
-        return _of_nested(present)
+        return _nested_type(present)
     texts = [str(as_text(value)) for value in present]
-    full = [trimmed(text) for text in texts if trimmed(text) not in NOTHING]
+    full = [trim_blanks(text) for text in texts if trim_blanks(text) not in NOTHING]
     if not full:
         return InferredType("STRING", remark="no value was seen")
-    of_full = _of_texts(name, full, commas=commas)
+    of_full = _type_of_texts(name, full, commas=commas)
     if of_full.kind == "STRING" or len(full) == len(texts):
         return of_full
-    return _with_nulls(of_full, {text for text in texts if trimmed(text) in NOTHING}, len(full))
+    return _type_with_nulls(of_full, {text for text in texts if trim_blanks(text) in NOTHING}, len(full))
 
 
-def _with_nulls(column_type: InferredType, nulls: set[str], values: int) -> InferredType:
+def _type_with_nulls(column_type: InferredType, nulls: set[str], values: int) -> InferredType:
     """A type with the words that stand for NULL beside so many values; text where that is unlikely."""
     if not nulls <= set(NOTHING) or (len(nulls) > 2 and values < ENOUGH):
         return InferredType("STRING", remark="numbers or times with several words for nothing among them")
@@ -167,7 +167,7 @@ def _with_nulls(column_type: InferredType, nulls: set[str], values: int) -> Infe
     return InferredType(column_type.kind, column_type.pattern, tuple(sorted(nulls)), remark, is_guess=True)
 
 
-def _of_nested(values: Sequence[Any]) -> InferredType:
+def _nested_type(values: Sequence[Any]) -> InferredType:
     """Type of values of which some are lists or objects."""
     if len({type(value) for value in values}) > 1:
         return InferredType("STRING", remark="values of several shapes: JSON as text")
@@ -193,7 +193,7 @@ def is_other_date(text: str) -> bool:
     return _OTHER_DATE.fullmatch(text) is not None
 
 
-def _of_texts(name: str, texts: Sequence[str], *, commas: bool) -> InferredType:
+def _type_of_texts(name: str, texts: Sequence[str], *, commas: bool) -> InferredType:
     kinds = {kind_of_text(text) for text in texts}
     if kinds <= set(NUMBERS) and not (_TEXT_WORDS & set(words(name))):
         return _number(name, texts, kinds)
@@ -202,7 +202,7 @@ def _of_texts(name: str, texts: Sequence[str], *, commas: bool) -> InferredType:
     if kinds == {"BOOLEAN"}:
         return InferredType("BOOLEAN", "CAST({} AS BOOLEAN)")
     if all(map(has_decimal_comma, texts)):
-        return _with_commas(texts, commas=commas)
+        return _decimal_comma_type(texts, commas=commas)
     if all(map(is_other_date, texts)) and not kinds <= set(NUMBERS):
         return InferredType("STRING", remark="looks like a date, but not as year-month-day: CAST does not read it")
     if all(text.isdigit() for text in texts) and any(re.fullmatch(r"0[0-9]+", text) for text in texts):
@@ -217,7 +217,7 @@ def _time(texts: Sequence[str], kinds: set[Kind]) -> InferredType:
     return InferredType("TIMESTAMP", "CAST({} AS TIMESTAMP)", remark="" if zoned else "times are in UTC")
 
 
-def _with_commas(texts: Sequence[str], *, commas: bool) -> InferredType:
+def _decimal_comma_type(texts: Sequence[str], *, commas: bool) -> InferredType:
     thousands = all(len(text.rpartition(",")[2]) == 3 for text in texts if "," in text)
     if thousands or not commas:
         return InferredType("STRING", remark="a comma in numbers may be a decimal point or not: text")

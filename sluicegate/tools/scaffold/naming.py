@@ -12,9 +12,9 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import TokenType
 
 from sluicegate.definition.fields import IDENTIFIER
-from sluicegate.definition.tables.column_names import normalized
+from sluicegate.definition.tables.column_names import normalize_name
 from sluicegate.spark_sql.engine_columns import RESERVED
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.spark_sql.types import REFUSED
 
 # Type names that are also common column names, and mean the column wherever one can be.
@@ -41,7 +41,7 @@ def column_name(field: str, number: int, taken: Collection[str]) -> str:
     if re.fullmatch(r"_c[0-9]+", field):
         name = ""
     else:
-        name = normalized(field)
+        name = normalize_name(field)
     name = name or f"column_{number}"
     free, count = name, 2
     while free.lower() in taken:
@@ -54,12 +54,12 @@ def _ascii(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "_", plain)
 
 
-def nameable(field: str) -> bool:
+def can_be_hinted(field: str) -> bool:
     """Whether a field inside of a column can be called so in a hint."""
     return bool(field) and not REFUSED & set(field) and field.lower() not in RESERVED
 
 
-def sayable(field: str) -> bool:
+def can_be_quoted(field: str) -> bool:
     """Whether a field's name can be written in SQL: no line breaks or the like are in it."""
     return field.replace("\xa0", " ").isprintable() and field != ""
 
@@ -68,7 +68,7 @@ def ident(name: str) -> str:
     """Identifier for SQL, in backticks where it needs them."""
     if IDENTIFIER.fullmatch(name) and (name.lower() in _PLAIN or _is_word(name)):
         return name
-    return quoted(name)
+    return quote_name(name)
 
 
 def _is_word(name: str) -> bool:
@@ -86,7 +86,7 @@ def scalar(text: str) -> str:
     return str(yaml.dump(text, default_style='"', allow_unicode=True, width=1 << 30)).strip()
 
 
-def in_comment(text: str, most: int = 100) -> str:
+def comment_text(text: str, most: int = 100) -> str:
     """Text for a comment: one line, at most ``most`` characters.
 
     A backslash at the end of a comment would make Spark take the next line into it.

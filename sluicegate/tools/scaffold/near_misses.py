@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sluicegate.tools.scaffold.naming import in_comment
+from sluicegate.tools.scaffold.naming import comment_text
 from sluicegate.tools.scaffold.prove_keys import KeyProof
 from sluicegate.tools.scaffold.suggest import has_mail_address
 from sluicegate.tools.scaffold.table import NewTable
@@ -20,7 +20,7 @@ def sentences(table: NewTable, *, examples: bool) -> list[str]:
         table: the table.
         examples: whether to quote a value of the files, for a person who has them; never one of personal data.
     """
-    return [in_comment(text, _LONGEST) for text in (*_types(table, examples=examples), *_keys(table))]
+    return [comment_text(text, _LONGEST) for text in (*_types(table, examples=examples), *_keys(table))]
 
 
 def _types(table: NewTable, *, examples: bool) -> Iterator[str]:
@@ -29,7 +29,7 @@ def _types(table: NewTable, *, examples: bool) -> Iterator[str]:
             fitting = misfits.among - misfits.count
             shown = examples and column.name not in table.guess.pii and not has_mail_address(misfits.example)
             if shown:
-                example = f'"{in_comment(misfits.example, _SHOWN)}" in {misfits.place}'
+                example = f'"{comment_text(misfits.example, _SHOWN)}" in {misfits.place}'
             else:
                 example = misfits.place
             if misfits.count == 1:
@@ -41,7 +41,7 @@ def _types(table: NewTable, *, examples: bool) -> Iterator[str]:
                 rows = "its record goes"
             kind = column.inferred_type.kind
             yield (
-                f"{in_comment(column.field)}: {fitting:,} of {misfits.among:,} values are {kind}; {other}"
+                f"{comment_text(column.field)}: {fitting:,} of {misfits.among:,} values are {kind}; {other}"
                 f" ({'' if misfits.count == 1 else 'as '}{example}): {rows} to {table.name}_quarantine"
                 f" ({table.name}.sql says how to keep text)"
             )
@@ -63,4 +63,4 @@ def _keys(table: NewTable) -> Iterator[str]:
 
 
 def _names(proof: KeyProof) -> str:
-    return in_comment(", ".join(proof.keys))
+    return comment_text(", ".join(proof.keys))

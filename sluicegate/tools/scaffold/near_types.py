@@ -9,8 +9,16 @@ from datetime import date
 from typing import Any
 
 from sluicegate.tools.scaffold import infer_types
-from sluicegate.tools.scaffold.infer_types import NOTHING, NUMBERS, TIMES, InferredType, Misfits, kind_of_text, trimmed
-from sluicegate.tools.scaffold.nearly import few
+from sluicegate.tools.scaffold.infer_types import (
+    NOTHING,
+    NUMBERS,
+    TIMES,
+    InferredType,
+    Misfits,
+    kind_of_text,
+    trim_blanks,
+)
+from sluicegate.tools.scaffold.nearly import has_few_exceptions
 
 MOST_MISFITS = 10
 """Most different values that may not fit: more of them are no mistakes, but another kind of value, as ``12a`` is."""
@@ -23,7 +31,7 @@ _DAY = re.compile(r"[+-]?(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})([ T].*)?)?)?", re.D
 _CLOCK = re.compile(r"(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?!\d))?)?.*", re.DOTALL)
 
 
-def of_values(name: str, values: Sequence[Any], place: Callable[[int], str], *, commas: bool) -> InferredType:
+def infer_near_type(name: str, values: Sequence[Any], place: Callable[[int], str], *, commas: bool) -> InferredType:
     """Type of a column of texts: that of all its values, else that of nearly all, else text.
 
     Args:
@@ -32,7 +40,7 @@ def of_values(name: str, values: Sequence[Any], place: Callable[[int], str], *, 
         place: says where in the files the value of a number in ``values`` is.
         commas: whether a comma may stand for a decimal point.
     """
-    of_all = infer_types.of_values(name, values, commas=commas)
+    of_all = infer_types.infer_type(name, values, commas=commas)
     if of_all.kind != "STRING" or any(isinstance(value, (list, dict)) for value in values):
         return of_all
     texts = [infer_types.as_text(value) for value in values]
@@ -42,8 +50,8 @@ def of_values(name: str, values: Sequence[Any], place: Callable[[int], str], *, 
     if not misfits:
         return of_all
     fitting = [None if n in misfits else value for n, value in enumerate(values)]
-    nearly = infer_types.of_values(name, fitting, commas=commas)
-    if nearly.kind == "STRING" or any(is_cast(nearly, trimmed(text)) for text in misfits.values()):
+    nearly = infer_types.infer_type(name, fitting, commas=commas)
+    if nearly.kind == "STRING" or any(is_cast(nearly, trim_blanks(text)) for text in misfits.values()):
         return of_all
     first, text = next(iter(misfits.items()))
     return replace(nearly, is_guess=True, misfits=Misfits(len(misfits), len(full), text, place(first)))
@@ -52,8 +60,8 @@ def of_values(name: str, values: Sequence[Any], place: Callable[[int], str], *, 
 def _misfits(texts: Mapping[int, str], *, commas: bool) -> dict[int, str]:
     """Texts, by their numbers, that do not fit the first type that nearly all others fit; empty without such a type."""
     for fits in _classes(commas=commas):
-        misfits = {n: text for n, text in texts.items() if not fits(trimmed(text))}
-        if few(len(misfits), len(texts)) and len(set(misfits.values())) <= MOST_MISFITS:
+        misfits = {n: text for n, text in texts.items() if not fits(trim_blanks(text))}
+        if has_few_exceptions(len(misfits), len(texts)) and len(set(misfits.values())) <= MOST_MISFITS:
             return misfits
     return {}
 

@@ -9,6 +9,6 @@ ENOUGH = 20
 """Values, or rows, below which a share says nothing."""
 
 
-def few(otherwise: int, whole: int) -> bool:
+def has_few_exceptions(otherwise: int, whole: int) -> bool:
     """Whether some of the values or rows are otherwise, and nearly all of them are not."""
     return otherwise > 0 and whole - otherwise >= max(ENOUGH, NEARLY * whole)

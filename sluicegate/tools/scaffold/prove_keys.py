@@ -27,7 +27,7 @@ from sluicegate.tools import arrow_values
 from sluicegate.tools.scaffold import csv_dialect, sniff
 from sluicegate.tools.scaffold.cast_values import UNFIT, caster
 from sluicegate.tools.scaffold.column import NewColumn
-from sluicegate.tools.scaffold.nearly import few
+from sluicegate.tools.scaffold.nearly import has_few_exceptions
 from sluicegate.tools.scaffold.sniff import FileSample
 
 MOST_ROWS = 5_000_000
@@ -93,16 +93,16 @@ class _Candidate:
     def proof(self, rows: int) -> KeyProof:
         """Result over all rows."""
         surplus = len(self.key_numbers) - int(pc.count_distinct(self._values()).as_py())
-        near = few(self.empty + self.unfit + surplus, rows)
+        near = has_few_exceptions(self.empty + self.unfit + surplus, rows)
         reason = ""
         if surplus:
             reason = f"not unique: {surplus:,} of {rows:,} rows would be set aside as duplicates"
-        if self.empty or (self.unfit and not few(self.unfit, rows)):
+        if self.empty or (self.unfit and not has_few_exceptions(self.unfit, rows)):
             without = self.empty + self.unfit
             reason, surplus = f"not proved: {without:,} of {rows:,} rows have no value there that fits", 0
         return KeyProof(self.names, reason, rows, surplus, self.unfit, near=near)
 
-    def repeated(self) -> set[int]:
+    def repeated_key_numbers(self) -> set[int]:
         """Numbers of the keys that several rows have."""
         counted = pc.value_counts(self._values())
         return {*counted.field("values").filter(pc.greater(counted.field("counts"), 1)).to_pylist()}
@@ -162,18 +162,18 @@ def _proofs(
         for *_, values in _cast_rows(samples, files, columns, read):
             table.take(values)
     except _Unproved as error:
-        return table.unproved(str(error))
+        return table.failed_proofs(str(error))
     except _UNREADABLE:
-        return table.unproved("a file cannot be read to its end")
+        return table.failed_proofs("a file cannot be read to its end")
     proofs = table.proofs()
-    nearly = _nearly_proved(proofs)
+    nearly = _nearly_proved_candidate(proofs)
     if nearly is not None:
         with suppress(_Unproved, *_UNREADABLE):  # other columns may be what cannot be read
-            proofs[nearly] = _compared(samples, files, columns, table.candidates[nearly], proofs[nearly])
+            proofs[nearly] = _compare_repeated_rows(samples, files, columns, table.candidates[nearly], proofs[nearly])
     return proofs
 
 
-def _nearly_proved(proofs: Sequence[KeyProof]) -> int | None:
+def _nearly_proved_candidate(proofs: Sequence[KeyProof]) -> int | None:
     """Number of the first candidate that only a few rows keep from being a key; None where there is a key."""
     if not all(proof.why_not for proof in proofs):
         return None
@@ -196,7 +196,7 @@ class _Candidates:
         """Results over all rows."""
         return [candidate.proof(self.rows) for candidate in self.candidates]
 
-    def unproved(self, reason: str) -> list[KeyProof]:
+    def failed_proofs(self, reason: str) -> list[KeyProof]:
         return [KeyProof(candidate.names, f"not proved: {reason}", self.rows) for candidate in self.candidates]
 
 
@@ -220,7 +220,7 @@ def _cast_rows(
             yield file, number, row, [of(value) for of, value in zip(values, row, strict=True)]
 
 
-def _compared(
+def _compare_repeated_rows(
     samples: Sequence[FileSample],
     files: Sequence[Path],
     columns: Sequence[NewColumn],
@@ -230,7 +230,7 @@ def _compared(
     """Proof for keys that several rows have, once these rows are compared: copies of one row, or different ones."""
     numbers = {column.name: n for n, column in enumerate(columns)}
     keys = [numbers[name] for name in candidate.names]
-    repeated, first = candidate.repeated(), dict[int, int]()
+    repeated, first = candidate.repeated_key_numbers(), dict[int, int]()
     copied_records: list[str] = []
     differing_records: list[str] = []
     for file, number, row, cast in _cast_rows(samples, files, columns, range(len(columns))):
@@ -250,7 +250,7 @@ def _compared(
         place = differing_records[0]
         sentence = f"though {len(differing_records):,} of them {differ} from the row that is kept, as does {place}"
         return replace(proof, why_not=f"{proof.why_not}, {sentence}", place=place)
-    if not copied_records or any(columns[n].id_like for n in keys):
+    if not copied_records or any(columns[n].is_id_like for n in keys):
         place = copied_records[0] if copied_records else ""
         return replace(proof, why_not="", surplus=len(copied_records), place=place)
     # Nothing names these rows: equal ones may be two things that happened.
@@ -298,35 +298,35 @@ def _rows(
     """Rows of a file, with the values of some fields."""
     if like.format == "parquet":
         budget.take(file.stat().st_size)
-        yield from _of_parquet(file, fields, types)
+        yield from _parquet_rows(file, fields, types)
         return
     named = encodings.find(like.options.get("encoding", "UTF-8")) or encodings.UTF_8
     if named.codec == "utf-8":
         encoding = "utf-8-sig"
     else:
         encoding = named.codec
-    with sniff.unpacked(file) as raw, io.TextIOWrapper(raw, encoding=encoding, newline="") as text:
-        lines = _counted(text, budget)
+    with sniff.open_unpacked(file) as raw, io.TextIOWrapper(raw, encoding=encoding, newline="") as text:
+        lines = _charge_lines(text, budget)
         if like.format == "csv":
-            yield from _of_csv(lines, like, fields)
+            yield from _csv_rows(lines, like, fields)
         elif like.options.get("multiLine"):
-            yield from _of_value(text, fields)
+            yield from _json_document_rows(text, fields)
         else:
-            yield from _of_lines(lines, fields)
+            yield from _json_line_rows(lines, fields)
 
 
-def _counted(lines: Iterable[str], budget: _Budget) -> Iterator[str]:
+def _charge_lines(lines: Iterable[str], budget: _Budget) -> Iterator[str]:
     for line in lines:
         budget.take(len(line))
         yield line
 
 
-def _of_csv(lines: Iterable[str], like: FileSample, fields: Sequence[tuple[str, int]]) -> Iterator[list[Any]]:
-    rows = csv_dialect.records(_read_alike(lines, like.options), like.options)
+def _csv_rows(lines: Iterable[str], like: FileSample, fields: Sequence[tuple[str, int]]) -> Iterator[list[Any]]:
+    rows = csv_dialect.records(_check_quoting(lines, like.options), like.options)
     names = like.columns
     if like.options.get("header") == "true":
-        names = csv_dialect.named([name or "" for name in next(rows, [])])
-    places_of_fields = {name: place for place, name in enumerate(csv_dialect.numbered(names))}
+        names = csv_dialect.column_names([name or "" for name in next(rows, [])])
+    places_of_fields = {name: place for place, name in enumerate(csv_dialect.name_occurrences(names))}
     places = [places_of_fields.get(field_key) for field_key in fields]
     for row in rows:
         if "multiLine" not in like.options and any(value and csv_dialect.LINE_BREAK.search(value) for value in row):
@@ -334,7 +334,7 @@ def _of_csv(lines: Iterable[str], like: FileSample, fields: Sequence[tuple[str, 
         yield [None if place is None or place >= len(row) else row[place] for place in places]
 
 
-def _read_alike(lines: Iterable[str], options: Mapping[str, str]) -> Iterator[str]:
+def _check_quoting(lines: Iterable[str], options: Mapping[str, str]) -> Iterator[str]:
     """Lines that Spark and Python parse alike: a backslash escapes a quote, and quotes enclose whole values."""
     sep = re.escape(options.get("sep", ","))
     odd = re.compile(rf'\\(?!")|[^{sep}\r\n]"[^{sep}\r\n]')
@@ -345,30 +345,32 @@ def _read_alike(lines: Iterable[str], options: Mapping[str, str]) -> Iterator[st
         yield line
 
 
-def _of_lines(lines: Iterable[str], fields: Sequence[tuple[str, int]]) -> Iterator[list[Any]]:
+def _json_line_rows(lines: Iterable[str], fields: Sequence[tuple[str, int]]) -> Iterator[list[Any]]:
     for line in lines:
         if line.strip():
-            yield _of_record(sniff.DECODER.decode(line.strip()), fields)
+            yield _record_values(sniff.DECODER.decode(line.strip()), fields)
 
 
-def _of_value(text: Any, fields: Sequence[tuple[str, int]]) -> Iterator[list[Any]]:
+def _json_document_rows(text: Any, fields: Sequence[tuple[str, int]]) -> Iterator[list[Any]]:
     whole = text.read(MOST_ARRAY + 1)
     if len(whole) > MOST_ARRAY:
         raise _Unproved(f"a file of one JSON value has more than {MOST_ARRAY >> 20:,} MiB")
     value = sniff.DECODER.decode(whole.strip())
     for record in value if isinstance(value, list) else [value]:
-        yield _of_record(record, fields)
+        yield _record_values(record, fields)
 
 
-def _of_record(record: Any, fields: Sequence[tuple[str, int]]) -> list[Any]:
+def _record_values(record: Any, fields: Sequence[tuple[str, int]]) -> list[Any]:
     if not isinstance(record, dict):
         raise _Unproved("a JSON value is not an object")
     return [None if occurrence else record.get(name) for name, occurrence in fields]
 
 
-def _of_parquet(file: Path, fields: Sequence[tuple[str, int]], types: _ParquetTypes) -> Iterator[list[Any]]:
+def _parquet_rows(file: Path, fields: Sequence[tuple[str, int]], types: _ParquetTypes) -> Iterator[list[Any]]:
     with parquet.ParquetFile(file) as opened:
-        places_of_fields = {name: place for place, name in enumerate(csv_dialect.numbered(opened.schema_arrow.names))}
+        places_of_fields = {
+            name: place for place, name in enumerate(csv_dialect.name_occurrences(opened.schema_arrow.names))
+        }
         if missing := [name for name, occurrence in fields if (name, occurrence) not in places_of_fields]:
             raise _Unproved(f"{file.name} has no column {missing[0]}")
         types.demand(

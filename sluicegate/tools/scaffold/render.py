@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from sluicegate.spark_sql.identifiers import literal
 from sluicegate.tools.scaffold import suggest
 from sluicegate.tools.scaffold.column import NewColumn
-from sluicegate.tools.scaffold.naming import ident, in_comment, scalar
+from sluicegate.tools.scaffold.naming import comment_text, ident, scalar
 from sluicegate.tools.scaffold.prove_keys import KeyProof
 from sluicegate.tools.scaffold.table import NewTable, inner_numbers
 
@@ -58,7 +58,7 @@ def definition(pipeline: str, tables: Sequence[NewTable]) -> str:
         "# Made by `sluicegate new` from a look at the first rows of files. What it says is yours to change: what is a",
         f"# guess is called so. `sluicegate plan {pipeline}` tells every mistake at once.",
         f"name: {scalar(pipeline)}",
-        f"description: {scalar('Made from ' + ', '.join(_described(table) for table in tables) + '.')}",
+        f"description: {scalar('Made from ' + ', '.join(_describe_files(table) for table in tables) + '.')}",
         '# schedule: "0 * * * *"  # for Airflow: each hour; without it, runs start by hand',
         "",
         "bronze:",
@@ -73,7 +73,7 @@ def definition(pipeline: str, tables: Sequence[NewTable]) -> str:
     return "\n".join(lines)
 
 
-def _described(table: NewTable) -> str:
+def _describe_files(table: NewTable) -> str:
     count = len(table.files)
     return f"{count} {table.samples[0].format} file{'s' if count > 1 else ''} of {table.name}"
 
@@ -94,13 +94,13 @@ def _bronze(pipeline: str, table: NewTable) -> Iterator[str]:
         yield "    # record with a value that does not fit. A column that is named here is there from the first run on."
         yield f"    schemaHints: {scalar(', '.join(hints))}"
     yield "    columnNames: normalized  # us_gross for a field US Gross, which is then the column's comment"
-    rescued = [in_comment(column.field) for column in table.columns if not table.in_bronze(column)]
+    rescued = [comment_text(column.field) for column in table.columns if not table.bronze_column(column)]
     if rescued:
         yield "    # Other fields have the columns of these names, so they are in _rescued_data, and silver finds them:"
         yield from (f"    # - {name}" for name in rescued)
     if table.unusable_fields:
         yield "    # Left out of silver, for their names cannot be written in SQL or stand there more than twice:"
-        yield from (f"    # - {in_comment(name)}" for name in table.unusable_fields)
+        yield from (f"    # - {comment_text(name)}" for name in table.unusable_fields)
 
 
 def _option(value: str) -> str:
@@ -112,7 +112,7 @@ def _option(value: str) -> str:
 def _hints(table: NewTable) -> list[str]:
     hints = []
     for column in table.columns:
-        if not (bronze_name := table.in_bronze(column)):
+        if not (bronze_name := table.bronze_column(column)):
             continue
         if column.inferred_type.kind != "NESTED":
             hints.append(f"{ident(bronze_name)} STRING")
@@ -127,9 +127,9 @@ def _silver(table: NewTable) -> Iterator[str]:
     yield f"  {table.name}:"
     yield f"    sql: {table.name}.sql"
     for names, reason in guess.no_keys.items():
-        yield f"    # keys: [{in_comment(', '.join(scalar(name) for name in names))}]  # {in_comment(reason, 300)}"
+        yield f"    # keys: [{comment_text(', '.join(scalar(name) for name in names))}]  # {comment_text(reason, 300)}"
     if guess.proof:
-        yield from _proved(table, guess.proof)
+        yield from _proof_comments(table, guess.proof)
         yield f"    keys: [{', '.join(scalar(key) for key in guess.keys)}]"
         if guess.sequence_by:
             yield "    # a guess by name: of records with the same keys the one with the greatest value is kept"
@@ -151,7 +151,7 @@ def _silver(table: NewTable) -> Iterator[str]:
         yield f"    pii: [{', '.join(scalar(name) for name in guess.pii)}]"
 
 
-def _proved(table: NewTable, proof: KeyProof) -> Iterator[str]:
+def _proof_comments(table: NewTable, proof: KeyProof) -> Iterator[str]:
     """Comments on keys: what proves them, and which rows of these files are not kept for them."""
     by = ""
     if table.guess.by_name:
@@ -167,7 +167,7 @@ def _proved(table: NewTable, proof: KeyProof) -> Iterator[str]:
         else:
             message = f"{proof.surplus:,} records are copies"
         yield f"    # {message} of an earlier one, equal in each column: set aside and counted."
-        yield f"    # The first is {in_comment(proof.place)}."
+        yield f"    # The first is {comment_text(proof.place)}."
     if proof.unfit:
         if proof.unfit == 1:
             message = "1 record has"
@@ -241,29 +241,29 @@ def _misfits(table: NewTable, column: NewColumn, comma: str) -> list[str]:
     single = misfits.count == 1
     return [
         f"  -- a guess: {misfits.count:,} of {misfits.among:,} values looked at {'is' if single else 'are'} no"
-        f" {column.inferred_type.kind}, as in {in_comment(misfits.place)}.",
+        f" {column.inferred_type.kind}, as in {comment_text(misfits.place)}.",
         f"  -- Such a record goes to {table.name}_quarantine, with the reason. To keep all as text, write instead:",
-        f"  --   {_named(column, _held(table, column))}{comma}",
+        f"  --   {_alias_value(column, _bronze_value(table, column))}{comma}",
     ]
 
 
 def _expression(table: NewTable, column: NewColumn) -> str:
-    value = _held(table, column)
+    value = _bronze_value(table, column)
     for word in column.inferred_type.nothing:
         value = f"nullif({value}, {literal(word)})"
     if table.samples[0].format != "parquet":
         value = column.inferred_type.pattern.replace("{}", value, 1)
-    return _named(column, value)
+    return _alias_value(column, value)
 
 
-def _held(table: NewTable, column: NewColumn) -> str:
+def _bronze_value(table: NewTable, column: NewColumn) -> str:
     """Value of a column as bronze holds it."""
-    if bronze_name := table.in_bronze(column):
+    if bronze_name := table.bronze_column(column):
         return f"r.{ident(bronze_name)}"
-    return f"from_json(r._rescued_data, 'MAP<STRING, STRING>')[{literal(table.rescued_as(column))}]"
+    return f"from_json(r._rescued_data, 'MAP<STRING, STRING>')[{literal(table.rescued_field(column))}]"
 
 
-def _named(column: NewColumn, value: str) -> str:
+def _alias_value(column: NewColumn, value: str) -> str:
     if value == f"r.{ident(column.name)}":
         return value
     return f"{value} AS {ident(column.name)}"
@@ -282,11 +282,11 @@ def gold(table: NewTable) -> str:
             group = f"date_trunc('DD', {group})"
         outputs, about = [f"{group} AS day"], "each day (UTC)"
     elif by := suggest.group_column(table.columns, guess):
-        group, about = ident(by.name), f"each {in_comment(by.name)}"
+        group, about = ident(by.name), f"each {comment_text(by.name)}"
         outputs = [group]
     outputs.append("count(*) AS records")
     taken = {"day", "records", group.strip("`").lower()}
-    for function, column in _summed(table):
+    for function, column in _summary_measures(table):
         name = f"{function}_{column.name}"
         if name.lower() not in taken:
             taken.add(name.lower())
@@ -297,7 +297,7 @@ def gold(table: NewTable) -> str:
     return "\n".join([*text, *([f"GROUP BY {group}"] if group else []), ""])
 
 
-def _summed(table: NewTable) -> list[tuple[str, NewColumn]]:
+def _summary_measures(table: NewTable) -> list[tuple[str, NewColumn]]:
     measures = [
         column for column in table.columns if suggest.is_measure(column) and column.name not in table.guess.keys
     ]

@@ -104,19 +104,19 @@ def _fault(path: Path, message: str, hint: str, cause: Exception | None = None) 
 
 def _head(path: Path) -> tuple[bytes, bool]:
     """First bytes of a file, unpacked, and whether that is all of it."""
-    packed, magic = _packed(path)
+    packed, magic = _detect_compression(path)
     if packed and path.suffix.lower() != packed:
         raise _fault(path, f"is compressed, which Spark only detects by the name: it must end in {packed}", "rename it")
     if path.suffix.lower() in (".gz", ".bz2") and magic and not packed:
         raise _fault(
             path, f"is not compressed, but its name ends in {path.suffix}, so Spark would decompress it", "rename it"
         )
-    with unpacked(path) as file:
+    with open_unpacked(path) as file:
         head = file.read(BYTES + 1)
     return head[:BYTES], len(head) <= BYTES
 
 
-def _packed(path: Path) -> tuple[str | None, bytes]:
+def _detect_compression(path: Path) -> tuple[str | None, bytes]:
     """Suffix that a packed file should have, by its first bytes, and these bytes."""
     with path.open("rb") as file:
         magic = file.read(4)
@@ -124,9 +124,9 @@ def _packed(path: Path) -> tuple[str | None, bytes]:
     return (None if packed == ".bz2" and magic[2:3] != b"h" else packed), magic
 
 
-def unpacked(path: Path) -> IO[bytes]:
+def open_unpacked(path: Path) -> IO[bytes]:
     """Opened file, unpacked if it is packed."""
-    packed, _ = _packed(path)
+    packed, _ = _detect_compression(path)
     if packed == ".gz":
         return cast("IO[bytes]", gzip.open(path, "rb"))
     if packed:
@@ -136,7 +136,7 @@ def unpacked(path: Path) -> IO[bytes]:
 
 def _text(path: Path, head: bytes, whole: bool) -> tuple[str, str | None]:
     """Text of some bytes, and its encoding if that is not UTF-8."""
-    decoded = text_encoding.decoded(head, whole)
+    decoded = text_encoding.decode_head(head, whole)
     if decoded is not None:
         return decoded
     if b"\0" in head:
@@ -202,10 +202,10 @@ def _json(path: Path, text: str, whole: bool, encoding: str | None) -> FileSampl
     if encoding:
         options["encoding"] = encoding
     rows = [[record.get(name) for name in columns] for record in records]
-    return FileSample(path, "json", options, columns, rows, guessed=_encoded(encoding))
+    return FileSample(path, "json", options, columns, rows, guessed=_encoding_remarks(encoding))
 
 
-def _encoded(encoding: str | None) -> list[str]:
+def _encoding_remarks(encoding: str | None) -> list[str]:
     if encoding is None:
         return []
     return [f"it is {encoding}" if encoding.startswith("UTF") else f"it is not UTF-8, so {encoding}"]
@@ -228,12 +228,12 @@ def _lines(path: Path, text: str, whole: bool) -> Iterator[Any]:
         try:
             yield DECODER.decode(line.strip())
         except (ValueError, RecursionError) as error:
-            raise _broken(path, number, error) from error
+            raise _json_fault(path, number, error) from error
 
 
 def _documents(path: Path, text: str, whole: bool) -> Iterator[Any]:
     """Elements of an array, or the one object of the file, as far as the text goes."""
-    place = _after_blanks(text, 0)
+    place = _skip_blanks(text, 0)
     if text[place] == "[":
         yield from _elements(path, text, place + 1, whole)
         return
@@ -246,7 +246,7 @@ def _documents(path: Path, text: str, whole: bool) -> Iterator[Any]:
 def _elements(path: Path, text: str, place: int, whole: bool) -> Iterator[Any]:
     """The first elements of an array, whose first one begins at a place in the text."""
     for number in range(ROWS):
-        place = _after_blanks(text, place, "," if number else "")
+        place = _skip_blanks(text, place, "," if number else "")
         if text[place : place + 1] == "]":
             return
         try:
@@ -258,7 +258,7 @@ def _elements(path: Path, text: str, place: int, whole: bool) -> Iterator[Any]:
         yield value
 
 
-def _after_blanks(text: str, place: int, separator: str = "") -> int:
+def _skip_blanks(text: str, place: int, separator: str = "") -> int:
     """The next place of anything but blanks and a separator."""
     while place < len(text) and (text[place].isspace() or text[place] == separator):
         place += 1
@@ -270,10 +270,10 @@ def _value(path: Path, text: str, place: int) -> tuple[Any, int]:
     try:
         return DECODER.raw_decode(text, place)
     except (ValueError, RecursionError) as error:
-        raise _broken(path, text.count("\n", 0, place) + 1, error) from error
+        raise _json_fault(path, text.count("\n", 0, place) + 1, error) from error
 
 
-def _broken(path: Path, line: int, error: Exception) -> SourceError:
+def _json_fault(path: Path, line: int, error: Exception) -> SourceError:
     fault = _fault(path, "is not JSON", "provide a complete file")
     fault.where = Where(file=str(path), line=line)
     if isinstance(error, ValueError):
@@ -301,26 +301,26 @@ def _csv(path: Path, text: str, whole: bool, encoding: str | None, header: bool 
     options = dict(table.options)
     if encoding:
         options["encoding"] = encoding
-    guessed = [*table.guessed, *_encoded(encoding), *_of_all_lines(path, options)]
+    guessed = [*table.guessed, *_encoding_remarks(encoding), *_check_all_lines(path, options)]
     return FileSample(path, "csv", options, table.columns, list(table.rows), guessed=guessed, doubt=table.doubt)
 
 
-def _of_all_lines(path: Path, options: dict[str, str]) -> list[str]:
+def _check_all_lines(path: Path, options: dict[str, str]) -> list[str]:
     """Set multiLine if a quoted value has a line break anywhere in a file; add remarks on doubtful values."""
     lower = {name.lower(): value for name, value in options.items()}
-    if path.stat().st_size > CHECKED or (trouble := csv_check.trouble(str(path), lower)) is None:
+    if path.stat().st_size > CHECKED or (trouble := csv_check.find_trouble(str(path), lower)) is None:
         return []
-    several = csv_check.trouble(str(path), {**lower, "multiline": "true"})
+    several = csv_check.find_trouble(str(path), {**lower, "multiline": "true"})
     if several is not None and trouble["characters"] <= SPLIT_CHARACTERS:
-        several = None if _all_sound(path, lower, trouble["columns"]) else several
+        several = None if _are_rows_sound(path, lower, trouble["columns"]) else several
     if several is None:
         options["multiLine"] = "true"
         return []
     return [f"line {several['line']:,} becomes a corrupt record, or those before it do: {several['why']} (in doubt)"]
 
 
-def _all_sound(path: Path, options: dict[str, str], columns: int) -> bool:
+def _are_rows_sound(path: Path, options: dict[str, str], columns: int) -> bool:
     encoding = csv_check.python_encoding(options.get("encoding", "utf-8"))
-    with unpacked(path) as file:
-        rows = csv_records.records(file.read(), Grammar.of(options), columns, False, encoding)
+    with open_unpacked(path) as file:
+        rows = csv_records.records(file.read(), Grammar.from_options(options), columns, False, encoding)
     return all(sound for _, sound in rows)

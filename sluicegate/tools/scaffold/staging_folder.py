@@ -11,7 +11,7 @@ from sluicegate.definition.fields import name_fault
 from sluicegate.errors import UserError, Where
 
 
-def demand(name: str, pipelines: Path) -> Path:
+def demand_new_folder(name: str, pipelines: Path) -> Path:
     """Folder for a pipeline of this name.
 
     Raises:
@@ -27,7 +27,7 @@ def demand(name: str, pipelines: Path) -> Path:
 
 
 @contextmanager
-def half_written(name: str, folder: Path) -> Iterator[Path]:
+def stage_folder(name: str, folder: Path) -> Iterator[Path]:
     """Context with a folder to write into, which the caller moves to ``folder`` when it is whole; else it is deleted.
 
     It is two levels deep, where nothing that looks for definitions finds it.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from sluicegate.tools.scaffold.column import _ID, NewColumn
 from sluicegate.tools.scaffold.infer_types import NUMBERS, words
-from sluicegate.tools.scaffold.nearly import few
+from sluicegate.tools.scaffold.nearly import has_few_exceptions
 
 if TYPE_CHECKING:
     from sluicegate.tools.scaffold.prove_keys import KeyProof
@@ -92,7 +92,7 @@ def guess(columns: Sequence[NewColumn], rows: int, proofs: Sequence[KeyProof]) -
         pii=[column.name for column in columns if _is_personal(column)],
         positive=[column.name for column in columns if _is_amount(column)][:2],
         rows=rows,
-        no_keys={tuple(refused.keys): refused.why_not for refused in _likelier(proof, proofs)},
+        no_keys={tuple(refused.keys): refused.why_not for refused in _likelier_proofs(proof, proofs)},
         proof=proof,
         missed=next((proof for proof in proofs if proof.near and proof.why_not), None),
     )
@@ -100,7 +100,7 @@ def guess(columns: Sequence[NewColumn], rows: int, proofs: Sequence[KeyProof]) -
 
 def _is_id(keys: Sequence[str], columns: Sequence[NewColumn]) -> bool:
     """Whether there is one key column, and its name says so."""
-    return len(keys) == 1 and any(column.name == keys[0] and column.id_like for column in columns)
+    return len(keys) == 1 and any(column.name == keys[0] and column.is_id_like for column in columns)
 
 
 def _sequence(columns: Sequence[NewColumn], keys: Sequence[str], event_time: str | None) -> str | None:
@@ -108,14 +108,14 @@ def _sequence(columns: Sequence[NewColumn], keys: Sequence[str], event_time: str
     if not keys:
         return None
     for column in columns:
-        if column.full and column.is_time and _LATEST & column.words and column.name not in keys:
+        if column.is_full and column.is_time and _LATEST & column.words and column.name not in keys:
             if column.name == event_time:
                 return None
             return column.name
     return None
 
 
-def _likelier(proof: KeyProof | None, proofs: Sequence[KeyProof]) -> Sequence[KeyProof]:
+def _likelier_proofs(proof: KeyProof | None, proofs: Sequence[KeyProof]) -> Sequence[KeyProof]:
     """Proofs before the one that holds; the first if none holds."""
     if proof is None:
         return proofs[:1]
@@ -124,7 +124,7 @@ def _likelier(proof: KeyProof | None, proofs: Sequence[KeyProof]) -> Sequence[Ke
 
 def candidates(table: str, columns: Sequence[NewColumn], rows: int) -> list[list[str]]:
     """Candidate keys by names and sampled rows, the likeliest first."""
-    different = _without_copies(columns)
+    different = _drop_copies(columns)
     keys = _single_keys(table, different, rows)
     if rows >= FEWEST:
         keys = itertools.chain(keys, _unnamed_keys(different))
@@ -134,27 +134,27 @@ def candidates(table: str, columns: Sequence[NewColumn], rows: int) -> list[list
 
 def _single_keys(table: str, columns: Sequence[NewColumn], rows: int) -> Iterator[tuple[NewColumn, ...]]:
     """Columns that identify by their names; a likely name makes up for few rows, and for few copies."""
-    named = [(_likelihood(column, table, columns), column) for column in columns if column.id_like]
+    named = [(_likelihood(column, table, columns), column) for column in columns if column.is_id_like]
     for likelihood, column in sorted(named, key=itemgetter(0)):
         likely = likelihood is not _Likelihood.ANY
-        unique = column.full and (rows >= FEWEST or likely) and _unique([column])
-        if unique or (likely and _nearly_unique(column)):
+        unique = column.is_full and (rows >= FEWEST or likely) and _is_unique([column])
+        if unique or (likely and _is_nearly_unique(column)):
             yield (column,)
 
 
 def _unnamed_keys(columns: Sequence[NewColumn]) -> Iterator[tuple[NewColumn, ...]]:
     """Keys that only the values suggest: a first column of texts, and sets of columns."""
-    usable = [column for column in columns if column.full and column.inferred_type.kind in _KEY_TYPES]
-    if usable and usable[0] is columns[0] and usable[0].inferred_type.kind == "STRING" and _unique(usable[:1]):
+    usable = [column for column in columns if column.is_full and column.inferred_type.kind in _KEY_TYPES]
+    if usable and usable[0] is columns[0] and usable[0].inferred_type.kind == "STRING" and _is_unique(usable[:1]):
         yield (usable[0],)
-    yield from filter(_unique, _sets(usable))
+    yield from filter(_is_unique, _sets(usable))
 
 
-def _without_copies(columns: Sequence[NewColumn]) -> Sequence[NewColumn]:
+def _drop_copies(columns: Sequence[NewColumn]) -> Sequence[NewColumn]:
     """Columns without the rows that are equal to an earlier one in each column, if these are few."""
     rows = list(zip(*[column.values for column in columns], strict=True))
     different = list(dict.fromkeys(rows))
-    if not few(len(rows) - len(different), len(rows)):
+    if not has_few_exceptions(len(rows) - len(different), len(rows)):
         return columns
     values = zip(*different, strict=True)
     return [
@@ -163,10 +163,10 @@ def _without_copies(columns: Sequence[NewColumn]) -> Sequence[NewColumn]:
     ]
 
 
-def _nearly_unique(column: NewColumn) -> bool:
+def _is_nearly_unique(column: NewColumn) -> bool:
     """Whether the column differs in all rows but few; these may have no value."""
     different = {value for value in column.values if value is not None}
-    return few(len(column.values) - len(different), len(column.values))
+    return has_few_exceptions(len(column.values) - len(different), len(column.values))
 
 
 class _Likelihood(IntEnum):
@@ -205,14 +205,14 @@ def _identifies(column: NewColumn) -> bool:
     return bool(_ID & column.words) or column.is_time
 
 
-def _unique(columns: Sequence[NewColumn]) -> bool:
+def _is_unique(columns: Sequence[NewColumn]) -> bool:
     rows = list(zip(*[column.values for column in columns], strict=True))
     return len(set(rows)) == len(rows)
 
 
 def _event_time(columns: Sequence[NewColumn]) -> str | None:
     """Event-time column: the first of the likeliest name, never a birthday."""
-    times = [c for c in columns if c.is_time and c.full and not {"birth", "birthday", "birthdate", "dob"} & c.words]
+    times = [c for c in columns if c.is_time and c.is_full and not {"birth", "birthday", "birthdate", "dob"} & c.words]
     times.sort(key=lambda c: (bool(_LATEST & c.words), c.inferred_type.kind != "TIMESTAMP", not set(_WHEN) & c.words))
     if times:
         return times[0].name
@@ -225,7 +225,7 @@ def _is_personal(column: NewColumn) -> bool:
         return True
     texts = [value for value in column.values if isinstance(value, str)]
     without_address = sum(not has_mail_address(text) for text in texts)
-    return bool(texts) and (not without_address or few(without_address, len(texts)))
+    return bool(texts) and (not without_address or has_few_exceptions(without_address, len(texts)))
 
 
 def has_mail_address(text: str) -> bool:
@@ -235,7 +235,7 @@ def has_mail_address(text: str) -> bool:
 
 def is_measure(column: NewColumn) -> bool:
     """Whether a sum or an average of the column may make sense."""
-    return column.inferred_type.kind in NUMBERS and not column.id_like and not _NEVER_SUMMED & column.words
+    return column.inferred_type.kind in NUMBERS and not column.is_id_like and not _NEVER_SUMMED & column.words
 
 
 def is_summed(column: NewColumn) -> bool:
@@ -245,22 +245,22 @@ def is_summed(column: NewColumn) -> bool:
 
 
 def _is_amount(column: NewColumn) -> bool:
-    if not (column.full and is_measure(column) and (_SUMMED | {"price"}) & column.words):
+    if not (column.is_full and is_measure(column) and (_SUMMED | {"price"}) & column.words):
         return False
     return all(isinstance(value, str) and not value.startswith("-") for value in column.values)
 
 
 def group_column(columns: Sequence[NewColumn], guessed: Guess) -> NewColumn | None:
     """Text column with the fewest values, to group by, if it has few."""
-    groups = [(len(set(column.values)), column) for column in columns if _groups(column, guessed)]
+    groups = [(len(set(column.values)), column) for column in columns if _can_group(column, guessed)]
     small = [(count, column) for count, column in groups if 1 < count <= max(20, len(column.values) // 5)]
     if not small:
         return None
     return min(small, key=itemgetter(0))[1]
 
 
-def _groups(column: NewColumn, guessed: Guess) -> bool:
+def _can_group(column: NewColumn, guessed: Guess) -> bool:
     """Whether rows may be grouped by a column: a text or a truth value, not personal and not the only key."""
-    if column.inferred_type.kind not in ("STRING", "BOOLEAN") or not column.full or column.name in guessed.pii:
+    if column.inferred_type.kind not in ("STRING", "BOOLEAN") or not column.is_full or column.name in guessed.pii:
         return False
     return column.name not in guessed.keys or len(guessed.keys) > 1

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sluicegate.definition.tables.column_names import normalized
+from sluicegate.definition.tables.column_names import normalize_name
 from sluicegate.errors import SourceError, Where
 from sluicegate.tools.scaffold import infer_types, near_types
 from sluicegate.tools.scaffold.column import NewColumn
-from sluicegate.tools.scaffold.csv_dialect import numbered
+from sluicegate.tools.scaffold.csv_dialect import name_occurrences
 from sluicegate.tools.scaffold.infer_types import InferredType
-from sluicegate.tools.scaffold.naming import column_name, nameable, sayable
+from sluicegate.tools.scaffold.naming import can_be_hinted, can_be_quoted, column_name
 from sluicegate.tools.scaffold.prove_keys import prove
 from sluicegate.tools.scaffold.sniff import ROWS, FileSample, JsonNumber
 from sluicegate.tools.scaffold.suggest import Guess, candidates, guess
@@ -50,7 +50,7 @@ class NewTable:
         """Rows sampled."""
         return self.guess.rows
 
-    def rescued_as(self, column: NewColumn) -> str:
+    def rescued_field(self, column: NewColumn) -> str:
         """Name of a column's values in the rescued data: the second field of a name is told apart from the first."""
         same = [other for other in self.columns if other.field == column.field]
         if column is same[0] or self.samples[0].format != "csv":
@@ -58,10 +58,10 @@ class NewTable:
         taken = {other.field for other in self.columns}
         return next(name for n in itertools.count(2) if (name := f"{column.field}_{n}") not in taken)
 
-    def in_bronze(self, column: NewColumn) -> str:
+    def bronze_column(self, column: NewColumn) -> str:
         """Name of a column in bronze; empty if its values are in the rescued data, not in a column of their own."""
-        name = normalized(column.field)
-        fields = [other.field for other in self.columns if normalized(other.field) == name]
+        name = normalize_name(column.field)
+        fields = [other.field for other in self.columns if normalize_name(other.field) == name]
         # Of several fields with one name it is the column of that which has it as it is, else of the first by name.
         first = min(fields, key=lambda field: (field != name, field))
         owner = next(other for other in self.columns if other.field == first)
@@ -70,19 +70,19 @@ class NewTable:
         return ""
 
 
-def make(name: str, samples: list[FileSample], files: list[Path]) -> NewTable:
+def make_table(name: str, samples: list[FileSample], files: list[Path]) -> NewTable:
     """Table made of some files."""
     rows = _Rows(samples)
     columns: list[NewColumn] = []
     left_out = []
     for number, (field, occurrence) in enumerate(rows.fields, 1):
-        if not sayable(field) or occurrence > 1:
+        if not can_be_quoted(field) or occurrence > 1:
             left_out.append(field)
             continue
         taken = {column.name.lower() for column in columns}
         values = rows.values(field, occurrence)
-        column_type = _found(samples, field, values, rows.names)
-        plain = [_plain(column_type, value) for value in values]
+        column_type = _infer_column_type(samples, field, values, rows.names)
+        plain = [_comparable_value(column_type, value) for value in values]
         columns.append(NewColumn(field, column_name(field, number, taken), column_type, plain))
     if not columns:
         hint = "rename its fields with letters and digits"
@@ -107,7 +107,7 @@ class _Rows:
         self.names: list[str] = []
         self._rows: list[tuple[dict[tuple[str, int], int], Any]] = []
         for sample in samples:
-            places = {field: place for place, field in enumerate(numbered(sample.columns))}
+            places = {field: place for place, field in enumerate(name_occurrences(sample.columns))}
             self.fields |= dict.fromkeys(places)
             for number, row in enumerate(sample.rows[:most], 1):
                 self.names.append(f"record {number:,} of {sample.path.name}")
@@ -122,7 +122,9 @@ class _Rows:
         return [row[places[key]] if key in places else None for places, row in self._rows]
 
 
-def _found(samples: Sequence[FileSample], field: str, values: list[Any], names: Sequence[str]) -> InferredType:
+def _infer_column_type(
+    samples: Sequence[FileSample], field: str, values: list[Any], names: Sequence[str]
+) -> InferredType:
     types = {sample.types[field] for sample in samples if field in sample.types}
     if types:
         kind = "OTHER"
@@ -130,13 +132,13 @@ def _found(samples: Sequence[FileSample], field: str, values: list[Any], names: 
             kind = types.pop()
         return InferredType(kind)  # type: ignore[arg-type]
     commas = all(sample.options.get("sep", ",") != "," for sample in samples if sample.format == "csv")
-    return near_types.of_values(field, values, names.__getitem__, commas=commas)
+    return near_types.infer_near_type(field, values, names.__getitem__, commas=commas)
 
 
-def _plain(column_type: InferredType, value: Any) -> Any:
+def _comparable_value(column_type: InferredType, value: Any) -> Any:
     """Value for comparisons; None for a word that stands for NULL."""
     if isinstance(value, str):
-        if infer_types.trimmed(value) in column_type.nothing:
+        if infer_types.trim_blanks(value) in column_type.nothing:
             return None
         return str(value)
     if isinstance(value, (list, dict)):
@@ -183,7 +185,7 @@ def _walk(value: Any, path: tuple[str, ...], paths: dict[tuple[str, ...], set[st
     if isinstance(value, dict):
         paths.setdefault(path, set()).add("STRUCT")
         odd = len({name.lower() for name in value}) < len(value) or len(path) > 8
-        if odd or not all(nameable(name) and sayable(name) for name in value):
+        if odd or not all(can_be_hinted(name) and can_be_quoted(name) for name in value):
             return False
         return all(_walk(item, (*path, name), paths) for name, item in value.items())
     if value is not None:

@@ -17,7 +17,7 @@ LONGEST = 4
 WESTERN = ("windows-1252", "cp1252")
 
 
-def decoded(head: bytes, whole: bool) -> tuple[str, str | None] | None:
+def decode_head(head: bytes, whole: bool) -> tuple[str, str | None] | None:
     """Text of the first bytes of a file, and Java's name of its encoding if that is not UTF-8; None if it is no text.
 
     Args:
@@ -26,23 +26,23 @@ def decoded(head: bytes, whole: bool) -> tuple[str, str | None] | None:
     """
     named = next((encoding for bom, encoding in BOMS.items() if head.startswith(bom)), None)
     if named is None and b"\0" in head:
-        named = _by_zeros(head)
+        named = _detect_utf16(head)
         if named is None:
             return None
     if named is not None:
-        text = _uncut(head, named[1], whole)
+        text = _decode_complete(head, named[1], whole)
         if text is None:
             return None
         return (text.removeprefix("\ufeff"), named[0])
-    if (text := _uncut(head, "utf-8-sig", whole)) is not None:
+    if (text := _decode_complete(head, "utf-8-sig", whole)) is not None:
         return text, None
-    text = _uncut(head, WESTERN[1], whole)
+    text = _decode_complete(head, WESTERN[1], whole)
     if text is None:
         return None
     return (text, WESTERN[0])
 
 
-def _by_zeros(head: bytes) -> tuple[str, str] | None:
+def _detect_utf16(head: bytes) -> tuple[str, str] | None:
     """UTF-16 by its zeros: of ASCII characters, of which tables and JSON have many, they are on one side only."""
     even, odd = head[0::2].count(0), head[1::2].count(0)
     if odd > len(head) // 8 and not even:
@@ -52,7 +52,7 @@ def _by_zeros(head: bytes) -> tuple[str, str] | None:
     return None
 
 
-def _uncut(head: bytes, codec: str, whole: bool) -> str | None:
+def _decode_complete(head: bytes, codec: str, whole: bool) -> str | None:
     for dropped in range(1 if whole else LONGEST):
         try:
             return head[: len(head) - dropped].decode(codec)

@@ -14,10 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sluicegate.definition.fields import nearest
+from sluicegate.definition.fields import suggest_name
 from sluicegate.errors import UserError
 from sluicegate.tools.simulators import heart_rate, online_school, retail
-from sluicegate.tools.simulators.engine import BEGIN, Order, Simulation, land, land_on
+from sluicegate.tools.simulators.engine import BEGIN, Order, Simulation, land, land_continuously
 from sluicegate.tools.simulators.engine import Faults as Faults
 from sluicegate.tools.simulators.engine import Landed as Landed
 
@@ -67,10 +67,10 @@ class Simulator:
             UserError: as :func:`simulate` and :func:`continuously`.
         """
         if not continuous:
-            return list(land(_of(self.pipeline), self.landing, 1, self._order))
+            return list(land(_find_simulation(self.pipeline), self.landing, 1, self._order))
         landed: list[Landed] = []
         with suppress(KeyboardInterrupt):
-            for file in land_on(_of(self.pipeline), self.landing, every, self._order):
+            for file in land_continuously(_find_simulation(self.pipeline), self.landing, every, self._order):
                 landed = [*landed[-999:], file]
         return landed
 
@@ -106,7 +106,7 @@ def simulate(
         UserError: if no such pipeline has a simulator, if the landing is a URI or cannot be written, or if what is
             there already cannot be continued.
     """
-    return land(_of(pipeline), landing, files, _order(records, seed, faults, begin))
+    return land(_find_simulation(pipeline), landing, files, _order(records, seed, faults, begin))
 
 
 def continuously(
@@ -135,7 +135,7 @@ def continuously(
     Raises:
         UserError: as :func:`simulate`, and if ``every`` is negative or not a number.
     """
-    return land_on(_of(pipeline), landing, every, _order(records, seed, faults, begin))
+    return land_continuously(_find_simulation(pipeline), landing, every, _order(records, seed, faults, begin))
 
 
 def _order(records: int, seed: int | None, faults: Faults, begin: datetime | None) -> Order:
@@ -145,8 +145,8 @@ def _order(records: int, seed: int | None, faults: Faults, begin: datetime | Non
     return Order(records, seed, faults, whole.timestamp())
 
 
-def _of(pipeline: str) -> Simulation:
+def _find_simulation(pipeline: str) -> Simulation:
     if pipeline not in SIMULATIONS:
-        hint = nearest(pipeline, SIMULATIONS) or f"there is one for each of {', '.join(SIMULATIONS)}"
+        hint = suggest_name(pipeline, SIMULATIONS) or f"there is one for each of {', '.join(SIMULATIONS)}"
         raise UserError(f"no simulator for {pipeline}", hint=hint)
     return SIMULATIONS[pipeline]

@@ -126,9 +126,9 @@ class Kind:
             lot: chooses the records they hit.
             facts: what is known of the file so far.
         """
-        late = self._delayed(records, faults, lot)
-        bad = self._without_number(records, faults, lot)
-        duplicates = _some(records, faults.duplicates, lot)
+        late = self._delay_records(records, faults, lot)
+        bad = self._spoil_numbers(records, faults, lot)
+        duplicates = _sample_indexes(records, faults.duplicates, lot)
         if faults.drift and self.drift:
             for record in records:
                 self.drift(record)
@@ -142,20 +142,20 @@ class Kind:
         landed = replace(facts, path=self.path(number), records=len(lines), faults=all_faults)
         return File(self._text(lines), landed)
 
-    def _delayed(self, records: list[Record], faults: Faults, lot: random.Random) -> list[int]:
+    def _delay_records(self, records: list[Record], faults: Faults, lot: random.Random) -> list[int]:
         """Make some records late; their numbers."""
         if not self.delay:
             return []
-        late = _some(records, faults.late, lot)
+        late = _sample_indexes(records, faults.late, lot)
         for n in late:
             self.delay(records[n])
         return late
 
-    def _without_number(self, records: list[Record], faults: Faults, lot: random.Random) -> list[int]:
+    def _spoil_numbers(self, records: list[Record], faults: Faults, lot: random.Random) -> list[int]:
         """Make some records bad; their numbers."""
         if not self.number:
             return []
-        bad = _some(records, faults.bad, lot)
+        bad = _sample_indexes(records, faults.bad, lot)
         for n in bad:
             records[n][self.number] = lot.choice(["n/a", None])
         return bad
@@ -187,11 +187,11 @@ def land(simulation: Simulation, landing: str, files: int, order: Order) -> Iter
     """
     if files < 1:
         raise UserError(f"cannot land {files} files: use 1 or more")
-    home = _home(landing, order)
-    return (landed for _ in range(files) for landed in _next(simulation, home, order))
+    home = _landing_folder(landing, order)
+    return (landed for _ in range(files) for landed in _land_next(simulation, home, order))
 
 
-def land_on(simulation: Simulation, landing: str, every: float, order: Order) -> Iterator[Landed]:
+def land_continuously(simulation: Simulation, landing: str, every: float, order: Order) -> Iterator[Landed]:
     """Land the files of the next number every ``every`` seconds, the first at once, until the caller stops.
 
     Raises:
@@ -199,19 +199,19 @@ def land_on(simulation: Simulation, landing: str, every: float, order: Order) ->
     """
     if not 0 <= every < math.inf:
         raise UserError(f"files cannot land every {every} seconds: give 0 or more")
-    return _forever(simulation, _home(landing, order), every, order)
+    return _land_forever(simulation, _landing_folder(landing, order), every, order)
 
 
-def _forever(simulation: Simulation, home: Path, every: float, order: Order) -> Iterator[Landed]:
+def _land_forever(simulation: Simulation, home: Path, every: float, order: Order) -> Iterator[Landed]:
     due = time.monotonic()
     while True:
-        yield from _next(simulation, home, order)
+        yield from _land_next(simulation, home, order)
         # From the time that was due and not from now, so that the time for landing does not add up.
         due = max(due + every, time.monotonic() - every)
         time.sleep(max(0.0, due - time.monotonic()))
 
 
-def _home(landing: str, order: Order) -> Path:
+def _landing_folder(landing: str, order: Order) -> Path:
     if order.records < 1:
         raise UserError(f"a file cannot have {order.records} records: ask for 1 or more")
     for name in ("duplicates", "bad", "late"):
@@ -225,14 +225,14 @@ def _home(landing: str, order: Order) -> Path:
     return Path(landing).expanduser()
 
 
-def _next(simulation: Simulation, home: Path, order: Order) -> list[Landed]:
+def _land_next(simulation: Simulation, home: Path, order: Order) -> list[Landed]:
     """Land the files of the next number."""
     leading = home / simulation.LEADING.folder
     landed = []
     try:
         leading.mkdir(parents=True, exist_ok=True)
-        with _alone(leading):
-            number = max((n for n, _ in numbered(leading)), default=0) + 1
+        with _lock_folder(leading):
+            number = max((n for n, _ in numbered_files(leading)), default=0) + 1
             for file in simulation.files(home, number, order):
                 path = home / file.landed.path
                 write(path, file.text)
@@ -242,7 +242,7 @@ def _next(simulation: Simulation, home: Path, order: Order) -> list[Landed]:
     return landed
 
 
-def numbered(folder: Path) -> list[tuple[int, Path]]:
+def numbered_files(folder: Path) -> list[tuple[int, Path]]:
     """Files of a kind that a simulator landed, with their numbers, the newest first."""
     name = re.compile(rf"{re.escape(folder.name)}-(\d+)\.json")
     return sorted(
@@ -266,7 +266,7 @@ def dice(*seed: object) -> random.Random:
     return random.Random(None if seed[0] is None else " ".join(map(str, seed)))  # noqa: S311
 
 
-def share(of: float, records: int, lot: random.Random) -> int:
+def record_count(of: float, records: int, lot: random.Random) -> int:
     """Number of records for a share, rounded up with the probability of the fraction."""
     return int(records * of + lot.random())
 
@@ -294,20 +294,20 @@ def begin_of(first: Path, number: int, order: Order) -> float:
         return order.begin  # it was moved away or changed since it was read
 
 
-def between(moments: list[float], **faults: int) -> Landed:
+def landed_facts(moments: list[float], **faults: int) -> Landed:
     """Facts of a file with records of some times."""
     first, last = (datetime.fromtimestamp(moments[n], UTC) for n in (0, -1))
     return Landed("", len(moments), first, last, {name: count for name, count in faults.items() if count})
 
 
-def _some(records: list[Record], of: float, lot: random.Random) -> list[int]:
+def _sample_indexes(records: list[Record], of: float, lot: random.Random) -> list[int]:
     if of <= 0:
         return []
-    return sorted(lot.sample(range(len(records)), min(len(records), share(of, len(records), lot))))
+    return sorted(lot.sample(range(len(records)), min(len(records), record_count(of, len(records), lot))))
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _lock_folder(folder: Path) -> Iterator[None]:
     """Wait for other simulators of the same folder: two of them would use one file name."""
     handle = os.open(folder, os.O_RDONLY)
     try:

@@ -30,10 +30,10 @@ from sluicegate.tools.simulators.engine import (
     Landed,
     Order,
     Record,
-    between,
     dice,
-    numbered,
-    share,
+    landed_facts,
+    numbered_files,
+    record_count,
     write,
 )
 
@@ -112,7 +112,7 @@ def files(home: Path, number: int, order: Order) -> Iterable[File]:
         UserError: what is there already cannot be continued.
     """
     mrns = _patients(home / "patients" / "patients.csv", order.seed)
-    slot = _slot(_width(mrns), _former(home / LEADING.folder), order.begin)
+    slot = _slot(_width(mrns), _newest_reading_time(home / LEADING.folder), order.begin)
     readings, patients = _readings(mrns, slot, order.records, dice(order.seed, "file", number - 1))
     yield LEADING.file(number, readings, order.faults, dice(order.seed, "faults", number), patients)
 
@@ -139,7 +139,7 @@ def _readings(mrns: list[int], slot: int, records: int, lot: random.Random) -> t
     wearers = [_Wearer(mrn) for mrn in mrns]
     worn = list(enumerate([*wearers, *wearers[: len(wearers) // 4]], start=1))
     strange = [(len(worn) + n, _Wearer(mrn)) for n, mrn in enumerate(_strangers(mrns), start=1)]
-    invalid, unknown = _odd(records, lot)
+    invalid, unknown = _faulty_indexes(records, lot)
     width = _width(mrns)
     readings = []
     roll, noise = lot.random, lot.gauss
@@ -157,12 +157,12 @@ def _readings(mrns: list[int], slot: int, records: int, lot: random.Random) -> t
                 rate = 0.0
         readings.append({"device_id": device, "mrn": wearer.mrn, "time": moment, "heartrate": rate})
     moments = [reading["time"] for reading in readings]
-    return readings, between(moments, invalid=len(invalid), unknown=len(unknown))
+    return readings, landed_facts(moments, invalid=len(invalid), unknown=len(unknown))
 
 
-def _odd(records: int, lot: random.Random) -> tuple[set[int], set[int]]:
+def _faulty_indexes(records: int, lot: random.Random) -> tuple[set[int], set[int]]:
     """Indexes of invalid readings and of those of unknown patients: disjoint, so that the counts are exact."""
-    invalid, unknown = share(INVALID_SHARE, records, lot), share(UNKNOWN_SHARE, records, lot)
+    invalid, unknown = record_count(INVALID_SHARE, records, lot), record_count(UNKNOWN_SHARE, records, lot)
     chosen = []
     if invalid + unknown <= records:
         chosen = lot.sample(range(records), invalid + unknown)
@@ -201,9 +201,9 @@ def _patients(path: Path, seed: int | None) -> list[int]:
     )
 
 
-def _former(recordings: Path) -> float | None:
+def _newest_reading_time(recordings: Path) -> float | None:
     """Time of the newest reading in the newest file of ours that has one."""
-    return next((max(times) for _, path in numbered(recordings) if (times := _times(path))), None)
+    return next((max(times) for _, path in numbered_files(recordings) if (times := _times(path))), None)
 
 
 def _times(path: Path) -> list[float]:

@@ -26,9 +26,9 @@ from sluicegate.tools.simulators.engine import (
     Order,
     Record,
     begin_of,
-    between,
     dice,
-    share,
+    landed_facts,
+    record_count,
     times,
     write,
 )
@@ -80,16 +80,16 @@ def files(home: Path, number: int, order: Order) -> Iterable[File]:
     lot = dice(seed, "enrollments", number)
     moments = times(start, SPAN, records, lot)
     if late_share:
-        late = set(lot.sample(range(records), share(late_share, records, lot)))
+        late = set(lot.sample(range(records), record_count(late_share, records, lot)))
     else:
         late = set()
     enrollments = [_enrollment(number, n, moment, n in late, lot) for n, moment in enumerate(moments)]
     invalid = sum(record["quantity"] == 0 for record in enrollments)
-    facts = between(moments, invalid=invalid, late=len(late))
+    facts = landed_facts(moments, invalid=invalid, late=len(late))
     yield LEADING.file(number, enrollments, order.faults, dice(seed, "faults", number), facts)
 
 
-def known(number: int) -> int:
+def student_count(number: int) -> int:
     """Number of students known by the file with a number."""
     return STUDENTS + NEW * (number - 1)
 
@@ -97,8 +97,8 @@ def known(number: int) -> int:
 def _students(number: int, seed: int | None, updated: str) -> list[Record]:
     if number == 1:
         return [_student(n, number, seed, updated) for n in range(1, STUDENTS + 1)]
-    changed = dice(seed, "changed", number).sample(range(1, known(number - 1) + 1), UPDATED)
-    numbers = [*sorted(changed), *range(known(number - 1) + 1, known(number) + 1)]
+    changed = dice(seed, "changed", number).sample(range(1, student_count(number - 1) + 1), UPDATED)
+    numbers = [*sorted(changed), *range(student_count(number - 1) + 1, student_count(number) + 1)]
     return [_student(n, number, seed, updated) for n in numbers]
 
 
@@ -121,9 +121,9 @@ def _student(n: int, number: int, seed: int | None, updated: str) -> Record:
 
 def _enrollment(number: int, n: int, moment: float, late: bool, lot: random.Random) -> Record:
     if late:
-        student = lot.randint(known(number) + 1, known(number + 1))
+        student = lot.randint(student_count(number) + 1, student_count(number + 1))
     else:
-        student = lot.randint(1, known(number))
+        student = lot.randint(1, student_count(number))
     if lot.random() < INVALID_SHARE:
         quantity = 0
     else:

@@ -30,8 +30,8 @@ from sluicegate.tools.simulators.engine import (
     Order,
     Record,
     begin_of,
-    between,
     dice,
+    landed_facts,
     times,
     write,
 )
@@ -69,7 +69,7 @@ def _delay(record: Record) -> None:
         moment = next(name for name in record if name.endswith("_at"))
         record[moment] = _text(datetime.fromisoformat(record[moment]).timestamp() - LATE)
     else:
-        record["product_id"] = f"P{known(int(key[2:8])) + 1:04d}"
+        record["product_id"] = f"P{product_count(int(key[2:8])) + 1:04d}"
 
 
 _PRODUCTS, _CUSTOMERS = Kind("products"), Kind("customers")
@@ -78,8 +78,8 @@ _PURCHASES, _MOVEMENTS, LEADING = _fact("purchase_orders"), _fact("inventory_mov
 
 def files(home: Path, number: int, order: Order) -> Iterable[File]:
     """Files with a number; stores and suppliers are written once."""
-    _once(home / "stores" / "stores.csv", "store_id,city,region", STORES)
-    _once(home / "suppliers" / "suppliers.csv", "supplier_id,name,country", SUPPLIERS)
+    _write_once(home / "stores" / "stores.csv", "store_id,city,region", STORES)
+    _write_once(home / "suppliers" / "suppliers.csv", "supplier_id,name,country", SUPPLIERS)
     seed = order.seed
     start = begin_of(home / _PRODUCTS.path(1), number, order) + SPAN * (number - 1)
     for kind, maker, first in ((_PRODUCTS, _product, PRODUCTS), (_CUSTOMERS, _customer, CUSTOMERS)):
@@ -95,16 +95,20 @@ def files(home: Path, number: int, order: Order) -> Iterable[File]:
         facts = [make(f"{begins}{number:06d}{n:06d}", _text(moment), number, lot) for n, moment in enumerate(moments)]
         invalid = sum(record["quantity"] == 0 for record in facts)
         yield kind.file(
-            number, facts, order.faults, dice(seed, "faults", kind.folder, number), between(moments, invalid=invalid)
+            number,
+            facts,
+            order.faults,
+            dice(seed, "faults", kind.folder, number),
+            landed_facts(moments, invalid=invalid),
         )
 
 
-def known(number: int) -> int:
+def product_count(number: int) -> int:
     """Number of products known by the file with a number."""
     return PRODUCTS + NEW * (number - 1)
 
 
-def _once(path: Path, header: str, rows: Iterable[tuple[str, ...]]) -> None:
+def _write_once(path: Path, header: str, rows: Iterable[tuple[str, ...]]) -> None:
     if not path.exists():
         write(path, "\n".join([header, *map(",".join, rows)]) + "\n")
 
@@ -135,7 +139,7 @@ def _order(order_id: str, time: str, number: int, lot: random.Random) -> Record:
         "order_id": order_id,
         "customer_id": f"K{lot.randint(1, customers):05d}",
         "store_id": lot.choice(STORES)[0],
-        "product_id": f"P{lot.randint(1, known(number)):04d}",
+        "product_id": f"P{lot.randint(1, product_count(number)):04d}",
         "ordered_at": time,
         "quantity": 0 if lot.random() < INVALID_SHARE else lot.choice([1, 1, 1, 2, 3]),
         "unit_price": lot.randrange(500, 10_000) / 100,
@@ -147,7 +151,7 @@ def _purchase(purchase_order_id: str, time: str, number: int, lot: random.Random
         "purchase_order_id": purchase_order_id,
         "supplier_id": lot.choice(SUPPLIERS)[0],
         "store_id": lot.choice(STORES)[0],
-        "product_id": f"P{lot.randint(1, known(number)):04d}",
+        "product_id": f"P{lot.randint(1, product_count(number)):04d}",
         "ordered_at": time,
         "quantity": lot.choice([10, 20, 50]),
         "unit_cost": lot.randrange(200, 6_000) / 100,
@@ -160,7 +164,7 @@ def _movement(movement_id: str, time: str, number: int, lot: random.Random) -> R
     return {
         "movement_id": movement_id,
         "store_id": lot.choice(STORES)[0],
-        "product_id": f"P{lot.randint(1, known(number)):04d}",
+        "product_id": f"P{lot.randint(1, product_count(number)):04d}",
         "moved_at": time,
         "quantity": quantity if reason in ("received", "returned") else -quantity,
         "reason": reason,

@@ -165,7 +165,7 @@ def _wrap(node: exp.Expr, macro: str) -> None:
     node.set("this", exp.Anonymous(this=macro, expressions=[node.this]))
 
 
-def _become(node: exp.Expr, make: Callable[[exp.Expr], exp.Expr]) -> None:
+def _replace_node(node: exp.Expr, make: Callable[[exp.Expr], exp.Expr]) -> None:
     node.replace(make(node.copy()))
 
 
@@ -196,7 +196,7 @@ def _extract(node: exp.Expr) -> None:
 
 
 def _plus_one(node: exp.Expr) -> None:
-    _become(node, lambda number: exp.paren(exp.Add(this=number, expression=exp.Literal.number(1))))
+    _replace_node(node, lambda number: exp.paren(exp.Add(this=number, expression=exp.Literal.number(1))))
 
 
 def _substring(node: exp.Expr) -> None:
@@ -213,11 +213,11 @@ def _substring(node: exp.Expr) -> None:
 def _like(node: exp.Expr) -> None:
     """Make the backslash the escape character of patterns, which it is in Spark by default."""
     if not isinstance(node.parent, exp.Escape):
-        _become(node, lambda like: exp.Escape(this=like, expression=exp.Literal.string("\\")))
+        _replace_node(node, lambda like: exp.Escape(this=like, expression=exp.Literal.string("\\")))
 
 
 def _from_utc(node: exp.Expr) -> None:
-    _become(node, lambda local: exp.cast(local, "TIMESTAMPTZ"))
+    _replace_node(node, lambda local: exp.cast(local, "TIMESTAMPTZ"))
 
 
 def _to_utc(node: exp.Expr) -> None:
@@ -230,7 +230,7 @@ def _unix_timestamp(node: exp.Expr) -> None:
     if node.args["format"].name == _DEFAULT_FORMAT:
         node.replace(exp.Anonymous(this="spark_unix", expressions=[node.this.copy()]))
     else:
-        _become(node, lambda seconds: exp.cast(seconds, "BIGINT"))
+        _replace_node(node, lambda seconds: exp.cast(seconds, "BIGINT"))
 
 
 def _percentile(node: exp.Expr) -> None:
@@ -275,19 +275,19 @@ def _format_string(node: exp.Expr) -> None:
     node.replace(exp.Anonymous(this="printf", expressions=[node.this.copy(), *(e.copy() for e in node.expressions)]))
 
 
-def _extreme(node: exp.Expr) -> None:
+def _refuse_struct_extreme(node: exp.Expr) -> None:
     if isinstance(node.this, exp.Struct):
         raise Untranslatable(
             "NULL is the smallest part of a struct in Spark and the largest in DuckDB: use max_by, min_by"
         )
 
 
-def _lateral(node: exp.Expr) -> None:
+def _refuse_outer_lateral(node: exp.Expr) -> None:
     if node.args.get("outer"):
         raise Untranslatable("LATERAL VIEW OUTER loses its rows of empty arrays in DuckDB")
 
 
-def _refused(reason: str) -> _Rule:
+def _refusing_rule(reason: str) -> _Rule:
     def refuse(_: exp.Expr) -> None:
         raise Untranslatable(reason)
 
@@ -299,7 +299,7 @@ def _exists(node: exp.Expr) -> None:
         raise Untranslatable("exists with a function is not known to DuckDB: write size(filter(array, x -> …)) > 0")
 
 
-def _each(node: exp.Expr) -> None:
+def _refuse_positions(node: exp.Expr) -> None:
     function = node.args["expression"]
     if isinstance(function, exp.Lambda) and len(function.expressions) > 1:
         raise Untranslatable("the place of an element, as in (x, place) -> …, begins at 0 in Spark and at 1 in DuckDB")
@@ -313,7 +313,7 @@ def _divide(node: exp.Expr) -> None:
 
 
 def _as_date(node: exp.Expr) -> None:
-    _become(node, lambda day: exp.cast(day, "DATE"))
+    _replace_node(node, lambda day: exp.cast(day, "DATE"))
 
 
 def _as_macro(name: str) -> _Rule:
@@ -362,8 +362,8 @@ _RULES: dict[type[exp.Expr], _Rule] = {
     exp.UnixMillis: _as_macro("spark_unix_millis"),
     exp.Quantile: _percentile,
     exp.Kurtosis: _as_macro("kurtosis_pop"),
-    exp.Skewness: _refused("skewness is that of the whole population in Spark and of a sample in DuckDB"),
-    exp.MonthsBetween: _refused("months_between counts the time of day in Spark only"),
+    exp.Skewness: _refusing_rule("skewness is that of the whole population in Spark and of a sample in DuckDB"),
+    exp.MonthsBetween: _refusing_rule("months_between counts the time of day in Spark only"),
     exp.DateDiff: _difference,
     exp.TimestampDiff: _difference,
     exp.TsOrDsToDate: _to_date,
@@ -371,11 +371,11 @@ _RULES: dict[type[exp.Expr], _Rule] = {
     exp.UnixToStr: _time_format,
     exp.Format: _format_string,
     exp.Exists: _exists,
-    exp.Transform: _each,
-    exp.ArrayFilter: _each,
-    exp.Lateral: _lateral,
-    exp.Max: _extreme,
-    exp.Min: _extreme,
+    exp.Transform: _refuse_positions,
+    exp.ArrayFilter: _refuse_positions,
+    exp.Lateral: _refuse_outer_lateral,
+    exp.Max: _refuse_struct_extreme,
+    exp.Min: _refuse_struct_extreme,
     exp.DateFromUnixDate: _as_date,
     exp.TsOrDsAdd: _as_date,
     exp.AddMonths: _as_date,

@@ -27,13 +27,13 @@ def first_line(error: BaseException) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
-def at(node: exp.Expr, sql: str, message: str, hint: str = "") -> QueryError:
+def error_at(node: exp.Expr, sql: str, message: str, hint: str = "") -> QueryError:
     """Error at an identifier of the query."""
     start, end = node.meta.get("start"), node.meta.get("end")
     return _error(message, "", sql, None if start is None or end is None else (start, end + 1), hint)
 
 
-def of_sqlglot(error: SqlglotError, sql: str) -> QueryError:
+def sqlglot_error(error: SqlglotError, sql: str) -> QueryError:
     """Error for a text that cannot be parsed."""
     if not isinstance(error, ParseError) or not error.errors:
         return QueryError("the query cannot be parsed: look for an unclosed quote or comment")
@@ -52,7 +52,7 @@ def of_sqlglot(error: SqlglotError, sql: str) -> QueryError:
     return _error(f"the query cannot be parsed{near}: {description}", "", sql, place, "")
 
 
-def of_duckdb(error: duckdb.Error, ran: str, sql: str, columns: Iterable[str]) -> QueryError:
+def duckdb_error(error: duckdb.Error, ran: str, sql: str, columns: Iterable[str]) -> QueryError:
     """Error for a query that DuckDB refuses, or that fails as it runs.
 
     Args:

@@ -42,7 +42,7 @@ def known_tables(pipelines: Mapping[str, Pipeline], settings: Settings) -> dict[
             places |= {name: lake.table("silver", name), f"{name}_quarantine": lake.quarantine(name)}
         places |= {name: lake.table("silver", name) for name in pipeline.deidentified_tables}
         places |= {name: lake.table("gold", name) for name in pipeline.gold}
-        places |= {layout.rejected(name): layout.rejected(places[name]) for name in pipeline.ruled}
+        places |= {layout.rejected_table(name): layout.rejected_table(places[name]) for name in pipeline.ruled}
         for name, uri in places.items():
             ordering = pipeline.gold[name].ordering if name in pipeline.gold else Ordering()
             table = QueryTable(f"{pipeline.name}.{name}", uri, ordering)
@@ -62,7 +62,7 @@ def written_name(node: exp.Table) -> str:
     return ".".join(part.name for part in node.parts)
 
 
-def find(node: exp.Table, sql: str, tables_by_name: Mapping[str, list[QueryTable]]) -> QueryTable:
+def find_table(node: exp.Table, sql: str, tables_by_name: Mapping[str, list[QueryTable]]) -> QueryTable:
     """Table that a query names.
 
     Raises:
@@ -74,8 +74,8 @@ def find(node: exp.Table, sql: str, tables_by_name: Mapping[str, list[QueryTable
         return matches[0]
     if matches:
         labels = ", ".join(table.label for table in matches)
-        raise errors.at(node.this, sql, f"ambiguous table name {name}", hint=f"use one of {labels}")
-    raise errors.at(node.this, sql, f"unknown table {name}", hint=_hint(name, tables_by_name))
+        raise errors.error_at(node.this, sql, f"ambiguous table name {name}", hint=f"use one of {labels}")
+    raise errors.error_at(node.this, sql, f"unknown table {name}", hint=_hint(name, tables_by_name))
 
 
 def _hint(name: str, tables_by_name: Mapping[str, list[QueryTable]]) -> str:
@@ -88,13 +88,13 @@ def _hint(name: str, tables_by_name: Mapping[str, list[QueryTable]]) -> str:
     if is_defined or difflib.get_close_matches(owner, owners, 1, 0.7):
         nearest = difflib.get_close_matches(name.lower(), tables_by_name, 1, 0.6)
         if nearest:
-            return f"did you mean {_written(nearest[0], tables_by_name)}?"
+            return f"did you mean {_qualified_name(nearest[0], tables_by_name)}?"
     if not is_defined:
         return f"no definition of {owner} can be read here: {_help(labels)}"
     if not labels:
         return ""
     of_owner = [label for label in labels if dot and label.lower().startswith(f"{owner}.")]
-    return f"tables: {_some(of_owner or labels)}"
+    return f"tables: {_list_names(of_owner or labels)}"
 
 
 def _help(labels: Sequence[str]) -> str:
@@ -102,18 +102,18 @@ def _help(labels: Sequence[str]) -> str:
     text = "correct it, or set its folder with --pipelines"
     pipelines = list(dict.fromkeys(label.partition(".")[0] for label in labels))
     if pipelines:
-        text += f"; those here are of {_some(pipelines)}"
+        text += f"; those here are of {_list_names(pipelines)}"
     return text
 
 
-def _some(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     more = ""
     if len(names) > SHOWN:
         more = f" and {len(names) - SHOWN:,} more"
     return f"{', '.join(names[:SHOWN])}{more}"
 
 
-def _written(name: str, tables_by_name: Mapping[str, list[QueryTable]]) -> str:
+def _qualified_name(name: str, tables_by_name: Mapping[str, list[QueryTable]]) -> str:
     """Name as one can write it: qualified where the short one is ambiguous."""
     if len(tables_by_name[name]) == 1:
         return name

@@ -29,7 +29,7 @@ from sluicegate.schema.columns import ENGINE_COLUMNS
 from sluicegate.spark_sql.order_by import is_row_for_row, order_by
 from sluicegate.tools.sqlshell import errors, statements
 from sluicegate.tools.sqlshell.dialect import MACROS, SparkSQL, Untranslatable, name_columns, to_duckdb
-from sluicegate.tools.sqlshell.names import QueryTable, find, known_tables, written_name
+from sluicegate.tools.sqlshell.names import QueryTable, find_table, known_tables, written_name
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
@@ -95,7 +95,7 @@ def query(sql: str, pipelines: Mapping[str, Pipeline], settings: Settings) -> pa
         with _engine() as engine:
             sources = _resolve(tree, sql, known_tables(pipelines, settings), engine)
             _keep_order(tree, sources)
-            names, columns = _wanted(tree), set[str]()
+            names, columns = _needed_columns(tree), set[str]()
             for source in sources:
                 columns |= _register(source, names, engine)
             return _run(tree, sql, columns, engine)
@@ -122,12 +122,12 @@ def _translated_errors(sql: str) -> Iterator[None]:
     except (Untranslatable, UnsupportedError) as error:
         raise QueryError(f"the query cannot be run without Spark: {errors.first_line(error)}") from error
     except SqlglotError as error:
-        raise errors.of_sqlglot(error, sql) from error
+        raise errors.sqlglot_error(error, sql) from error
     except RecursionError as error:
         raise QueryError("the query is nested too deeply") from error
 
 
-def without_engine_columns(rows: pa.Table, sql: str) -> pa.Table:
+def drop_engine_columns(rows: pa.Table, sql: str) -> pa.Table:
     """Rows of a query without the engine's columns that ``*`` brought; the query itself may name them.
 
     Args:
@@ -173,7 +173,7 @@ def _resolve(
         _refuse_function(lateral.this)
     named: set[tuple[str, str]] = set()
     for node in _tables_of_lake(tree):
-        source = _source(node, find(node, sql, tables_by_name), engine)
+        source = _source(node, find_table(node, sql, tables_by_name), engine)
         sources[source] = None
         if not node.alias:
             named.add((node.db.lower(), node.name.lower()))
@@ -205,7 +205,7 @@ def _keep_order(tree: exp.Query, sources: Sequence[_Source]) -> None:
     view = tree.args["from_"].this.name
     for source in sources:
         if source.view == view and source.table.ordering.keys:
-            order_by(tree, source.table.ordering.among([field.name for field in _open(source).schema().fields]))
+            order_by(tree, source.table.ordering.leading_keys([field.name for field in _open(source).schema().fields]))
 
 
 def _refuse_function(node: exp.Expr) -> None:
@@ -314,7 +314,7 @@ def _version_at(table: DeltaTable, moment: datetime, where: Where) -> int:
     raise QueryError(f"{where.table} had no version at {moment}: its first is of {first}", where=where)
 
 
-def _wanted(tree: exp.Query) -> set[str] | None:
+def _needed_columns(tree: exp.Query) -> set[str] | None:
     """Lower-case names that include all columns the query can need; None: it may need any."""
     stars = [star for star in tree.find_all(exp.Star) if not isinstance(star.parent, exp.Count)]
     if stars or any(join.method.upper() == "NATURAL" for join in tree.find_all(exp.Join)):
@@ -363,12 +363,12 @@ def _run(tree: exp.Query, sql: str, columns: set[str], engine: duckdb.DuckDBPyCo
         return _result(engine, ran)
     except duckdb.Error as error:
         if "multiple overloads" not in str(error):  # an operand has no type until it is bound: an aggregate, mostly
-            raise errors.of_duckdb(error, ran, sql, columns) from error
+            raise errors.duckdb_error(error, ran, sql, columns) from error
     ran = to_duckdb(tree, by_text=True)
     try:
         return _result(engine, ran)
     except duckdb.Error as error:
-        raise errors.of_duckdb(error, ran, sql, columns) from error
+        raise errors.duckdb_error(error, ran, sql, columns) from error
 
 
 def _result(engine: duckdb.DuckDBPyConnection, ran: str) -> pa.Table:
@@ -383,14 +383,14 @@ def _result(engine: duckdb.DuckDBPyConnection, ran: str) -> pa.Table:
     taken: set[str] = set()
     columns, names = [], []
     for name, kind, column in zip(table.column_names, types, table.columns, strict=True):
-        columns.append(_plain(column, kind))
-        names.append(_free(name, taken))
+        columns.append(_plain_column(column, kind))
+        names.append(_free_name(name, taken))
     if columns:
         return pa.table(columns, names=names)
     return table
 
 
-def _plain(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
+def _plain_column(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
     if kind == "HUGEINT":
         try:
             return column.cast(pa.int64())
@@ -404,7 +404,7 @@ def _plain(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
     return column
 
 
-def _free(name: str, taken: set[str]) -> str:
+def _free_name(name: str, taken: set[str]) -> str:
     free, number = name, 0
     while free.lower() in taken:
         number += 1

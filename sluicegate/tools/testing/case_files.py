@@ -11,9 +11,9 @@ from pydantic import ValidationError
 
 from sluicegate import errors
 from sluicegate.definition import yaml
-from sluicegate.definition.fields import Part, nearest
+from sluicegate.definition.fields import Part, suggest_name
 from sluicegate.definition.pipeline.model import Pipeline
-from sluicegate.definition.reading.messages import in_our_words
+from sluicegate.definition.reading.messages import validation_mistakes
 from sluicegate.definition.yaml import Path
 from sluicegate.errors import CaseError, Mistake, UserError
 from sluicegate.tools.testing import rows as written
@@ -64,7 +64,7 @@ def load(pipeline: Pipeline) -> list[Case]:
     return cases
 
 
-def choose(cases: Sequence[Case], word: str | None = None, names: Sequence[str] = ()) -> list[Case]:
+def choose_cases(cases: Sequence[Case], word: str | None = None, names: Sequence[str] = ()) -> list[Case]:
     """Selected cases, in their order.
 
     Args:
@@ -78,7 +78,7 @@ def choose(cases: Sequence[Case], word: str | None = None, names: Sequence[str] 
     case_names = [case.name for case in cases]
     for name in names:
         if name not in case_names:
-            hint = nearest(name, case_names) or f"cases: {', '.join(case_names)}"
+            hint = suggest_name(name, case_names) or f"cases: {', '.join(case_names)}"
             raise UserError(f"unknown case {name}", hint=hint)
     chosen = [case for case in cases if not names or case.name in names]
     chosen = [case for case in chosen if not word or word.lower() in case.label.lower()]
@@ -130,7 +130,7 @@ class _Reader:
     def _case(self, name: str, fields: Any, path: Path) -> Case | None:
         if not name.strip():
             self._add("name", path, "a case needs a name")
-        case = self._part(Fields, fields, path)
+        case = self._parse_part(Fields, fields, path)
         if case is None:
             return None
         if not case.steps:
@@ -139,7 +139,7 @@ class _Reader:
             steps = []
             for number, case_step in enumerate(case.steps):
                 place = (*path, "steps", number)
-                step = self._part(Step, case_step, place)
+                step = self._parse_part(Step, case_step, place)
                 if step:
                     steps += [self._step(step, place)]
         if not any(step.expect or step.fails for step in steps) and not self.mistakes:
@@ -147,12 +147,14 @@ class _Reader:
         return Case(name, self._place(path), case.description.strip(), tuple(steps))
 
     def _step(self, step: Step, path: Path) -> CaseStep:
-        inputs = [self._given(table, value, (*path, "given", table)) for table, value in step.given.items()]
-        expect = [self._expected(table, value, (*path, "expect", table)) for table, value in step.expect.items()]
+        inputs = [self._read_input(table, value, (*path, "given", table)) for table, value in step.given.items()]
+        expect = [
+            self._read_expectation(table, value, (*path, "expect", table)) for table, value in step.expect.items()
+        ]
         for name in step.landing:
-            self._inside(name, (*path, "landing", name))
+            self._demand_inside(name, (*path, "landing", name))
         if step.fails is not None and step.fails not in _codes():
-            hint = nearest(step.fails, _codes()) or "`sluicegate help` lists all codes"
+            hint = suggest_name(step.fails, _codes()) or "`sluicegate help` lists all codes"
             self._add("unknown-code", (*path, "fails"), f"unknown error code {step.fails}", hint)
         return CaseStep(
             self._place(path),
@@ -164,12 +166,12 @@ class _Reader:
             step.fails,
         )
 
-    def _given(self, table: str, value: Any, path: Path) -> TableGiven | None:
+    def _read_input(self, table: str, value: Any, path: Path) -> TableGiven | None:
         if not self._is_bronze(table, path):
             return None
         more: Given | None = None
         if isinstance(value, dict):
-            more = self._part(Given, value, path)
+            more = self._parse_part(Given, value, path)
             if more is None:
                 return None
         if more:
@@ -177,7 +179,7 @@ class _Reader:
         else:
             rows = self._rows(value, path)
         if more and more.file is not None:
-            self._inside(more.file, (*path, "file"))
+            self._demand_inside(more.file, (*path, "file"))
         of_delta = self.pipeline.bronze[table].format == "delta"
         if more and "mode" in more.model_fields_set and not of_delta:
             self._add("not-allowed", (*path, "mode"), f"mode requires a Delta source, but {table} reads files")
@@ -196,7 +198,7 @@ class _Reader:
                 sentence = f"{table} is computed by the pipeline: only bronze tables take given rows"
                 self._add("unknown-table", path, sentence, f"bronze tables: {', '.join(bronze)}")
             else:
-                hint = nearest(table, bronze) or f"bronze tables: {', '.join(bronze)}"
+                hint = suggest_name(table, bronze) or f"bronze tables: {', '.join(bronze)}"
                 self._add("unknown-table", path, f"unknown bronze table {table}", hint)
             return False
         if (form := bronze[table].format) in AS_TEXT_ONLY:
@@ -205,18 +207,18 @@ class _Reader:
             return False
         return True
 
-    def _expected(self, table: str, value: Any, path: Path) -> TableExpected | None:
+    def _read_expectation(self, table: str, value: Any, path: Path) -> TableExpected | None:
         table_names = tables(self.pipeline)
         if table not in table_names:
-            hint = nearest(table, table_names) or f"known tables: {', '.join(table_names)}"
+            hint = suggest_name(table, table_names) or f"known tables: {', '.join(table_names)}"
             self._add("unknown-table", path, f"unknown table {table}", hint)
             return None
         if not isinstance(value, dict):
-            rows = self._complete(self._rows(value, path))
+            rows = self._demand_same_columns(self._rows(value, path))
             if rows:
                 return TableExpected(table, self._place(path), rows)
             return None
-        more = self._part(Expected, value, path)
+        more = self._parse_part(Expected, value, path)
         if more is None:
             return None
         field = "contains"
@@ -228,7 +230,7 @@ class _Reader:
         if row_values is None:
             rows = None
         else:
-            rows = self._complete(self._rows(row_values, (*path, field), more.columns))
+            rows = self._demand_same_columns(self._rows(row_values, (*path, field), more.columns))
         if row_values is not None and rows is None:
             return None
         return TableExpected(table, self._place(path), rows, field == "contains", more.count, more.tolerance)
@@ -240,7 +242,7 @@ class _Reader:
             self._add("rows", fault.path, fault.message, fault.hint, line=fault.line)
             return None
 
-    def _complete(self, rows: Rows | None) -> Rows | None:
+    def _demand_same_columns(self, rows: Rows | None) -> Rows | None:
         """Expected rows, which must all name the same columns: else it is open whether an omitted one is compared."""
         for record, place in zip(rows.records, rows.places, strict=True) if rows else ():
             for column in rows.columns if rows else ():
@@ -250,22 +252,22 @@ class _Reader:
                     self.mistakes.append(Mistake("rows", place.path, sentence, place.file, place.line, hint))
         return rows
 
-    def _inside(self, name: str, path: Path) -> None:
+    def _demand_inside(self, name: str, path: Path) -> None:
         """Require a file name that stays below its folder."""
         parts = PurePosixPath(name).parts
         if not parts or name.startswith("/") or ".." in parts or "\0" in name:
             self._add("not-allowed", path, f"{name!r} is not the name of a file below the folder")
 
-    def _part(self, model: type[_Part], fields: Any, path: Path) -> _Part | None:
+    def _parse_part(self, model: type[_Part], fields: Any, path: Path) -> _Part | None:
         try:
             return model.model_validate(fields)
         except ValidationError as error:
-            for code, inner, message, hint in in_our_words(error, model):
+            for code, inner, message, hint in validation_mistakes(error, model):
                 self._add(code, (*path, *inner), message, hint)
             return None
 
     def _place(self, path: Path) -> Place:
-        return Place.of(self.file, self.document, path)
+        return Place.from_path(self.file, self.document, path)
 
     def _add(self, code: str, path: Path, message: str, hint: str = "", line: int | None = None) -> None:
         place = self._place(path)

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.console import silent
+from sluicegate.console import ignore_line
 from sluicegate.definition import LAYERS, Layer, Pipeline, load
-from sluicegate.definition.fields import nearest
+from sluicegate.definition.fields import suggest_name
 from sluicegate.errors import Mistake, SluicegateError
 from sluicegate.flow import flows
 from sluicegate.flow.progress import progress
@@ -22,7 +22,7 @@ from sluicegate.tools.testing import given
 from sluicegate.tools.testing.case_files import tables
 from sluicegate.tools.testing.model import Case, CaseStep, Place, Rows, TableExpected, Wrong
 from sluicegate.tools.testing.row_diff import SHOWN, Row, TableDifference, compare
-from sluicegate.tools.testing.values import Unfit, of_case, of_table, shown
+from sluicegate.tools.testing.values import Unfit, case_value, display_value, table_value
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -95,7 +95,7 @@ def run_case(spark: SparkSession, pipelines: Path, name: str, case: Case, folder
     except Wrong as wrong:
         result.mistakes.append(wrong.mistake)
     except Exception as raised:  # the other cases go on
-        result.errors.append(_readable(raised).for_people())
+        result.errors.append(_readable_error(raised).for_people())
     if result.mistakes:
         result.state = MISTAKE
     elif result.differences or result.errors:
@@ -109,18 +109,18 @@ class _Run:
 
     def __init__(self, spark: SparkSession, pipeline: Pipeline, case: Case, folder: Path) -> None:
         self.spark, self.case, self.folder = spark, case, folder
-        self.pipeline = given.enclosed(pipeline, folder)
+        self.pipeline = given.enclose_pipeline(pipeline, folder)
         self.at = layout.Lake(str(folder / "lake"), pipeline.name)
-        self.wanted = wanted(pipeline, case)
+        self.wanted = needed_tables(pipeline, case)
 
     def run(self, result: CaseResult) -> None:
         """Run step after step, up to the first that is not as expected."""
-        given.prepare(self.pipeline, self.folder / "landing")
+        given.create_folders(self.pipeline, self.folder / "landing")
         for number, step in enumerate(self.case.steps, 1):
             given.land(self.spark, self.pipeline, self.folder / "landing", step, number)
             result.errors += [f"in step {number}: {text}" if number > 1 else text for text in self._layers(step)]
             if not result.errors:
-                differences = [self._compared(table, number) for table in step.expect]
+                differences = [self._compare_table(table, number) for table in step.expect]
                 result.differences += [table for table in differences if table]
             if result.errors or result.differences:
                 return
@@ -131,7 +131,7 @@ class _Run:
             for layer in LAYERS:
                 self._layer(layer)
         except Exception as raised:
-            error = _readable(raised)
+            error = _readable_error(raised)
             if error.code == step.fails:
                 return []
             if step.fails:
@@ -146,21 +146,21 @@ class _Run:
     def _layer(self, layer: Layer) -> None:
         only = [name for name in self.pipeline.names(layer) if name in self.wanted]
         if layer == "bronze":
-            only = [name for name in only if given.is_there(self.pipeline.bronze[name])]
+            only = [name for name in only if given.has_input(self.pipeline.bronze[name])]
         if only:
-            layer_job.Job(self.pipeline, self.at, layer, RUN_INFO, self.spark, only=only, tell=silent).run()
+            layer_job.Job(self.pipeline, self.at, layer, RUN_INFO, self.spark, only=only, tell=ignore_line).run()
 
-    def _compared(self, expectation: TableExpected, number: int) -> TableDifference | None:
+    def _compare_table(self, expectation: TableExpected, number: int) -> TableDifference | None:
         """Difference of one table from its expectation; None if there is none."""
         table = lake_tables.delta_table(self._uri(expectation.table))
         diff = TableDifference(expectation.table, number, expectation.place.line)
         rows = expectation.rows
         if table is None:
-            return self._without_table(expectation, diff)
+            return self._missing_table_difference(expectation, diff)
         diff.found = lake_tables.rows(table)
         right = True
         if rows is not None and rows.columns:
-            expected, actual = _both(rows, table, expectation.place)
+            expected, actual = _comparable_rows(rows, table, expectation.place)
             diff.columns, diff.expected = list(rows.columns), len(expected)
             keys = [rows.columns.index(key) for key in self._keys(expectation.table) if key in rows.columns]
             complete = []
@@ -171,8 +171,8 @@ class _Run:
             )
         elif rows is not None and not expectation.partly and diff.found:
             diff.expected, right = 0, False
-            diff.columns = _own(table)
-            compare(diff, [], _found(table, diff.columns))
+            diff.columns = _own_columns(table)
+            compare(diff, [], _table_rows(table, diff.columns))
         if expectation.count is not None and expectation.count != diff.found:
             diff.expected, right = expectation.count, False
             diff.note = f"expected {expectation.count:,} rows, got {diff.found:,}"
@@ -180,21 +180,21 @@ class _Run:
             return None
         return diff
 
-    def _without_table(self, expectation: TableExpected, diff: TableDifference) -> TableDifference | None:
+    def _missing_table_difference(self, expectation: TableExpected, diff: TableDifference) -> TableDifference | None:
         """Difference of a table that does not exist, which has no rows."""
         records = expectation.rows.records if expectation.rows else ()
         if not records and not expectation.count:
-            return self._of_waiting(expectation.table, diff)
-        reason = self._waits(expectation.table)
+            return self._waiting_difference(expectation.table, diff)
+        reason = self._waiting_reason(expectation.table)
         diff.note = f"the table does not exist yet{f': {reason}' if reason else ''}"
         diff.expected = len(records) or expectation.count
         if expectation.rows:
             diff.columns = list(expectation.rows.columns)
-            diff.missing = [[shown(record[column]) for column in diff.columns] for record in records][:SHOWN]
+            diff.missing = [[display_value(record[column]) for column in diff.columns] for record in records][:SHOWN]
             diff.counts = {"missing": len(records), "unexpected": 0, "changed": 0}
         return diff
 
-    def _of_waiting(self, name: str, diff: TableDifference) -> TableDifference | None:
+    def _waiting_difference(self, name: str, diff: TableDifference) -> TableDifference | None:
         """Difference of a side table that is to have no rows, while the records of its table wait; None of others.
 
         That nothing is quarantined says nothing as long as nothing was looked at.
@@ -205,7 +205,7 @@ class _Run:
         sources = flows.flows(self.pipeline, self.at, "silver")[made_by].sources
         if not any(lake_tables.rows(lake_tables.delta_table(uri)) for uri in sources):
             return None
-        reason = self._waits(made_by)
+        reason = self._waiting_reason(made_by)
         diff.note = f"{made_by} does not exist, and its records wait{f': {reason}' if reason else ''}"
         return diff
 
@@ -217,7 +217,7 @@ class _Run:
             return []
         return list(table.changes.keys if table.changes else table.keys)
 
-    def _waits(self, name: str) -> str:
+    def _waiting_reason(self, name: str) -> str:
         """Reason why a table does not exist; empty if there is nothing to say."""
         for layer in LAYERS[1:]:
             if name in self.pipeline.names(layer):
@@ -236,7 +236,7 @@ class _Run:
         return self.at.table(layer, name)
 
 
-def _both(rows: Rows, table: DeltaTable, place: Place) -> tuple[list[Row], list[Row]]:
+def _comparable_rows(rows: Rows, table: DeltaTable, place: Place) -> tuple[list[Row], list[Row]]:
     """Expected rows and those of the table, in the common form."""
     kinds = {field.name: field.type for field in lake_tables.dataset(table).schema}
     for column in rows.columns:
@@ -245,43 +245,43 @@ def _both(rows: Rows, table: DeltaTable, place: Place) -> tuple[list[Row], list[
                 (row_place for record, row_place in zip(rows.records, rows.places, strict=True) if column in record),
                 place,
             )
-            hint = nearest(column, kinds) or f"its columns: {', '.join(kinds)}"
+            hint = suggest_name(column, kinds) or f"its columns: {', '.join(kinds)}"
             raise Wrong(f"unknown column {column}", place, hint)
     expected = [
         _row(record, rows, kinds, row_place) for record, row_place in zip(rows.records, rows.places, strict=True)
     ]
-    return expected, _found(table, rows.columns)
+    return expected, _table_rows(table, rows.columns)
 
 
 def _row(record: Mapping[str, Any], rows: Rows, kinds: Mapping[str, Any], place: Place) -> Row:
     row = []
     for column in rows.columns:
         try:
-            row.append(of_case(record[column], kinds[column], text=rows.texts))
+            row.append(case_value(record[column], kinds[column], text=rows.texts))
         except Unfit as unfit:
             raise Wrong(f"{column}: {unfit.message}", place, unfit.hint) from unfit
     return tuple(row)
 
 
-def _readable(raised: Exception) -> SluicegateError:
+def _readable_error(raised: Exception) -> SluicegateError:
     if isinstance(raised, SluicegateError):
         return raised
-    return base.unexpected(raised)
+    return base.unexpected_error(raised)
 
 
-def _found(table: DeltaTable, columns: Iterable[str]) -> list[Row]:
+def _table_rows(table: DeltaTable, columns: Iterable[str]) -> list[Row]:
     data = lake_tables.dataset(table).to_table(list(columns))
     kinds = [column.type for column in data.schema]
-    return [tuple(map(of_table, row.values(), kinds)) for row in data.to_pylist()]
+    return [tuple(map(table_value, row.values(), kinds)) for row in data.to_pylist()]
 
 
-def _own(table: DeltaTable) -> list[str]:
+def _own_columns(table: DeltaTable) -> list[str]:
     """Columns other than the engine's, if there are any."""
     names = [field.name for field in lake_tables.dataset(table).schema]
     return [name for name in names if not name.startswith("_") or name == "_failed_expectations"] or names
 
 
-def wanted(pipeline: Pipeline, case: Case) -> set[str]:
+def needed_tables(pipeline: Pipeline, case: Case) -> set[str]:
     """Tables that a case needs: those it has expectations on, and all that they read.
 
     A run that is to fail needs all, since it does not say which table fails.

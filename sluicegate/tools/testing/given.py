@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from sluicegate.bronze import avro_header
 from sluicegate.definition.tables.kafka import COLUMNS
 from sluicegate.lake.tables import delta_table
-from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.tools.testing.model import CaseStep, TableGiven, Wrong
-from sluicegate.tools.testing.rows import typed
-from sluicegate.tools.testing.values import shown
+from sluicegate.tools.testing.rows import typed_value
+from sluicegate.tools.testing.values import display_value
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,17 +39,17 @@ _UNFIT = "_sluicegate_unfit"
 _OF_FILES = {".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".parquet", ".orc", ".avro"}
 
 
-def enclosed(pipeline: Pipeline, folder: Path) -> Pipeline:
+def enclose_pipeline(pipeline: Pipeline, folder: Path) -> Pipeline:
     """Pipeline with all that it reads, moves or deletes inside a folder of the case.
 
     A path with ``${landing}`` or ``${lake}`` in it is inside already. Any other is somebody's own.
     """
-    tables = {name: _enclosed(name, table, folder) for name, table in pipeline.bronze.items()}
+    tables = {name: _enclose_table(name, table, folder) for name, table in pipeline.bronze.items()}
     return pipeline.model_copy(update={"bronze": tables})
 
 
-def _enclosed(name: str, table: BronzeTable, folder: Path) -> BronzeTable:
-    table = _of_files(table)
+def _enclose_table(name: str, table: BronzeTable, folder: Path) -> BronzeTable:
+    table = _replace_kafka(table)
     paths = {"path": folder / "elsewhere" / name, "cleanSourceMoveDestination": folder / "moved" / name}
     moved = {
         field: str(enclosed_path)
@@ -61,7 +61,7 @@ def _enclosed(name: str, table: BronzeTable, folder: Path) -> BronzeTable:
     return table
 
 
-def _of_files(table: BronzeTable) -> BronzeTable:
+def _replace_kafka(table: BronzeTable) -> BronzeTable:
     """A table of Kafka's records as one of files: a case lands their values, with ``_key`` and so on as fields."""
     if table.kafka is None:
         return table
@@ -72,17 +72,17 @@ def _of_files(table: BronzeTable) -> BronzeTable:
         if table.schema_:
             field = "schema_"
         update[field] = ", ".join(filter(None, [getattr(table, field), columns]))
-    return table.of_values.model_copy(update=update)
+    return table.value_table.model_copy(update=update)
 
 
-def is_there(table: BronzeTable) -> bool:
-    """Whether a bronze table has something to read; ``prepare`` creates folders of files."""
+def has_input(table: BronzeTable) -> bool:
+    """Whether a bronze table has something to read; ``create_folders`` creates folders of files."""
     if table.format == "delta":
         return delta_table(table.path) is not None
     return Path(table.path).exists()
 
 
-def prepare(pipeline: Pipeline, landing: Path) -> None:
+def create_folders(pipeline: Pipeline, landing: Path) -> None:
     """Create the folders that files land in."""
     landing.mkdir(parents=True, exist_ok=True)
     for table in pipeline.bronze.values():
@@ -155,21 +155,21 @@ def _content(spark: SparkSession, input_table: TableGiven, table: BronzeTable) -
         raise Wrong(
             f"its files cannot be written: {error}", input_table.place, "write their content under landing"
         ) from error
-    return _by_spark(spark, input_table, table)
+    return _write_by_spark(spark, input_table, table)
 
 
 def _json(input_table: TableGiven, options: Mapping[str, str]) -> str:
-    lines = [json.dumps(record, ensure_ascii=False) for record in _typed(input_table)]
+    lines = [json.dumps(record, ensure_ascii=False) for record in _typed_records(input_table)]
     if options.get("multiline", "").lower() == "true":
         return "[\n" + ",\n".join(lines) + "\n]\n"
     return "".join(f"{line}\n" for line in lines)
 
 
-def _typed(input_table: TableGiven) -> list[dict[str, Any]]:
+def _typed_records(input_table: TableGiven) -> list[dict[str, Any]]:
     """Rows with typed values, also where they come from CSV text."""
     if not input_table.rows.texts:
         return [dict(record) for record in input_table.rows.records]
-    return [{column: typed(value) for column, value in record.items()} for record in input_table.rows.records]
+    return [{column: typed_value(value) for column, value in record.items()} for record in input_table.rows.records]
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ class _Dialect:
     null: str
 
     @classmethod
-    def of(cls, table: BronzeTable, options: Mapping[str, str]) -> _Dialect:
+    def from_options(cls, table: BronzeTable, options: Mapping[str, str]) -> _Dialect:
         quote = options.get("quote", '"')
         escape = table.reader_options.get("escape", "\\")
         if "escape" in options:
@@ -203,12 +203,12 @@ class _Dialect:
 
 
 def _csv(input_table: TableGiven, table: BronzeTable, options: Mapping[str, str]) -> str:
-    dialect = _Dialect.of(table, options)
+    dialect = _Dialect.from_options(table, options)
     columns: Sequence[str] = input_table.rows.columns
     header = options.get("header", "").lower() == "true"
     if not header:
         # Without a header values belong to columns by their places.
-        columns = [column for column in table.declared or () if column in columns] or columns
+        columns = [column for column in table.declared_columns or () if column in columns] or columns
     lines = [dialect.line(_csv_value(record.get(name)) for name in columns) for record in input_table.rows.records]
     if header:
         lines.insert(0, dialect.line(columns))
@@ -237,7 +237,7 @@ def _text(input_table: TableGiven) -> str:
 # --- formats that have types -----------------------------------------------------------------------------------------
 
 
-def _by_spark(spark: SparkSession, input_table: TableGiven, table: BronzeTable) -> bytes:
+def _write_by_spark(spark: SparkSession, input_table: TableGiven, table: BronzeTable) -> bytes:
     """Rows as one file written by Spark: Parquet, ORC or Avro."""
     with tempfile.TemporaryDirectory() as scratch:
         target = Path(scratch) / "written"
@@ -273,13 +273,13 @@ def _frame(spark: SparkSession, input_table: TableGiven, scratch: Path, schema: 
     """Rows as Spark reads them from JSON: by the given types, else by those of the values."""
     from pyspark.sql.types import StringType, StructField, StructType
 
-    records, kinds = _typed(input_table), input_table.schema or schema
+    records, kinds = _typed_records(input_table), input_table.schema or schema
     if kinds is None and not records:
         raise Wrong("rows and schema are both missing", input_table.place, "set schema: the columns with their types")
     file = scratch / "rows.json"
     file.write_text("".join(json.dumps(record) + "\n" for record in records))
     if kinds is None:
-        return spark.read.json(str(file)).select(*[quoted(column) for column in input_table.rows.columns])
+        return spark.read.json(str(file)).select(*[quote_name(column) for column in input_table.rows.columns])
     typed_schema = spark.createDataFrame([], kinds).schema
     if unknown := [column for column in input_table.rows.columns if column not in typed_schema.names]:
         raise Wrong(
@@ -288,6 +288,6 @@ def _frame(spark: SparkSession, input_table: TableGiven, scratch: Path, schema: 
     reader = spark.read.schema(StructType([*typed_schema.fields, StructField(_UNFIT, StringType())]))
     rows = reader.option("columnNameOfCorruptRecord", _UNFIT).json(str(file))
     for row in rows.where(f"`{_UNFIT}` IS NOT NULL").take(1):
-        sentence = f"a row does not match the types: {shown(json.loads(row[_UNFIT]))}"
+        sentence = f"a row does not match the types: {display_value(json.loads(row[_UNFIT]))}"
         raise Wrong(sentence, input_table.place, f"types: {typed_schema.simpleString().removeprefix('struct')}")
     return rows.drop(_UNFIT)

@@ -17,7 +17,7 @@ from sluicegate.flow import report
 from sluicegate.flow.report import RunReport
 from sluicegate.jobs import base
 from sluicegate.spark import session
-from sluicegate.tools.testing.case_files import choose, load
+from sluicegate.tools.testing.case_files import choose_cases, load
 from sluicegate.tools.testing.case_run import FAILED, MISTAKE, CaseResult, run_case
 from sluicegate.tools.testing.model import Case
 
@@ -27,7 +27,7 @@ KEY = b"the key of all cases, which is no secret"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The whole of ``spark_jobs/tools/cases.py``; the exit codes are those of ``jobs.layer_job.main``."""
-    return base.guarded(lambda: _run(parser().parse_args(argv)))
+    return base.run_guarded(lambda: _run(parser().parse_args(argv)))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -46,8 +46,8 @@ def parser() -> argparse.ArgumentParser:
 
 def _run(arguments: argparse.Namespace) -> RunReport:
     began = time.monotonic()
-    pipeline, _, _ = base.subject(arguments)
-    cases = choose(load(pipeline), arguments.matching, arguments.case or ())
+    pipeline, _, _ = base.job_context(arguments)
+    cases = choose_cases(load(pipeline), arguments.matching, arguments.case or ())
     os.environb[pii_key.VARIABLE.encode()] = KEY
     spark = session.open_session(f"{pipeline.name}.cases")
     if arguments.folder:
@@ -55,7 +55,7 @@ def _run(arguments: argparse.Namespace) -> RunReport:
     else:
         place = tempfile.TemporaryDirectory(prefix="sluicegate-test-")
     with place as folder:
-        results = run_all(
+        results = run_each_case(
             lambda case, case_folder: run_case(
                 spark, pipeline.folder.parent, pipeline.name, case, case_folder, pipeline.settings.target
             ),
@@ -63,11 +63,11 @@ def _run(arguments: argparse.Namespace) -> RunReport:
             Path(folder),
             lambda result: report.send(report.CASE, result.as_dict()),
         )
-    raise_for(pipeline.name, results)
+    raise_failures(pipeline.name, results)
     return RunReport(pipeline.name, "cases", seconds=time.monotonic() - began)
 
 
-def run_all(
+def run_each_case(
     run: Callable[[Case, Path], CaseResult],
     cases: Sequence[Case],
     folder: Path,
@@ -85,7 +85,7 @@ def run_all(
     return results
 
 
-def raise_for(pipeline: str, results: Sequence[CaseResult]) -> None:
+def raise_failures(pipeline: str, results: Sequence[CaseResult]) -> None:
     """End a test with an error unless all cases passed.
 
     Raises:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from sluicegate.definition.fields import Ddl, Moment, Names, Part, wrong
+from sluicegate.definition.fields import Ddl, Moment, Names, Part, field_error
 from sluicegate.definition.yaml import Document, Path
 from sluicegate.errors import Mistake
 
@@ -55,11 +55,13 @@ class Expected(Part):
     tolerance: float = Field(0.0, ge=0)
 
     @model_validator(mode="after")
-    def _says_something(self) -> Expected:
+    def _demand_expectation(self) -> Expected:
         if self.rows is None and self.contains is None and self.count is None:
-            raise wrong("missing-field", "nothing is expected here", "add rows, contains or count")
+            raise field_error("missing-field", "nothing is expected here", "add rows, contains or count")
         if self.rows is not None and self.contains is not None:
-            raise wrong("one-of", "rows and contains exclude each other: rows lists all rows, contains some of them")
+            raise field_error(
+                "one-of", "rows and contains exclude each other: rows lists all rows, contains some of them"
+            )
         return self
 
 
@@ -97,15 +99,17 @@ class Fields(Step):
 
     @field_validator("steps")
     @classmethod
-    def _some(cls, steps: list[Any]) -> list[Any]:
+    def _demand_steps(cls, steps: list[Any]) -> list[Any]:
         if not steps:
-            raise wrong("empty", "the list of steps is empty")
+            raise field_error("empty", "the list of steps is empty")
         return steps
 
     @model_validator(mode="after")
-    def _one_form(self) -> Fields:
+    def _demand_one_form(self) -> Fields:
         if self.steps and (step_fields := self.model_fields_set & Step.model_fields.keys() - {"description"}):
-            raise wrong("one-of", f"a case with steps has no {sorted(step_fields)[0]} of its own: move it to a step")
+            raise field_error(
+                "one-of", f"a case with steps has no {sorted(step_fields)[0]} of its own: move it to a step"
+            )
         return self
 
 
@@ -124,7 +128,7 @@ class Place:
     line: int
 
     @classmethod
-    def of(cls, file: str, document: Document, path: Path) -> Place:
+    def from_path(cls, file: str, document: Document, path: Path) -> Place:
         """Place of a value in a document."""
         return cls(file, ".".join(map(str, path)), document.line(path))
 

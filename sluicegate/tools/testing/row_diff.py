@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from sluicegate.tools.testing.values import Value, close, shown
+from sluicegate.tools.testing.values import Value, display_value, is_close
 
 Row = tuple[Value, ...]
 
@@ -54,7 +54,9 @@ class TableDifference:
         return asdict(self)
 
 
-def unmatched(expected: Sequence[Row], actual: Sequence[Row], tolerance: float = 0.0) -> tuple[list[Row], list[Row]]:
+def unmatched_rows(
+    expected: Sequence[Row], actual: Sequence[Row], tolerance: float = 0.0
+) -> tuple[list[Row], list[Row]]:
     """Rows of each side without a counterpart on the other, as multisets; row order does not matter.
 
     With a tolerance, as many rows as possible are matched: the choice among several close ones is not left to chance.
@@ -62,10 +64,12 @@ def unmatched(expected: Sequence[Row], actual: Sequence[Row], tolerance: float =
     Returns:
         the rows only expected, and those only found, each in its original order.
     """
-    missing, unexpected = _less(expected, actual), _less(actual, expected)
+    missing, unexpected = _subtract_rows(expected, actual), _subtract_rows(actual, expected)
     if not tolerance or not missing or not unexpected:
         return missing, unexpected
-    near = [[n for n, row in enumerate(unexpected) if close(row_expected, row, tolerance)] for row_expected in missing]
+    near = [
+        [n for n, row in enumerate(unexpected) if is_close(row_expected, row, tolerance)] for row_expected in missing
+    ]
     taken: dict[int, int] = {}
     for number in range(len(missing)):
         _assign(number, near, taken, set())
@@ -76,7 +80,7 @@ def unmatched(expected: Sequence[Row], actual: Sequence[Row], tolerance: float =
     )
 
 
-def _less(rows: Sequence[Row], subtracted: Sequence[Row]) -> list[Row]:
+def _subtract_rows(rows: Sequence[Row], subtracted: Sequence[Row]) -> list[Row]:
     """Multiset difference."""
     counts, more = Counter(subtracted), []
     for row in rows:
@@ -98,7 +102,7 @@ def _assign(number: int, near: list[list[int]], taken: dict[int, int], visited: 
     return False
 
 
-def pairs(missing: list[Row], unexpected: list[Row], keys: Sequence[int] = ()) -> list[tuple[Row, Row]]:
+def pair_rows(missing: list[Row], unexpected: list[Row], keys: Sequence[int] = ()) -> list[tuple[Row, Row]]:
     """Pair rows of both sides that are one row with other values, and remove them from the two lists.
 
     Args:
@@ -109,7 +113,7 @@ def pairs(missing: list[Row], unexpected: list[Row], keys: Sequence[int] = ()) -
     """
     row_pairs = []
     for row_expected in list(missing):
-        other = _nearest(row_expected, unexpected, keys)
+        other = _nearest_row(row_expected, unexpected, keys)
         if other is not None:
             row_pairs.append((row_expected, other))
             missing.remove(row_expected)
@@ -117,15 +121,15 @@ def pairs(missing: list[Row], unexpected: list[Row], keys: Sequence[int] = ()) -
     return row_pairs
 
 
-def _nearest(row_expected: Row, rows: list[Row], keys: Sequence[int]) -> Row | None:
+def _nearest_row(row_expected: Row, rows: list[Row], keys: Sequence[int]) -> Row | None:
     if keys:
         return next((row for row in rows if all(row[column] == row_expected[column] for column in keys)), None)
 
-    def alike(row: Row) -> int:
+    def equal_value_count(row: Row) -> int:
         return sum(value == expected_value for value, expected_value in zip(row, row_expected, strict=True))
 
-    best = max(rows, key=alike, default=None)
-    if best is not None and alike(best) * 2 >= max(len(row_expected), 2):
+    best = max(rows, key=equal_value_count, default=None)
+    if best is not None and equal_value_count(best) * 2 >= max(len(row_expected), 2):
         return best
     return None
 
@@ -146,20 +150,20 @@ def compare(
         expected: the expected rows, in the compared columns.
         actual: the table's rows in these columns.
         keys: positions of the key columns; may be none.
-        tolerance: see ``unmatched``.
+        tolerance: see ``unmatched_rows``.
         partly: whether the table may have other rows besides.
 
     Returns:
         whether there is no difference.
     """
-    missing, unexpected = unmatched(expected, actual, tolerance)
+    missing, unexpected = unmatched_rows(expected, actual, tolerance)
     if not missing and (partly or not unexpected):
         return True
-    changed = pairs(missing, unexpected, keys)
+    changed = pair_rows(missing, unexpected, keys)
     if partly:
         unexpected = []
     diff.counts = {"missing": len(missing), "unexpected": len(unexpected), "changed": len(changed)}
-    diff.missing = [list(map(shown, row)) for row in missing[:SHOWN]]
-    diff.unexpected = [list(map(shown, row)) for row in unexpected[:SHOWN]]
-    diff.changed = [[list(map(shown, row)) for row in pair] for pair in changed[:SHOWN]]
+    diff.missing = [list(map(display_value, row)) for row in missing[:SHOWN]]
+    diff.unexpected = [list(map(display_value, row)) for row in unexpected[:SHOWN]]
+    diff.changed = [[list(map(display_value, row)) for row in pair] for pair in changed[:SHOWN]]
     return False

@@ -46,14 +46,14 @@ def read(value: Any, file: str, document: Document, path: Path, columns: Sequenc
     if isinstance(value, str):
         if columns:
             raise RowsFault("CSV text has its columns in the first line: remove columns", path)
-        return _of_csv(value, file, document, path)
+        return _parse_csv(value, file, document, path)
     if not isinstance(value, list):
         raise RowsFault("expected rows as a list of {column: value} or as CSV text", path)
     records, places = [], []
     for number, row in enumerate(value):
         place = (*path, number)
         records.append(_record(row, place, columns))
-        places.append(Place.of(file, document, place))
+        places.append(Place.from_path(file, document, place))
     names = tuple(columns) or tuple(dict.fromkeys(name for record in records for name in record))
     return Rows(names, tuple(records), tuple(places))
 
@@ -71,7 +71,7 @@ def _record(row: Any, path: Path, columns: Sequence[str]) -> dict[str, Any]:
     return row
 
 
-def _of_csv(text: str, file: str, document: Document, path: Path) -> Rows:
+def _parse_csv(text: str, file: str, document: Document, path: Path) -> Rows:
     lines = list(_lines(text, path, document.texts.get(path)))
     if not lines:
         raise RowsFault("the CSV text is empty", path, hint="the first line must list the columns")
@@ -101,7 +101,7 @@ def _lines(text: str, path: Path, first: int | None) -> Iterator[tuple[int | Non
         raise RowsFault(f"invalid CSV: {error}", path, None if first is None else first + line - 1) from None
 
 
-def typed(value: Any) -> Any:
+def typed_value(value: Any) -> Any:
     """Typed value of a CSV text: a number, true or false, or the text itself."""
     if not isinstance(value, str):
         return value

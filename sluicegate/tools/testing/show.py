@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from sluicegate.escapes import escaped, escaped_lines
+from sluicegate.escapes import escape_lines, escape_text
 from sluicegate.tools.testing.case_run import FAILED, OK, CaseResult
 from sluicegate.tools.testing.row_diff import TableDifference
 
@@ -38,16 +38,16 @@ def show(result: CaseResult, to: Console, *, keep: bool = False) -> None:
         word, style = ("ok", "green")
     else:
         word, style = (result.state.upper(), "bold red")
-    line = Text.assemble((f"{word:<8}", style), f"{file}: {escaped(result.name)}   {result.seconds:.1f} s")
+    line = Text.assemble((f"{word:<8}", style), f"{file}: {escape_text(result.name)}   {result.seconds:.1f} s")
     to.print(line, soft_wrap=True)
     if result.state == FAILED and result.description:
-        to.print(Padding(Text(escaped(result.description, keep="\n"), "italic"), (0, 0, 0, 4), expand=False))
+        to.print(Padding(Text(escape_text(result.description, keep="\n"), "italic"), (0, 0, 0, 4), expand=False))
     for mistake in result.mistakes:
-        to.print(f"    {escaped_lines(str(mistake))}".replace("\n", "\n    "), soft_wrap=True)
+        to.print(f"    {escape_lines(str(mistake))}".replace("\n", "\n    "), soft_wrap=True)
     for error in result.errors:
         to.print(f"    {result.file}:{result.line}", soft_wrap=True)
         for part in error.split("\n"):
-            to.print(f"    {escaped(part)}", soft_wrap=True)
+            to.print(f"    {escape_text(part)}", soft_wrap=True)
     for difference in result.differences:
         _show_difference(result, difference, to)
     if keep:
@@ -66,7 +66,7 @@ def _show_difference(result: CaseResult, diff: TableDifference, to: Console) -> 
     step = ""
     if diff.step > 1:
         step = f" after step {diff.step}"
-    to.print(Text.assemble("    ", (diff.table, "bold"), f"{step}: {escaped(counts_text)}"), soft_wrap=True)
+    to.print(Text.assemble("    ", (diff.table, "bold"), f"{step}: {escape_text(counts_text)}"), soft_wrap=True)
     to.print(f"    {result.file}:{diff.line}", style="dim", soft_wrap=True)
     if diff.missing or diff.unexpected or diff.changed:
         to.print(Padding(_rows(diff), (0, 0, 0, 6), expand=False))
@@ -79,23 +79,25 @@ def _rows(diff: TableDifference) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("")
     for column in diff.columns:
-        table.add_column(escaped(column), overflow="fold")
+        table.add_column(escape_text(column), overflow="fold")
     for expected, actual in diff.changed:
-        table.add_row(CHANGED, *_highlighted(expected, actual))
+        table.add_row(CHANGED, *_highlight_differences(expected, actual))
     for sign, rows in ((MISSING, diff.missing), (UNEXPECTED, diff.unexpected)):
         for row in rows:
-            table.add_row(sign, *[Text(escaped(value)) for value in row], style=_STYLES[sign])
+            table.add_row(sign, *[Text(escape_text(value)) for value in row], style=_STYLES[sign])
     if diff.changed:
         table.caption = f"expected{OTHER}found"
         table.caption_justify = "left"
     return table
 
 
-def _highlighted(expected: Iterable[str], actual: Iterable[str]) -> list[Text]:
+def _highlight_differences(expected: Iterable[str], actual: Iterable[str]) -> list[Text]:
     cells = []
     for expected_value, value in zip(expected, actual, strict=True):
         if expected_value == value:
-            cells.append(Text(escaped(value)))
+            cells.append(Text(escape_text(value)))
         else:
-            cells.append(Text.assemble((escaped(expected_value), "bold red"), OTHER, (escaped(value), "bold yellow")))
+            cells.append(
+                Text.assemble((escape_text(expected_value), "bold red"), OTHER, (escape_text(value), "bold yellow"))
+            )
     return cells

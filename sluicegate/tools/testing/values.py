@@ -43,25 +43,25 @@ class _NotANumber:
 NAN = _NotANumber()
 
 
-def of_table(value: Any, kind: pa.DataType) -> Value:
+def table_value(value: Any, kind: pa.DataType) -> Value:
     """Value of a table in the common form, from what Arrow gives to Python."""
     if value is None:
         return None
     if pa.types.is_floating(kind):
         return _number(value)
     if pa.types.is_struct(kind):
-        return FieldValues(tuple((field.name, of_table(value.get(field.name), field.type)) for field in kind))
+        return FieldValues(tuple((field.name, table_value(value.get(field.name), field.type)) for field in kind))
     if pa.types.is_map(kind):
-        pairs = [(of_table(key, kind.key_type), of_table(item, kind.item_type)) for key, item in value]
+        pairs = [(table_value(key, kind.key_type), table_value(item, kind.item_type)) for key, item in value]
         return FieldValues(tuple(sorted(pairs, key=repr)))
     if _is_list(kind):
-        return tuple(of_table(element, kind.value_type) for element in value)
+        return tuple(table_value(element, kind.value_type) for element in value)
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return value.astimezone(UTC)
     return value
 
 
-def of_case(value: Any, kind: pa.DataType, *, text: bool = False) -> Value:
+def case_value(value: Any, kind: pa.DataType, *, text: bool = False) -> Value:
     """Expected value in the common form, as one of a column.
 
     Args:
@@ -75,7 +75,7 @@ def of_case(value: Any, kind: pa.DataType, *, text: bool = False) -> Value:
     if value is None:
         return None
     if pa.types.is_struct(kind) or pa.types.is_map(kind) or _is_list(kind):
-        return _nested(_from_json(value, kind) if text else value, kind)
+        return _nested_value(_from_json(value, kind) if text else value, kind)
     for fits, convert in _PLAIN:
         if fits(kind):
             try:
@@ -85,21 +85,23 @@ def of_case(value: Any, kind: pa.DataType, *, text: bool = False) -> Value:
     raise Unfit(f"values of type {kind} cannot be compared", "omit the column")
 
 
-def _nested(value: Any, kind: pa.DataType) -> Value:
+def _nested_value(value: Any, kind: pa.DataType) -> Value:
     if _is_list(kind):
         if not isinstance(value, list):
             raise _unfit(value, kind)
-        return tuple(of_case(item, kind.value_type) for item in value)
+        return tuple(case_value(item, kind.value_type) for item in value)
     if not isinstance(value, Mapping):
         raise _unfit(value, kind)
     if pa.types.is_map(kind):
-        pairs = [(of_case(key, kind.key_type, text=True), of_case(item, kind.item_type)) for key, item in value.items()]
+        pairs = [
+            (case_value(key, kind.key_type, text=True), case_value(item, kind.item_type)) for key, item in value.items()
+        ]
         return FieldValues(tuple(sorted(pairs, key=repr)))
     names = [field.name for field in kind]
     for name in value:
         if name not in names:
             raise Unfit(f"unknown field {name}", f"its fields: {', '.join(names)}")
-    return FieldValues(tuple((field.name, of_case(value.get(field.name), field.type)) for field in kind))
+    return FieldValues(tuple((field.name, case_value(value.get(field.name), field.type)) for field in kind))
 
 
 def _from_json(value: Any, kind: pa.DataType) -> Any:
@@ -123,7 +125,7 @@ def _boolean(value: Any, _kind: pa.DataType) -> bool:
     return {"true": True, "false": False}[value] if value in ("true", "false") else _refuse()
 
 
-def _whole(value: Any, _kind: pa.DataType) -> int:
+def _whole_number(value: Any, _kind: pa.DataType) -> int:
     if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
         _refuse()
     return int(value)
@@ -145,7 +147,10 @@ def _decimal(value: Any, _kind: pa.DataType) -> Decimal:
 
 def _text(value: Any, _kind: pa.DataType) -> str:
     if not isinstance(value, str):
-        raise Unfit(f"the column holds strings, but {shown(value)} is not one", f'put it in quotes: "{shown(value)}"')
+        raise Unfit(
+            f"the column holds strings, but {display_value(value)} is not one",
+            f'put it in quotes: "{display_value(value)}"',
+        )
     return value
 
 
@@ -162,7 +167,7 @@ def _refuse() -> Any:
 
 _PLAIN: list[tuple[Callable[[pa.DataType], bool], Callable[[Any, pa.DataType], Value]]] = [
     (pa.types.is_boolean, _boolean),
-    (pa.types.is_integer, _whole),
+    (pa.types.is_integer, _whole_number),
     (pa.types.is_floating, _double),
     (pa.types.is_decimal, _decimal),
     (pa.types.is_string, _text),
@@ -189,10 +194,10 @@ _WORDS: list[tuple[Callable[[pa.DataType], bool], str]] = [
 
 def _unfit(value: Any, kind: pa.DataType) -> Unfit:
     words = next((words for fits, words in _WORDS if fits(kind)), str(kind))
-    return Unfit(f"expected {words} got {shown(value)}")
+    return Unfit(f"expected {words} got {display_value(value)}")
 
 
-def close(first: Value, second: Value, tolerance: float) -> bool:
+def is_close(first: Value, second: Value, tolerance: float) -> bool:
     """Whether two values are equal or, as numbers with a fraction (also nested), differ by the tolerance at most."""
     if first == second:
         return True
@@ -200,13 +205,13 @@ def close(first: Value, second: Value, tolerance: float) -> bool:
         # Compared as decimals, not in binary: 0.1 and 0.2 differ by 0.1.
         return abs(Decimal(str(first)) - Decimal(str(second))) <= Decimal(str(tolerance))
     if isinstance(first, FieldValues) and isinstance(second, FieldValues):
-        return close(first.pairs, second.pairs, tolerance)
+        return is_close(first.pairs, second.pairs, tolerance)
     if type(first) is tuple and type(second) is tuple and len(first) == len(second):
-        return all(close(a, b, tolerance) for a, b in zip(first, second, strict=True))
+        return all(is_close(a, b, tolerance) for a, b in zip(first, second, strict=True))
     return False
 
 
-def shown(value: Value) -> str:
+def display_value(value: Value) -> str:
     """Display of a value; a text is quoted where it could be taken for something else."""
     match value:
         case None:
@@ -220,18 +225,18 @@ def shown(value: Value) -> str:
         case datetime():
             return value.replace(tzinfo=None).isoformat(" ")
         case FieldValues():
-            return _shown_fields(value.pairs)
+            return _display_fields(value.pairs)
         case Mapping():
-            return _shown_fields(value.items())
+            return _display_fields(value.items())
         case tuple() | list():
-            return "[" + ", ".join(map(shown, value)) + "]"
+            return "[" + ", ".join(map(display_value, value)) + "]"
         case bytes():
             return value.decode(errors="replace")
     return str(value)
 
 
-def _shown_fields(fields: Iterable[tuple[Any, Any]]) -> str:
-    return "{" + ", ".join(f"{name}: {shown(value)}" for name, value in fields) + "}"
+def _display_fields(fields: Iterable[tuple[Any, Any]]) -> str:
+    return "{" + ", ".join(f"{name}: {display_value(value)}" for name, value in fields) + "}"
 
 
 def _is_plain(text: str) -> bool:

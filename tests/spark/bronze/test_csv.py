@@ -18,7 +18,7 @@ from sluicegate.bronze.reader import EXACT, Reader
 from sluicegate.definition import BronzeTable
 from sluicegate.monitor.estimate import plan
 from sluicegate.schema.evolution import Schema
-from sluicegate.spark.session import configured
+from sluicegate.spark.session import override_settings
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def read(
     damaged: dict[str, str] = {}
     sizes = {str(path): path.stat().st_size for path in paths}
     table = BronzeTable.model_validate({"path": str(folder), "format": "csv", **definition})
-    with configured(spark, {**READING, EXACT: "false"}):
+    with override_settings(spark, {**READING, EXACT: "false"}):
         frame = Reader(spark, Schema("t", table, {}, first=True), damaged, sizes).read([*sizes])
         rows = sorted(frame.collect(), key=lambda row: row["_pos"])
     about = {"_rescued_data", "_corrupt_record", "receipt_time", "source_file", "_file_modification_time", "_pos"}

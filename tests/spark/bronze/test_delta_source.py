@@ -13,10 +13,10 @@ from deltalake import DeltaTable
 from sluicegate import _faults
 from sluicegate.errors import LandingMissing, NotADeltaTable, SchemaMismatch
 from sluicegate.flow import loop, model
-from sluicegate.flow.source_changes import only_gained_fields
+from sluicegate.flow.source_changes import only_adds_fields
 from sluicegate.lake.table import Tables
 from sluicegate.monitor import plan, status
-from sluicegate.spark.session import configured
+from sluicegate.spark.session import override_settings
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def test_history_that_is_gone(source: Source) -> None:
         "spark.databricks.delta.retentionDurationCheck.enabled": "false",
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",  # not Spark's 10,000 tasks to list a folder
     }
-    with configured(source.spark, at_once):
+    with override_settings(source.spark, at_once):
         source.sql("VACUUM SOURCE RETAIN 0 HOURS")  # the files of the two inserts
     assert source.run().why == "the source's history is no longer available"
     assert source.same()
@@ -359,12 +359,12 @@ def test_what_only_grew() -> None:
     """By itself, without Spark."""
     text = {"name": "a", "type": "string", "nullable": True, "metadata": {}}
     number = {"name": "b", "type": {"type": "array", "elementType": "integer", "containsNull": True}}
-    assert only_gained_fields({"type": "struct", "fields": [text]}, {"type": "struct", "fields": [number, text]})
-    assert not only_gained_fields({"type": "struct", "fields": [text, number]}, {"type": "struct", "fields": [text]})
+    assert only_adds_fields({"type": "struct", "fields": [text]}, {"type": "struct", "fields": [number, text]})
+    assert not only_adds_fields({"type": "struct", "fields": [text, number]}, {"type": "struct", "fields": [text]})
     renamed = {**text, "metadata": {"delta.columnMapping.physicalName": "col-1"}}
-    assert not only_gained_fields({"type": "struct", "fields": [text]}, {"type": "struct", "fields": [renamed]})
+    assert not only_adds_fields({"type": "struct", "fields": [text]}, {"type": "struct", "fields": [renamed]})
     wider = {"name": "b", "type": {"type": "array", "elementType": "long", "containsNull": True}}
-    assert not only_gained_fields({"type": "struct", "fields": [number]}, {"type": "struct", "fields": [wider]})
+    assert not only_adds_fields({"type": "struct", "fields": [number]}, {"type": "struct", "fields": [wider]})
 
 
 def test_a_source_that_was_put_back_and_written_on(source: Source) -> None:

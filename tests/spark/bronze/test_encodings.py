@@ -12,7 +12,7 @@ import pytest
 
 from sluicegate.bronze.preview import preview
 from sluicegate.definition import BronzeTable
-from sluicegate.spark.session import configured
+from sluicegate.spark.session import override_settings
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def test_a_run_finds_them_wherever_spark_splits_the_files(spark: SparkSession, w
         content = b"".join(part + (b"\xfc" if n in bad else b"") for n, part in enumerate(parts[:-1])) + parts[-1]
         workspace.land(f"{way}/a.txt", content)
         workspace.land(f"{way}/b.txt", landed(way, [("b", "\ufffd")], "\n"))
-    with configured(spark, {"spark.sql.files.maxPartitionBytes": "100000"}):
+    with override_settings(spark, {"spark.sql.files.maxPartitionBytes": "100000"}):
         reports = workspace.run(spark, "bronze")
     for way in ways:
         assert (reports[way].read, reports[way].corrupt, reports[way].failed) == (count + 1, len(bad), {}), way

@@ -57,7 +57,7 @@ def test_what_stands_behind_a_value_is_always_seen(spark: SparkSession, texts: l
     texts += ['{"a":3},4', '{"a":{}},"k":{"b":2}', '{"a":{"b":1}}],4', '{"a":1},"b":2}', '[]{"a":1}', '{"a":{"b":1}},']
     look = JsonFiles(spark, "things", {}, {})
     frame = spark.createDataFrame([(text,) for text in texts], "value string")
-    found = frame.selectExpr("value", f"{look._one} AS one", f"{FLAT} AS flat").collect()
+    found = frame.selectExpr("value", f"{look._single_value_condition} AS one", f"{FLAT} AS flat").collect()
     assert [row["value"] for row in found if row["one"] != one(row["value"])] == []
     assert [row["value"] for row in found if row["flat"] and begins(row["value"]) and not one(row["value"])] == []
 
@@ -69,7 +69,9 @@ def test_options_say_what_is_one_value(spark: SparkSession) -> None:
     )
     lenient = JsonFiles(spark, "things", {"allowComments": "true", "allowUnquotedFieldNames": "true"}, {})
     strict = JsonFiles(spark, "things", {}, {})
-    rows = frame.selectExpr(f"{lenient._one} AS lenient", f"{strict._one} AS strict").collect()
+    rows = frame.selectExpr(
+        f"{lenient._single_value_condition} AS lenient", f"{strict._single_value_condition} AS strict"
+    ).collect()
     assert [row["lenient"] for row in rows] == [True, True, False]
     assert not any(row["strict"] for row in rows)
 
@@ -114,7 +116,7 @@ def test_blank_lines_are_no_records(spark: SparkSession, tmp_path: Path) -> None
     look = JsonFiles(spark, "things", {}, {})
     plain, odd = str(tmp_path / "plain"), str(tmp_path / "odd")
     assert [group.mode for group in look.lines([plain])] == ["native"]
-    assert look.all_flat([plain])
+    assert look.has_flat_lines([plain])
     [native, lines] = look.lines([plain, odd])
     assert (native.paths, lines.paths, lines.mode) == ([plain], [odd], "lines")
     assert len(look.texts(lines).collect()) == len(look.variants(lines, "v").collect()) == 3

@@ -40,7 +40,7 @@ def test_each_record_lands_once_with_what_came_with_it(topic: Topic) -> None:
     assert [row[0] for row in topic.rows("_key")] == ["k1", "data:;base64,/w==", None]
     assert topic.rows("_pos", "_chunk") == [(0, 1), (1, 1), (2, 1)]
     assert topic.rows("source_file")[1] == (f"kafka://{topic.name}/1/0-2",)
-    commit = log.last_commit_of_ours(tables.table_at(topic.workspace.uri("beats")))
+    commit = log.last_own_commit(tables.table_at(topic.workspace.uri("beats")))
     assert commit is not None
     assert (commit.ours or {})["offsets"] == {topic.name: {"0": [0, 1], "1": [0, 2]}}
     assert topic.run().state == "idle"
@@ -296,6 +296,6 @@ def test_its_records_cannot_be_made_again(topic: Topic) -> None:
     definition = topic.workspace.definition
     with pytest.raises(UserError, match="does not read files"):
         Reset().discover("beats", definition.bronze["beats"], topic.workspace.lake)
-    request = Request.of(definition, "full-refresh", None, None, ["beats"], None)
+    request = Request.from_arguments(definition, "full-refresh", None, None, ["beats"], None)
     with pytest.raises(UserError, match="Kafka"):
         refresh(definition, topic.workspace.settings, None, print, request)

@@ -138,7 +138,7 @@ def test_credentials_are_taken_from_the_environment(topic: Topic, monkeypatch: p
     assert topic.run().read == 1
     files = [file for file in topic.workspace.folder.rglob("*") if file.is_file()]
     assert not [file for file in files if b"4711" in file.read_bytes()]
-    options = kafka_brokers.reader_options(topic.workspace.definition.bronze["beats"].of_topics)
+    options = kafka_brokers.reader_options(topic.workspace.definition.bronze["beats"].topic_source)
     read = topic.spark.read.format("kafka").options(subscribe=topic.name, **options).load()
     assert "4711" not in read._jdf.queryExecution().toString() + str(read._jdf.queryExecution().logical().toJSON())
 
@@ -210,7 +210,7 @@ def test_nothing_is_lost_or_doubled_where_a_part_of_the_lake_is_gone(topic: Topi
         topic.send({"id": n})
         topic.run()
     lake = topic.workspace.lake
-    shutil.rmtree(lake.outcome("beats"))
+    shutil.rmtree(lake.file_status("beats"))
     topic.send({"id": 3})
     topic.run()
     assert topic.rows("id") == [(str(n),) for n in range(4)]

@@ -15,7 +15,7 @@ from sluicegate.bronze.reader import Reader
 from sluicegate.definition import BronzeTable
 from sluicegate.definition.tables.reader_options import Format
 from sluicegate.schema.evolution import Schema
-from sluicegate.spark.session import configured
+from sluicegate.spark.session import override_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -191,7 +191,7 @@ def rows(spark: SparkSession, folder: Path, case: Case, options: dict[str, str])
     file.write_text(case.content)
     fields = {"path": str(folder), "format": case.form, "options": {**case.options, **options}, **case.fields}
     schema = Schema("t", BronzeTable.model_validate(fields), {}, first=True)
-    with configured(spark, {**READING, EXACT: "false"}):
+    with override_settings(spark, {**READING, EXACT: "false"}):
         frame = Reader(spark, schema, {}, {str(file): file.stat().st_size}).read([str(file)])
         frame = frame.drop("receipt_time", "source_file", "_file_modification_time", "_pos")
         try:

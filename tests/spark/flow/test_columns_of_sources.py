@@ -78,4 +78,4 @@ silver:
     with pytest.raises(QueryError) as refused:
         workspace.run(spark)
     assert "`v`" in str(refused.value.cause)
-    assert log.last_commit_of_ours(tables.delta_table(workspace.uri("s"))) is not None
+    assert log.last_own_commit(tables.delta_table(workspace.uri("s"))) is not None

@@ -38,7 +38,7 @@ def test_rows_with_the_same_values_are_kept_for_FEW_VALUES_and_more(
     table = spark.sql(f"SELECT * FROM VALUES {rows} AS t(number, value)")
     for chosen in ([1], [0], [0, 5], [1, 3], [0, 1, 2], [1, 4, 5], [0, 1, 2, 3], [1, 2, 3, 5]):
         some = table.where(F.col("number").isin(chosen))
-        near = data_skipping.same_values(some, "value")
+        near = data_skipping.value_predicate(some, "value")
         assert near is not None
         kept = {row.number for row in table.where(near(F.col("value"))).select("number").collect()}
         assert kept >= {*chosen}
@@ -51,15 +51,15 @@ def test_rows_with_the_same_values_are_kept_for_FEW_VALUES_and_more(
 def test_texts_that_are_no_utf_8_skip_nothing(spark: SparkSession) -> None:
     """Files of Parquet may have them, and Spark keeps their bytes; Python cannot."""
     texts = spark.sql("SELECT CAST(value AS STRING) AS value FROM VALUES (X'FF61'), (X'61'), (X'C3') AS t(value)")
-    assert data_skipping.same_values(texts, "value") is None
+    assert data_skipping.value_predicate(texts, "value") is None
 
 
 @pytest.mark.parametrize("kind", ["double", "boolean", "binary", "timestamp_ntz", "array<int>", "struct<a:int>"])
 def test_values_of_other_types_skip_nothing(spark: SparkSession, kind: str) -> None:
-    assert data_skipping.same_values(spark.sql(f"SELECT CAST(NULL AS {kind}) AS value"), "value") is None
+    assert data_skipping.value_predicate(spark.sql(f"SELECT CAST(NULL AS {kind}) AS value"), "value") is None
 
 
 def test_no_rows_need_no_file(spark: SparkSession) -> None:
-    near = data_skipping.same_values(spark.range(0), "id")
+    near = data_skipping.value_predicate(spark.range(0), "id")
     assert near is not None
     assert spark.range(9).where(near(F.col("id"))).count() == 0

@@ -40,13 +40,13 @@ def changes(spark: SparkSession) -> DataFrame:
 
 
 def test_keys_of_rows_that_came_went_or_changed_and_of_none_that_was_written_anew(changes: DataFrame) -> None:
-    net = lookup_changes.net(changes, ["k"], ENGINE_COLUMNS)
+    net = lookup_changes.changed_keys(changes, ["k"], ENGINE_COLUMNS)
     keys = [row.k for row in net.collect()]
     assert sorted(keys, key=str) == [1, 2, 3, 7, None]
-    both = lookup_changes.net(changes, ["k", "n"], ENGINE_COLUMNS)
+    both = lookup_changes.changed_keys(changes, ["k", "n"], ENGINE_COLUMNS)
     assert {(row.k, row.n) for row in both.collect()} == {(1, 10), (2, 20), (3, 30), (3, 31), (7, 70), (None, 60)}
     # The engine's own columns are none that a query sees; told to it as others, they make all rows differ.
-    assert {row.k for row in lookup_changes.net(changes, ["k"], ()).collect()} == {1, 2, 3, 4, 7, None}
+    assert {row.k for row in lookup_changes.changed_keys(changes, ["k"], ()).collect()} == {1, 2, 3, 4, 7, None}
 
 
 def test_records_match_a_row_as_it_was_or_as_it_is(spark: SparkSession, changes: DataFrame) -> None:
@@ -57,13 +57,13 @@ def test_records_match_a_row_as_it_was_or_as_it_is(spark: SparkSession, changes:
     )
 
     def touched(*keys: JoinKey) -> set[int]:
-        return {row[1] for row in lookup_changes.touched(records, changes, keys, ENGINE_COLUMNS).collect()}
+        return {row[1] for row in lookup_changes.affected_records(records, changes, keys, ENGINE_COLUMNS).collect()}
 
     assert touched(BY_K) == {0, 1, 2}
     assert touched(BY_N) == {5, 6, 8, 9}
     assert touched(BY_K, BY_N) == {0, 1, 2, 5, 6, 8, 9}
-    keys = [(lookup_changes.net(changes, BY_K.columns, ENGINE_COLUMNS), BY_K)]
-    flagged = lookup_changes.flagged(records, keys).collect()
+    keys = [(lookup_changes.changed_keys(changes, BY_K.columns, ENGINE_COLUMNS), BY_K)]
+    flagged = lookup_changes.flag_matches(records, keys).collect()
     assert {row["_pos"]: bool(row[lookup_changes.TOUCHED]) for row in flagged} == {n: n < 3 for n in range(len(ids))}
-    touching = lookup_changes.touching(records, keys)
+    touching = lookup_changes.matching_rows(records, keys)
     assert (touching.columns, {row["_pos"] for row in touching.collect()}) == (records.columns, {0, 1, 2})

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from sluicegate.frames import row_bytes, small_writes
-from sluicegate.frames.difference.merge import OP, bring
+from sluicegate.frames.difference.merge import OP, collect_changes
 from sluicegate.frames.record_ids import materialize
 from tests.spark.frames.test_small_writes import Pair
 
@@ -53,4 +53,4 @@ def test_rows_of_more_than_MOST_BYTES_are_not_brought_to_the_driver(
         small_writes.append(heavy, pair.ours, few=True)
         assert pair.by_delta_rs is (limit >= 0)
         monkeypatch.setattr(row_bytes, "MOST_BYTES", row_bytes.size(changes) + limit)
-        assert (bring(pair.ours, changes, ["k"], few=True) is not None) is (limit >= 0)
+        assert (collect_changes(pair.ours, changes, ["k"], few=True) is not None) is (limit >= 0)

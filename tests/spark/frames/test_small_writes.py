@@ -15,12 +15,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate.frames import small_writes
-from sluicegate.frames.difference.merge import OP, bring, merge_by
-from sluicegate.frames.difference.same_rows import same_rows
+from sluicegate.frames.difference.merge import OP, collect_changes, merge_by_keys
+from sluicegate.frames.difference.same_rows import have_same_rows
 from sluicegate.lake.commits import small_commits
 from sluicegate.lake.commits.small_commits import Facts
 from sluicegate.spark import commit_settings, table_reader
-from sluicegate.spark.session import configured
+from sluicegate.spark.session import override_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,8 +77,8 @@ class Pair:
 
     def merge(self, rows: DataFrame, *keys: str) -> None:
         rows = rows.localCheckpoint()
-        merge_by(self.ours, rows, keys, few=True, brought=bring(self.ours, rows, keys, few=True))
-        merge_by(self.sparks, rows, keys, few=False, brought=None)
+        merge_by_keys(self.ours, rows, keys, few=True, brought=collect_changes(self.ours, rows, keys, few=True))
+        merge_by_keys(self.sparks, rows, keys, few=False, brought=None)
 
     @property
     def by_delta_rs(self) -> bool:
@@ -90,7 +90,7 @@ class Pair:
         ours, theirs = (self.spark.read.format("delta").load(uri) for uri in (self.ours, self.sparks))
         by_list = table_reader.read(self.spark, self.ours)
         feeds = [self._changes(uri).drop(*but) for uri in (self.ours, self.sparks)]
-        return same_rows(ours, theirs) and same_rows(by_list, theirs) and same_rows(*feeds)
+        return have_same_rows(ours, theirs) and have_same_rows(by_list, theirs) and have_same_rows(*feeds)
 
     def _changes(self, uri: str) -> DataFrame:
         feed = self.spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 0).load(uri)
@@ -214,11 +214,11 @@ def test_an_offset_is_committed_once_by_either_writer(spark: SparkSession, tmp_p
     row = spark.range(1).selectExpr("1 AS k", "'a' AS v")
     for version, few in ((5, True), (5, False), (5, True), (4, True), (6, False), (6, True)):
         said = Facts(json.dumps({"version": version}), "flow", version)
-        with configured(spark, commit_settings.settings(said)):
+        with override_settings(spark, commit_settings.settings(said)):
             small_writes.append(row, pair.ours, few=few)
             changes = row.withColumn("v", F.lit(str(version))).withColumn(OP, F.lit("update"))
-            brought = bring(pair.ours, changes, ["k"], few=few)
-            merge_by(pair.ours, changes, ["k"], few=few, brought=brought)  # the same offset is there by now
+            brought = collect_changes(pair.ours, changes, ["k"], few=few)
+            merge_by_keys(pair.ours, changes, ["k"], few=few, brought=brought)  # the same offset is there by now
     table = DeltaTable(pair.ours)
     assert table.transaction_version("flow") == 6
     assert [json.loads(one["userMetadata"])["version"] for one in table.history(2)] == [6, 5]
@@ -230,7 +230,7 @@ def test_a_commit_without_rows_moves_the_offset(spark: SparkSession, tmp_path: P
     for uri, change in ((pair.ours, ""), (pair.sparks, "ALTER TABLE delta.`{}` CLUSTER BY (k)")):
         if change:
             spark.sql(change.format(uri))
-        with configured(spark, commit_settings.settings(Facts("{}", "flow", 3))):
+        with override_settings(spark, commit_settings.settings(Facts("{}", "flow", 3))):
             small_writes.commit_only(spark, uri)
         assert DeltaTable(uri).transaction_version("flow") == 3
         assert spark.read.format("delta").load(uri).count() == 0

@@ -108,7 +108,7 @@ def test_many_rows_are_compared_until_most_of_them_differ(
 
     def changes(made: list[Any]) -> TableChanges | None:
         there = spark.read.format("delta").load(uri)
-        return TableChanges.of_all(uri, spark.createDataFrame(made, columns), there, keys, few=False)
+        return TableChanges.compare_all(uri, spark.createDataFrame(made, columns), there, keys, few=False)
 
     same = changes(held)
     assert same is not None

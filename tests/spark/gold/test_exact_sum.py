@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from sluicegate.gold.partial_aggregates import SIGN, Partials
-from sluicegate.spark.session import configured
+from sluicegate.spark.session import override_settings
 from sluicegate.spark_sql.refresh.strategy import refresh_strategy
 
 if TYPE_CHECKING:
@@ -54,11 +54,11 @@ def test_variances_are_exact_and_can_be_taken_back(spark: SparkSession) -> None:
     query = "SELECT g, var_pop(x) AS v, std(x) AS s, variance(x) AS k FROM t GROUP BY g"
     grouped = refresh_strategy(query, {"t": ["g", "x"]}).grouped
     assert grouped is not None
-    partials = Partials.of(grouped, there)
+    partials = Partials.from_query(grouped, there)
     assert partials.stored_calls == []  # what goes is taken back, and no row is read again
 
     def made(frame: DataFrame) -> dict[str, tuple[float | None, ...]]:
-        found = partials.values(partials.fresh(partials.of_rows(frame))).collect()
+        found = partials.values(partials.initial_state(partials.aggregate_deltas(frame))).collect()
         return {row[0]: tuple(row[1:]) for row in found}
 
     came = there.withColumn(SIGN, F.lit(1)).unionByName(gone.withColumn(SIGN, F.lit(1)))
@@ -70,11 +70,11 @@ def test_variances_are_exact_and_can_be_taken_back(spark: SparkSession) -> None:
 def test_no_digit_of_a_small_decimal_is_lost_in_either_mode(spark: SparkSession, ansi: str) -> None:
     """Without ANSI mode Spark writes one as 1E-7."""
     terms = [Decimal(text) for text in ("0.0000001", "-0.0000000123", "12.5", "0", "3E-10")]
-    with configured(spark, {"spark.sql.ansi.enabled": ansi}):
+    with override_settings(spark, {"spark.sql.ansi.enabled": ansi}):
         there = spark.createDataFrame([("a", term) for term in terms], "g STRING, d DECIMAL(20, 10)")
         grouped = refresh_strategy("SELECT g, sum(d) AS s, avg(d) AS a FROM t GROUP BY g", {"t": ["g", "d"]}).grouped
         assert grouped is not None
-        partials = Partials.of(grouped, there)
-        change = partials.of_rows(there.withColumn(SIGN, F.lit(1)))
-        [row] = partials.values(partials.fresh(change)).collect()
+        partials = Partials.from_query(grouped, there)
+        change = partials.aggregate_deltas(there.withColumn(SIGN, F.lit(1)))
+        [row] = partials.values(partials.initial_state(change)).collect()
     assert tuple(row)[1:] == (sum(terms), sum(terms) / 5)

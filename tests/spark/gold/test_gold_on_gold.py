@@ -290,7 +290,7 @@ def test_chosen_tables_read_what_is_there(three: GoldWorld, spark: SparkSession,
     assert states(three, "total", "share") == {"total": "idle", "share": "idle"}
     assert states(three, "day") == {"day": "written"}
     found = waiting(three)
-    assert (found.late, [one.table for one in found.tables if one.work]) == (["gold"], ["total", "share"])
+    assert (found.late_layers, [one.table for one in found.tables if one.work]) == (["gold"], ["total", "share"])
     told = {one.table: one.state for one in status.status(three.pipeline, three.where).tables if one.layer == "gold"}
     assert told == {"day": "up to date", "total": "behind", "share": "behind"}
     assert states(three, "share") == {"share": "written"}
@@ -391,7 +391,7 @@ def test_a_joined_table_whose_columns_were_others_in_between(three: GoldWorld) -
 
 def test_what_follows_a_full_refresh_is_brought_up_to_date(three: GoldWorld, spark: SparkSession) -> None:
     shared = SharedSpark("w", three.at, private=False, opened=spark)
-    request = Request.of(three.pipeline, "full-refresh", tables=["day"])
+    request = Request.from_arguments(three.pipeline, "full-refresh", tables=["day"])
     done = list(Run(three.pipeline, three.at, {"run_id": "test"}, shared).reports(request, ["gold"], follow=True))
     assert [(one.table, one.state, one.why) for one in done[0].tables] == [
         ("day", "rebuilt", "a full refresh was requested")
@@ -454,13 +454,13 @@ def test_the_proof_is_of_the_versions_that_a_table_was_made_of(three: GoldWorld)
 
 
 def test_files_stay_that_another_gold_table_has_yet_to_follow(three: GoldWorld) -> None:
-    assert optimize_vacuum.unfollowed(three.pipeline, three.at) == {}
+    assert optimize_vacuum.unread_sources(three.pipeline, three.at) == {}
     three.add(added([("b", 1, 1.0)], 100))
     three.run("day")
-    held = optimize_vacuum.unfollowed(three.pipeline, three.at)
+    held = optimize_vacuum.unread_sources(three.pipeline, three.at)
     assert {uri: by for uri, (_, by) in held.items()} == {three.at.table("gold", "day"): "total"}
     three.run("total")
-    held = optimize_vacuum.unfollowed(three.pipeline, three.at)
+    held = optimize_vacuum.unread_sources(three.pipeline, three.at)
     assert {uri: by for uri, (_, by) in held.items()} == {
         three.at.table("gold", name): "share" for name in ("day", "total")
     }

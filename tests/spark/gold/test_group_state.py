@@ -48,7 +48,7 @@ def test_groups_of_every_type_are_found_in_many_files(
     world = GoldWorld(tmp_path, QUERIES, spark)
     world.add([sample(i) for i in range(60)])
     world.run()
-    gold, state = world.at.table("gold", "whole"), world.at.groups("whole")
+    gold, state = world.at.table("gold", "whole"), world.at.group_state("whole")
     assert len(files(state)) >= 20
     was = files(gold), files(state)
     world.add([sample(7)])
@@ -78,7 +78,7 @@ def test_state_of_MOST_FILES_is_written_anew(
     world = GoldWorld(tmp_path, {"q": kept("SELECT id, count(*) AS c FROM t GROUP BY id")}, spark)
     world.add([sample(i) for i in range(5)])
     world.run()
-    state = world.at.groups("q")
+    state = world.at.group_state("q")
     assert len(files(state)) == 5
     monkeypatch.setattr(group_state, "IN_A_FILE", 9)
     world.add([sample(2)])
@@ -97,10 +97,10 @@ def test_state_of_full_files_is_not_written_anew(
     world = GoldWorld(tmp_path, {"q": kept("SELECT id, count(*) AS c FROM t GROUP BY id")}, spark)
     world.add([sample(i) for i in range(5)])
     world.run()
-    before = files(world.at.groups("q"))
+    before = files(world.at.group_state("q"))
     world.add([sample(2)])
     world.run()
-    assert len(before & files(world.at.groups("q"))) == 4, "only the file with the group is another one"
+    assert len(before & files(world.at.group_state("q"))) == 4, "only the file with the group is another one"
     assert world.rows("q") == world.expected("q")
 
 

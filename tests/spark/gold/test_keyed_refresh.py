@@ -114,12 +114,16 @@ def test_rules_hold_for_rows_that_have_no_key_of_their_own(spark: SparkSession, 
     with pytest.raises(TableRuleFailed, match=r"once \(2 rows\)"):
         world.run()
     assert has(("a", 1), ("a", 60), ("b", 2), ("b", 70))
-    rejected = spark.read.format("delta").load(layout.rejected(world.at.table("gold", "twice")))
+    rejected = spark.read.format("delta").load(layout.rejected_table(world.at.table("gold", "twice")))
     assert Counter(tuple(row) for row in rejected.select("g", "n").collect()) == Counter({("b", 2): 2})
     world.sql("DELETE FROM {t} WHERE id IN (2, 4)")
     assert world.run()["twice"].expectations["low"] == {"passed": 2, "failed": 1}
     assert has(("a", 1), ("b", 2), ("b", 70))
-    assert rejected.sparkSession.read.format("delta").load(layout.rejected(world.at.table("gold", "twice"))).isEmpty()
+    assert (
+        rejected.sparkSession.read.format("delta")
+        .load(layout.rejected_table(world.at.table("gold", "twice")))
+        .isEmpty()
+    )
 
     there = spark.read.format("delta").load(world.silver)
     there.write.format("delta").mode("append").save(world.silver)  # each is there twice, and none is so by its key

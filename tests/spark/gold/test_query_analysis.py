@@ -45,7 +45,7 @@ def disproved(spark: SparkSession, query: str, tables: dict[str, list[str]]) -> 
     """Whether Spark says that the parts of a query are not the query."""
     grouped = refresh_strategy(query, tables).grouped
     assert grouped is not None
-    return bool(query_analysis.disproved(spark, Query.parse(query), grouped))
+    return bool(query_analysis.why_not_equivalent(spark, Query.parse(query), grouped))
 
 
 def test_parts_that_are_another_query_are_found_out(
@@ -61,10 +61,12 @@ def test_parts_that_are_another_query_are_found_out(
     ):  # fmt: skip
         assert right in grouped.recomposed
         other = replace(grouped, recomposed=grouped.recomposed.replace(right, wrong))
-        assert query_analysis.disproved(spark, Query.parse(STAR), other), wrong
+        assert query_analysis.why_not_equivalent(spark, Query.parse(STAR), other), wrong
     [(call, _), *_] = grouped.sums
     other = replace(grouped, calls=(replace(call, arguments=("t.k",)),))
-    assert query_analysis.disproved(spark, Query.parse(STAR), other)  # what stands in the text for a sum is another sum
+    assert query_analysis.why_not_equivalent(
+        spark, Query.parse(STAR), other
+    )  # what stands in the text for a sum is another sum
 
     def by_last_part(self: Expressions, start: int, end: int) -> list[str]:
         return [self.tokens.raw(end - 1).lower()]
@@ -120,7 +122,7 @@ def test_what_depends_on_when_it_is_run_is_seen(
     spark: SparkSession, tables: dict[str, list[str]], query: str, moment: str
 ) -> None:
     found = query_analysis.Analysis(spark, Query.parse(query), {"t": spark.table("t").schema})
-    assert (moment in found.of_the_run) if moment else found.of_the_run == ""
+    assert (moment in found.run_dependent_calls) if moment else found.run_dependent_calls == ""
     assert found.makes_rows is ("explode" in query)
 
 
@@ -137,7 +139,7 @@ def test_what_depends_on_when_it_is_run_is_seen(
 def test_what_may_be_other_each_time_is_sparks_word(
     spark: SparkSession, tables: dict[str, list[str]], query: str, *, chance: bool
 ) -> None:
-    assert query_analysis.by_chance(spark, query) is chance
+    assert query_analysis.is_nondeterministic(spark, query) is chance
 
 
 def test_a_query_of_the_time_of_a_run_is_made_again_by_each_run(spark: SparkSession, tmp_path: Path) -> None:
@@ -155,7 +157,7 @@ def test_a_query_of_the_time_of_a_run_is_made_again_by_each_run(spark: SparkSess
     assert {name: (work.work, work.waits) for name, work in works.items()} == {
         "now": (True, False), "since": (True, False), "sums": (False, False),
     }  # fmt: skip
-    assert backlog.waiting(world.pipeline, world.where) == []
+    assert backlog.waiting_tables(world.pipeline, world.where) == []
     reports = world.run()
     [second] = world.rows("now")
     assert first != second

@@ -270,7 +270,9 @@ def test_what_cannot_be_followed_is_made_again_whole(
     world.add([sample(50)])
     world.run()
     assert not world.commits("a")[0]["all"]
-    spark.sql(f"RESTORE TABLE delta.`{world.at.groups('a')}` TO VERSION AS OF 0")  # what is kept is not what it says
+    spark.sql(
+        f"RESTORE TABLE delta.`{world.at.group_state('a')}` TO VERSION AS OF 0"
+    )  # what is kept is not what it says
     world.add([sample(51)])
     world.run()
     assert world.commits("a")[0]["all"]
@@ -295,7 +297,7 @@ def test_groups_are_kept_of_tables_that_are_not_SMALL(
     world.add([sample(1)])
     world.name([("b", "Ann", 0.5), ("c", "Bob", 0.5)])
     world.run()
-    there = [name for name in queries if tables.delta_table(world.at.groups(name)) is not None]
+    there = [name for name in queries if tables.delta_table(world.at.group_state(name)) is not None]
     assert there == ["above"]
     for name in queries:
         assert world.rows(name) == world.expected(name), name
@@ -326,8 +328,10 @@ def test_state_is_made_again_at_most_where_more_than_FEW_rows_changed(
                 world.name([("a", ("Ann", "Bob", "Cy")[n % 3], 0.5) for n in numbers])
             sizes[table] += count
         flows = flow_flows.flows(world.pipeline, world.at, "gold")
-        behind = {name: now for name, flow in flows.items() if (now := progress(flow)).work}
-        seen = {name: estimate.touched(world.pipeline.gold[name], flows[name], now) for name, now in behind.items()}
+        behind = {name: now for name, flow in flows.items() if (now := progress(flow)).has_work}
+        seen = {
+            name: estimate.estimate_refresh(world.pipeline.gold[name], flows[name], now) for name, now in behind.items()
+        }
         world.run()
         for name in queries:
             assert world.rows(name) == world.expected(name), name
@@ -336,7 +340,7 @@ def test_state_is_made_again_at_most_where_more_than_FEW_rows_changed(
         return made
 
     def how(name: str) -> str:
-        table = tables.delta_table(world.at.groups(name))
+        table = tables.delta_table(world.at.group_state(name))
         assert table is not None
         return next(log.commits(table)).operation
 
@@ -444,7 +448,7 @@ def test_commits_and_events_say_what_a_run_wrote_for_what_changed(spark: SparkSe
     world.run()
     world.add([(100 + i, "a", 1, 0.0, i, None, None, None, None) for i in range(9)])
     [flow] = [flow for name, flow in flow_flows.flows(world.pipeline, world.at, "gold").items() if name == "kept"]
-    told = estimate.touched(world.pipeline.gold["kept"], flow, progress(flow))
+    told = estimate.estimate_refresh(world.pipeline.gold["kept"], flow, progress(flow))
     assert (told.rows, told.groups, told.exact, told.all_of) == (9, 1, True, ())
     world.run()
     assert {name: world.commits(name)[0]["groups"] for name in ("kept", "small")} == {"kept": 1, "small": None}

@@ -111,7 +111,7 @@ def assert_right(world: GoldWorld, model: Model) -> None:
         else:
             world.run(name)
         assert columns(world, uri) == model.good.get(name, Counter()), name
-        assert columns(world, layout.rejected(uri)) == breaks, name
+        assert columns(world, layout.rejected_table(uri)) == breaks, name
         if not refused:
             said = world.commits(name)[0]["expectations"]
             assert {rule: said[rule]["failed"] for rule in ("low", "few", "some")} == {
@@ -229,17 +229,17 @@ def test_rows_that_stay_are_held_to_rules_only_when_these_are_others(
     assert "touches 0 groups" in str(planned(world))
     with pytest.raises(ExpectationFailed, match="few"):
         world.run()
-    assert columns(world, layout.rejected(world.at.table("gold", "sums"))) == Counter({("a", 2, 2, "199.98"): 1})
+    assert columns(world, layout.rejected_table(world.at.table("gold", "sums"))) == Counter({("a", 2, 2, "199.98"): 1})
     assert counted == [5]
     # Who takes the rule back has a table that is up to date, and no rows that it would not have.
     world.define({"sums": table(SUMS, rules=f"expectations: {plain}")})
     assert world.run()["sums"].why == "its rejected rows are accepted now"
-    assert not tables.rows(tables.delta_table(layout.rejected(world.at.table("gold", "sums"))))
+    assert not tables.rows(tables.delta_table(layout.rejected_table(world.at.table("gold", "sums"))))
     assert world.run()["sums"].state == "idle"
     world.define({"sums": table(SUMS, rules=f"expectations: {other.replace('<= 1', '<= 2')}")})
     report = world.run()["sums"]
     assert (report.state, report.why, report.updated) == ("written", "its rules changed", 0)
-    assert not tables.rows(tables.delta_table(layout.rejected(world.at.table("gold", "sums"))))
+    assert not tables.rows(tables.delta_table(layout.rejected_table(world.at.table("gold", "sums"))))
     world.define({"sums": table(SUMS, rules="expectations: {}")})
     world.run()
     assert world.run()["sums"].state == "idle"
@@ -262,7 +262,7 @@ def test_a_rule_names_columns_that_the_query_makes(spark: SparkSession, tmp_path
 def planned(world: GoldWorld) -> Touched:
     """What `plan` says that a run would touch."""
     flow = flows.flows(world.pipeline, world.at, "gold")["sums"]
-    return estimate.touched(world.pipeline.gold["sums"], flow, progress(flow))
+    return estimate.estimate_refresh(world.pipeline.gold["sums"], flow, progress(flow))
 
 
 def test_a_rule_that_drops_is_a_part_of_the_query(spark: SparkSession, tmp_path: Path) -> None:
@@ -315,11 +315,13 @@ def test_streaming_aggregations(spark: SparkSession, tmp_path: Path, mode: str) 
         with pytest.raises(ExpectationFailed, match="few"):
             world.run()
         assert columns(world, world.at.table("gold", "sums")) == before
-        assert columns(world, layout.rejected(world.at.table("gold", "sums"))) == Counter({("b", 2, 4, "50.03"): 1})
+        assert columns(world, layout.rejected_table(world.at.table("gold", "sums"))) == Counter(
+            {("b", 2, 4, "50.03"): 1}
+        )
     world.define({"sums": f'{{sql: "{SUMS}", mode: {mode}, {rules.replace("n <= 3", "n <= 4")}}}'})
     world.run()
     assert world.rows("sums")[("b", 2, 4, "50.03")] == 1
-    assert not tables.rows(tables.delta_table(layout.rejected(world.at.table("gold", "sums"))))
+    assert not tables.rows(tables.delta_table(layout.rejected_table(world.at.table("gold", "sums"))))
 
 
 def test_many_changed_rows_are_counted_as_few_are(

@@ -235,7 +235,7 @@ def test_a_continuous_run_tries_again_what_may_be_gone_and_tells_each_batch(
             loop.tick()
         assert (loop.failures, loop.batches) == (1, 0)
         loop.tick()
-        assert (loop.failures, loop.batches, streams.listed(heartbeats.lake.root)[0].batches) == (0, 1, 1)
+        assert (loop.failures, loop.batches, streams.list_streams(heartbeats.lake.root)[0].batches) == (0, 1, 1)
         loop.tick()
         assert loop.batches == 1
     assert_right(heartbeats)

@@ -39,11 +39,11 @@ def rows_of(spark: SparkSession, uri: str) -> Counter[Any]:
 
 
 def test_with_unique_keys_a_row_is_updated(spark: SparkSession, uri: str) -> None:
-    changes = TableChanges.replacing(uri, frame(spark, EXPECTED), frame(spark, HELD), ["k"], few=True)
+    changes = TableChanges.compare_some(uri, frame(spark, EXPECTED), frame(spark, HELD), ["k"], few=True)
     assert changes.counts == {"update": 1, "insert": 1, "delete": 1}
-    assert sorted(row.k for row in changes.comes.collect()) == [2, 4]
+    assert sorted(row.k for row in changes.upserted_rows.collect()) == [2, 4]
     held = spark.read.format("delta").load(uri)
-    assert Counter(tuple(row) for row in changes.merged(held).collect()) == Counter(EXPECTED)
+    assert Counter(tuple(row) for row in changes.merged_rows(held).collect()) == Counter(EXPECTED)
     changes.write(None)
     assert rows_of(spark, uri) == Counter(EXPECTED)
 
@@ -54,14 +54,14 @@ def test_with_keys_that_are_not_unique_rows_are_exchanged(spark: SparkSession, u
     held, expected = ([*rows, (1, "other")] if name == twice else rows
                       for name, rows in (("held", HELD), ("expected", EXPECTED)))  # fmt: skip
     spark.createDataFrame(held, COLUMNS).write.format("delta").mode("overwrite").save(uri)
-    changes = TableChanges.replacing(uri, frame(spark, expected), frame(spark, held), ["k"], few=True)
+    changes = TableChanges.compare_some(uri, frame(spark, expected), frame(spark, held), ["k"], few=True)
     assert changes.counted
     changes.write(None)
     assert rows_of(spark, uri) == Counter(expected)
 
 
 def test_no_change_is_a_commit_alone(spark: SparkSession, uri: str) -> None:
-    changes = TableChanges.by_key(uri, frame(spark, HELD), frame(spark, HELD), ["k"], few=True)
+    changes = TableChanges.compare_by_key(uri, frame(spark, HELD), frame(spark, HELD), ["k"], few=True)
     assert changes.counts == {}
     changes.write(None)
     assert (tables.table_at(uri).version(), rows_of(spark, uri)) == (1, Counter(HELD))
@@ -71,7 +71,7 @@ def test_no_change_is_a_commit_alone(spark: SparkSession, uri: str) -> None:
 @pytest.mark.parametrize("few", [True, False])
 def test_of_all_rows_those_that_differ_are_written(spark: SparkSession, uri: str, few: bool, keys: list[str]) -> None:
     held = spark.read.format("delta").load(uri)
-    changes = TableChanges.of_all(uri, frame(spark, EXPECTED), held, keys, few=few)
+    changes = TableChanges.compare_all(uri, frame(spark, EXPECTED), held, keys, few=few)
     assert changes is not None
     kinds = {"update": 1, "insert": 1, "delete": 1} if keys else {"insert": 2, "delete": 2}
     assert dict(changes.counts) == kinds
@@ -83,7 +83,7 @@ def test_a_table_of_which_no_row_or_too_few_of_many_stay_is_replaced(
     spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held, others = spark.read.format("delta").load(uri), frame(spark, [(7, "a"), (8, "b")])
-    assert TableChanges.of_all(uri, others, held, [], few=True) is None
+    assert TableChanges.compare_all(uri, others, held, [], few=True) is None
     monkeypatch.setattr(thresholds, "SMALL", 2)
-    assert TableChanges.of_all(uri, frame(spark, EXPECTED), held, ["k"], few=False) is None  # three keys of four
-    assert TableChanges.of_all(uri, frame(spark, [*HELD, (9, "c")]), held, ["k"], few=False) is not None
+    assert TableChanges.compare_all(uri, frame(spark, EXPECTED), held, ["k"], few=False) is None  # three keys of four
+    assert TableChanges.compare_all(uri, frame(spark, [*HELD, (9, "c")]), held, ["k"], few=False) is not None

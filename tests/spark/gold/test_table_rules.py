@@ -54,7 +54,7 @@ def refused(world: GoldWorld) -> TableRuleFailed:
 def found(world: GoldWorld, *columns: str, rejected: bool = True) -> Counter[Any]:
     """Rows of the table, or of those for which its newest batch was refused."""
     uri = world.at.table("gold", "r")
-    uri = layout.rejected(uri) if rejected else uri
+    uri = layout.rejected_table(uri) if rejected else uri
     if tables.delta_table(uri) is None:
         return Counter()
     read = world.spark.read.format("delta").load(uri).select(*columns)
@@ -109,7 +109,7 @@ def test_each_kind_below_and_above(spark: SparkSession, tmp_path: Path) -> None:
     world.add(rows([row("c", 9, None)], 60))
     world.run()
     assert found(world, "g", "k", "n", "s", rejected=False) == Counter({("c", 9, 1, None): 1})
-    rejected = tables.delta_table(layout.rejected(world.at.table("gold", "r")))
+    rejected = tables.delta_table(layout.rejected_table(world.at.table("gold", "r")))
     assert rejected is not None
     said = [(commit.ours or {}) for commit in log.commits(rejected, 3)]
     assert [(one["step"], one.get("refused")) for one in said] == [
@@ -122,13 +122,13 @@ def test_what_did_not_change_is_not_asked_again(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    rule = table_rules._sharing
+    rule = table_rules._rows_with_keys
 
     def spy(frame: DataFrame, columns: Any, keys: DataFrame) -> DataFrame:
         asked.append(keys.count())
         return rule(frame, columns, keys)
 
-    monkeypatch.setattr(table_rules, "_sharing", spy)
+    monkeypatch.setattr(table_rules, "_rows_with_keys", spy)
     world = begin(spark, tmp_path, once=RULES["once"], named=RULES["named"])
     world.add(rows(FIRST, 0))
     world.run()

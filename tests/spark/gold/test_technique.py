@@ -62,7 +62,10 @@ def test_a_history_in_which_the_technique_switches(
 
     def run() -> None:
         flows = flow_flows.flows(world.pipeline, world.at, "gold")
-        seen = {name: estimate.touched(world.pipeline.gold[name], flow, progress(flow)) for name, flow in flows.items()}
+        seen = {
+            name: estimate.estimate_refresh(world.pipeline.gold[name], flow, progress(flow))
+            for name, flow in flows.items()
+        }
         world.run()
         for name in QUERIES:
             assert world.rows(name) == world.expected(name), name

@@ -12,9 +12,9 @@ import pytest
 
 from sluicegate.flow.report import FINDING
 from sluicegate.flow.verification.finding import Finding
-from sluicegate.frames.difference.compare import compare, sampled
+from sluicegate.frames.difference.compare import compare, sample_rows
 from sluicegate.frames.difference.equal_rows import excuse
-from sluicegate.frames.unsteady import unsteady
+from sluicegate.frames.unsteady import why_unsteady
 from sluicegate.gold import verify_gold
 from sluicegate.jobs import verify_job
 from tests.support.gold_world import GoldWorld, kept
@@ -78,7 +78,7 @@ def test_gold_that_is_other_than_its_query_gives_is_told_by_key(
     assert "windowed" not in found
     # Spark's own sum is wrong by 0.6 where 1e16 comes and goes; ours is not.
     assert "those of sums without rounding" in found["kept"].what
-    assert [one.table for one in verify_gold.unprovable(world.pipeline)] == ["streamed"]
+    assert [one.table for one in verify_gold.unprovable_findings(world.pipeline)] == ["streamed"]
 
     names = ("kept", "distinct", "windowed", "zeros", "tops")
     kept_at, distinct, windowed, zeros, tops = (f"delta.`{world.at.table('gold', name)}`" for name in names)
@@ -145,18 +145,18 @@ def test_what_may_choose_among_equals_or_by_the_order_of_rows_is_seen(spark: Spa
         "theta_sketch_agg(id)", "mode(g)",
     ]  # fmt: skip
     for function in choosing:
-        assert "choose among equals" in unsteady(spark.sql(f"SELECT {function} AS v FROM {there}"))
+        assert "choose among equals" in why_unsteady(spark.sql(f"SELECT {function} AS v FROM {there}"))
     for place in ("g IN ({})", "g NOT IN ({})", "g = ({})", "EXISTS ({})"):
         inside = place.format(f"SELECT mode(g) FROM {there}")
-        assert "choose among equals" in unsteady(spark.sql(f"SELECT id FROM {there} WHERE {inside}")), place
+        assert "choose among equals" in why_unsteady(spark.sql(f"SELECT id FROM {there} WHERE {inside}")), place
         inside = place.format(f"SELECT max(g) FROM {there}")
-        assert unsteady(spark.sql(f"SELECT id FROM {there} WHERE {inside}")) == "", place
+        assert why_unsteady(spark.sql(f"SELECT id FROM {there} WHERE {inside}")) == "", place
     joined = f"SELECT id, m FROM {there}, LATERAL (SELECT mode(g) AS m FROM {there})"
-    assert "choose among equals" in unsteady(spark.sql(joined))
+    assert "choose among equals" in why_unsteady(spark.sql(joined))
     rows = spark.sql(f"SELECT * FROM {there}")
-    assert "(DropDuplicates)" in unsteady(rows.dropDuplicates(["g"]))
+    assert "(DropDuplicates)" in why_unsteady(rows.dropDuplicates(["g"]))
     for same in (rows.dropDuplicates(), rows.distinct(), rows.groupBy("g").count()):
-        assert unsteady(same) == ""
+        assert why_unsteady(same) == ""
 
 
 ROWS = "VALUES (1, 'a', 5, 10), (2, 'a', 6, 20), (3, 'b', 7, 20), (4, 'b', 7, 30) AS t(id, g, n, ts)"
@@ -236,11 +236,11 @@ def test_a_sample_takes_the_same_part_of_both_sides(spark: SparkSession) -> None
     again = numbers.selectExpr("id", "x * (1 + 1e-15) AS x", "m").orderBy("x")
     kinds = {field.name: field.dataType for field in numbers.schema}
     for keys in (["id"], []):
-        one, two = (sampled(frame, kinds, keys, 10) for frame in (numbers, again))
+        one, two = (sample_rows(frame, kinds, keys, 10) for frame in (numbers, again))
         assert 120 < one.count() < 280
         assert compare(one, two, keys, 1e-9).count == 0
         assert compare(one, two.where("id % 2 = 0"), keys, 1e-9).count > 40
-    assert sampled(numbers.select("x"), kinds | {}, ["x"], 10).count() == 2000
+    assert sample_rows(numbers.select("x"), kinds | {}, ["x"], 10).count() == 2000
 
 
 @pytest.mark.parametrize(("rows_read", "share"), [(1, 1e-14), (10**6, 1e-12), (10**10, 1e-10)])

@@ -32,7 +32,7 @@ from sluicegate.landing.chosen.copy import Copy
 from sluicegate.landing.chosen.copy_options import CopyOptions
 from sluicegate.monitor import plan, status
 from sluicegate.schema.columns import RESCUED
-from sluicegate.schema.landed import with_landed
+from sluicegate.schema.landed import record_landed_names
 from sluicegate.storage import listings
 from sluicegate.witness import landed_files
 from tests.conftest import ROOT, Workspace, beat
@@ -337,7 +337,7 @@ def test_a_retained_value_that_does_not_fit_is_rescued_under_the_name_of_its_fie
         (3.0, 2, "2024-31-01", None, "file:/a"),
         (4.5, 3, None, '{"new":1,"_file_path":"file:/a"}', "file:/a"),
     ]
-    retained = with_landed(spark.createDataFrame(rows, fields), {"amount": "Amount (EUR)"})
+    retained = record_landed_names(spark.createDataFrame(rows, fields), {"amount": "Amount (EUR)"})
     new = spark.createDataFrame([], fields.replace("amount DOUBLE", "amount INT").replace("day STRING", "day DATE"))
     both = reread_rows.union(new, retained, {"dateformat": "yyyy-dd-MM"}).orderBy("n")
     values = [(*row[:2], json.loads(row[2] or "{}")) for row in both.select("amount", "day", RESCUED).collect()]
@@ -389,17 +389,17 @@ def test_rows_that_give_way_are_found_by_their_files_whatever_these_are_called(
         ledger = ledger.append_column(fact, pa.nulls(10, listings.FILES.field(fact).type))
     tables.write(str(tmp_path / "ledger"), ledger.filter(pc.field("path") != paths[0]))
     tables.write(str(tmp_path / "ledger"), ledger.filter(pc.field("path") == paths[0]).slice(0, 1), mode="append")
-    former = reread_rows.Former.of(tables.delta_table(str(tmp_path / "ledger")), set(paths[:4]), 3)
+    former = reread_rows.Former.from_ledger(tables.delta_table(str(tmp_path / "ledger")), set(paths[:4]), 3)
     assert former is not None
     assert former.ranges == {path: [(2 if path in paths[1:4] else 0, 2)] for path in paths[:4]}  # the last arrival
     there = spark.read.format("delta").load(uri)
-    stays = sorted(former.staying(there).collect(), key=repr)
+    stays = sorted(former.retained_rows(there).collect(), key=repr)
     text = former.condition(tables.table_at(uri))
     assert stays == sorted(there.where(f"NOT coalesce({text}, false)").collect(), key=repr)
     assert len(stays) == len(rows) - 5
     many = replace(former, ranges={f"/in/{number}.json": [(0, 2)] for number in range(20_000)})
-    assert len(many.staying(there)._jdf.queryExecution().toString()) < 20_000
-    assert many.staying(there).count() == len(rows)
+    assert len(many.retained_rows(there)._jdf.queryExecution().toString()) < 20_000
+    assert many.retained_rows(there).count() == len(rows)
 
 
 def test_nothing_to_reset(workspace: Workspace) -> None:

@@ -75,7 +75,7 @@ def test_a_file_out_of_reach_is_tried_again(
     """Rights or a network, not its content, kept it from being read: it need not change to be read later."""
     define(workspace, "format: json, schemaHints: id BIGINT")
     workspace.land("things/a.json.gz", b"?", age=90)
-    monkeypatch.setattr(unreadable_files, "_unreachable", lambda _path: True)
+    monkeypatch.setattr(unreadable_files, "_is_unreachable", lambda _path: True)
     assert len(workspace.run(spark, "bronze")["things"].failed) == 1
     found = discovery.discover("things", workspace.definition.bronze["things"], workspace.lake)
     assert found.new["action"].to_pylist() == ["replace"]
@@ -92,7 +92,7 @@ def test_a_file_that_always_meets_passing_trouble_keeps_no_newer_one_waiting(
     """As a text that no executor has the memory for: that looks like a machine's trouble each time."""
     define(workspace, "format: json, schemaHints: id BIGINT")
     workspace.land("things/a.json.gz", b"?", age=90)
-    monkeypatch.setattr(unreadable_files, "passes", lambda _error: True)
+    monkeypatch.setattr(unreadable_files, "is_transient", lambda _error: True)
     with pytest.raises(SourceError, match="cannot be read"):
         workspace.run(spark, "bronze")
     workspace.land("things/b.json", '{"id": 1}', age=80)
@@ -112,7 +112,7 @@ def test_as_many_WITNESSES_are_asked_whether_trouble_is_of_the_machines(
     for number, name in enumerate(("a.json.gz", "b.json.gz", "c.json.gz")):
         workspace.land(f"things/{name}", b"?", age=90 - number)
     workspace.land("things/d.json", '{"id": 1}', age=80)
-    monkeypatch.setattr(unreadable_files, "passes", lambda _error: True)
+    monkeypatch.setattr(unreadable_files, "is_transient", lambda _error: True)
     monkeypatch.setattr(ingest, "WITNESSES", 2)
     with pytest.raises(SourceError, match="cannot be read"):
         workspace.run(spark, "bronze")

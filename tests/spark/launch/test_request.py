@@ -20,10 +20,10 @@ pytestmark = pytest.mark.spark
 
 
 def run(spark: SparkSession, workspace: Workspace, **wish: Any) -> dict[str, Any]:
-    asked = Request.of(workspace.definition, **wish)
+    asked = Request.from_arguments(workspace.definition, **wish)
     done = {}
     for layer in LAYERS:
-        ran = Job.of_request(workspace.definition, workspace.lake, layer, {"run_id": "test"}, asked, spark).run()
+        ran = Job.from_request(workspace.definition, workspace.lake, layer, {"run_id": "test"}, asked, spark).run()
         done |= {table.table: table for table in ran.tables}
     return done
 

@@ -37,12 +37,12 @@ def shown(heartbeats: Workspace, spark: SparkSession) -> Iterator[Workspace]:
 @pytest.mark.more
 def test_tables_are_found_by_their_names(shown: Workspace, spark: SparkSession) -> None:
     pipeline, at = shown.definition, shown.lake
-    assert catalog.due(pipeline, at)
+    assert catalog.is_due(pipeline, at)
     entered = catalog.register(spark, pipeline, at)
     there = [name for name, uri in catalog.tables(pipeline, at) if Path(uri).exists()]
     assert entered == there
     assert {"recordings_bronze", "patients", "recordings_enriched_quarantine", "daily_patient_avg"} < set(there)
-    assert not catalog.due(pipeline, at)
+    assert not catalog.is_due(pipeline, at)
     for name in entered:
         assert spark.table(f"shown.{name}").count() == len(shown.rows(name))
     described = {row[0]: row[1] for row in spark.sql("DESCRIBE DATABASE EXTENDED shown").collect()}
@@ -51,8 +51,8 @@ def test_tables_are_found_by_their_names(shown: Workspace, spark: SparkSession) 
 
     # Again: nothing is new, also where it was forgotten what was entered.
     assert catalog.register(spark, pipeline, at) == []
-    Path(at.registered).write_text("half")
-    assert catalog.due(pipeline, at)
+    Path(at.catalog_registry).write_text("half")
+    assert catalog.is_due(pipeline, at)
     assert catalog.register(spark, pipeline, at) == []
 
     # A table that is new is due, and a dropped one loses no row.
@@ -60,7 +60,7 @@ def test_tables_are_found_by_their_names(shown: Workspace, spark: SparkSession) 
     assert len(shown.rows("patients")) > 0
     assert catalog.register(spark, pipeline, at) == ["patients"]
     shown.edit("pipeline.yaml", "contains_pii", "contains_phi")
-    assert catalog.due(shown.definition, at)
+    assert catalog.is_due(shown.definition, at)
 
 
 @pytest.mark.more
@@ -73,4 +73,4 @@ def test_a_name_that_stands_for_another_table_is_left_alone(
     with pytest.raises(CatalogConflict, match=r"`shown`\.`recordings_bronze`") as caught:
         catalog.register(spark, shown.definition, type(shown.lake)(str(other / "lake"), "heart_rate"))
     assert caught.value.exit_code == 2
-    assert json.loads(Path(shown.lake.registered).read_text())["tables"]
+    assert json.loads(Path(shown.lake.catalog_registry).read_text())["tables"]

@@ -49,7 +49,7 @@ def land_more(workspace: Workspace, spark: SparkSession, count: int = 3) -> None
 
 
 def allow_at_once(spark: SparkSession, workspace: Workspace) -> None:
-    for table in optimize_vacuum.maintainable(workspace.definition, workspace.lake):
+    for table in optimize_vacuum.maintained_tables(workspace.definition, workspace.lake):
         if table.of_spark:
             keeps = "('delta.deletedFileRetentionDuration' = 'interval 0 hours')"
             spark.sql(f"ALTER TABLE delta.`{table.uri}` SET TBLPROPERTIES {keeps}")
@@ -59,11 +59,11 @@ def allow_at_once(spark: SparkSession, workspace: Workspace) -> None:
 def done(workspace: Workspace, spark: SparkSession) -> dict[str, dict[str, Any]]:
     """Maintains the tables, and tells by table what was before and is now."""
     subject = (workspace.definition, workspace.lake)
-    before = optimize_vacuum.maintainable(*subject, AT_ONCE)
+    before = optimize_vacuum.maintained_tables(*subject, AT_ONCE)
     maintain.run(*subject, {"run_id": "test"}, lambda: spark, AT_ONCE, lambda _line: None)
     return {
         fact["table"]: fact
-        for fact in optimize_vacuum.compared(before, optimize_vacuum.maintainable(*subject, AT_ONCE))
+        for fact in optimize_vacuum.compare_tables(before, optimize_vacuum.maintained_tables(*subject, AT_ONCE))
     }
 
 
@@ -121,8 +121,8 @@ def test_what_is_SMALL_to_who_looks_is_put_together_by_spark(
         settings = {**optimize_vacuum.SETTINGS, least: str(optimize_vacuum.SMALL)}
         seen = optimize_vacuum._state(DeltaTable(uri), uri, workspace.lake, True, timedelta(days=7), None)
         assert seen.scattered == (beyond < 0)
-        with session.configured(spark, settings):
-            optimize_vacuum.by_spark(spark, replace(seen, scattered=True))
+        with session.override_settings(spark, settings):
+            optimize_vacuum.optimize_by_spark(spark, replace(seen, scattered=True))
         left[beyond] = len(DeltaTable(uri).file_uris())
         assert sorted(DeltaTable(uri).to_pyarrow_table()["n"].to_pylist()) == [0, 1]
     assert left == {-1: 1, 0: 2, 1: 2}
@@ -140,7 +140,7 @@ def test_files_stay_that_another_table_has_yet_to_follow(spark: SparkSession, ma
     assert content <= {*optimize_vacuum._data_files(f"{maintained.lake.root}/heart_rate/bronze")["path"].to_pylist()}
     maintained.run(spark)
     assert {device for (device,) in maintained.rows("recordings_enriched", "device_id")} == {2}
-    assert optimize_vacuum.unfollowed(maintained.definition, maintained.lake) == {}
+    assert optimize_vacuum.unread_sources(maintained.definition, maintained.lake) == {}
 
 
 @pytest.mark.release
@@ -148,21 +148,23 @@ def test_files_stay_that_another_table_has_yet_to_follow(spark: SparkSession, ma
 def test_a_longer_retention_is_said_to_the_tables(spark: SparkSession, heartbeats: Workspace) -> None:
     heartbeats.edit("pipeline.yaml", "\ndatabase:", "\nmaintenance: {retention: 14 days}\ndatabase:")
     content = heartbeats.content()
-    assert {table.name for table in look(heartbeats) if table.due} == {t.name for t in look(heartbeats) if t.of_spark}
+    assert {table.name for table in look(heartbeats) if table.is_due} == {
+        t.name for t in look(heartbeats) if t.of_spark
+    }
     maintain.run(heartbeats.definition, heartbeats.lake, {"run_id": "test"}, lambda: spark)
     bronze = DeltaTable(heartbeats.uri("recordings_bronze"))
     assert bronze.metadata().configuration["delta.deletedFileRetentionDuration"] == "interval 336 hours"
-    assert not any(table.due for table in look(heartbeats))
+    assert not any(table.is_due for table in look(heartbeats))
     assert (heartbeats.content(), states(heartbeats)) == (content, {"idle"})
 
 
 @pytest.mark.ran
 def test_where_nothing_is_due_spark_is_not_started(spark: SparkSession, heartbeats: Workspace) -> None:
     versions = {table.uri: DeltaTable(table.uri).version() for table in look(heartbeats)}
-    assert not any(table.due for table in look(heartbeats))
+    assert not any(table.is_due for table in look(heartbeats))
     maintain.run(heartbeats.definition, heartbeats.lake, {}, lambda: pytest.fail("it was"))
     assert versions == {table.uri: DeltaTable(table.uri).version() for table in look(heartbeats)}
 
 
 def look(workspace: Workspace) -> list[optimize_vacuum.MaintainedTable]:
-    return optimize_vacuum.maintainable(workspace.definition, workspace.lake)
+    return optimize_vacuum.maintained_tables(workspace.definition, workspace.lake)

@@ -80,7 +80,7 @@ def test_entries_in_a_catalog_follow(heartbeats: Workspace, spark: SparkSession)
     rename("heart_rate", "pulse", heartbeats.settings)
     pulse = Workspace(heartbeats.folder, "pulse")
     try:
-        assert catalog.due(pulse.definition, pulse.lake)
+        assert catalog.is_due(pulse.definition, pulse.lake)
         assert catalog.register(spark, pulse.definition, pulse.lake) == entered
         assert not spark.catalog.databaseExists("heart_rate")
         assert spark.table("pulse.recordings_enriched").count() == len(pulse.rows("recordings_enriched"))
@@ -94,7 +94,7 @@ def test_entries_in_a_catalog_follow(heartbeats: Workspace, spark: SparkSession)
         catalog.register(spark, heartbeats.definition, heartbeats.lake)
         assert spark.table("shown.own").count() == 1
         location = spark.sql("DESCRIBE TABLE EXTENDED shown.recordings_enriched").where("col_name = 'Location'")
-        assert layout.canonical(location.collect()[0][1]) == heartbeats.uri("recordings_enriched")
+        assert layout.to_ledger_path(location.collect()[0][1]) == heartbeats.uri("recordings_enriched")
     finally:
         for name in ("heart_rate", "pulse", "shown"):
             spark.sql(f"DROP DATABASE IF EXISTS {name} CASCADE")

@@ -137,7 +137,7 @@ def test_each_leaf_that_its_type_holds_is_in_its_place(spark: SparkSession) -> N
     frame = spark.createDataFrame([(n, text) for n, (text, _, _) in enumerate(landed)], "n INT, raw STRING")
     nested = json_values.LandedJson(F.col("raw"), TARGET, json_values.shape(TARGET, TARGET))
     by_leaf = frame.withColumn("by_leaf", json_values.fit(nested))
-    rows = json_values.with_fits(by_leaf, {"fit": nested}).select("n", "fit", "by_leaf", "fit_is_whole").collect()
+    rows = json_values.add_fits(by_leaf, {"fit": nested}).select("n", "fit", "by_leaf", "fit_is_whole").collect()
     assert len(rows) == len(landed)
     assert {row["fit_is_whole"] for row in rows} == {True, False}
     for row in rows:
@@ -155,7 +155,7 @@ def test_a_text_that_goes_on_behind_a_value_is_none(spark: SparkSession) -> None
     fits = {}
     for name, shown in (("strings", StringType()), ("structs", INNER)):
         fits[name] = json_values.LandedJson(F.col("raw"), INNER, json_values.shape(INNER, shown))
-    rows = {row["raw"]: row for row in json_values.with_fits(frame, fits).collect()}
+    rows = {row["raw"]: row for row in json_values.add_fits(frame, fits).collect()}
     for text in texts:
         for name in fits:
             fit = rows[text][name]

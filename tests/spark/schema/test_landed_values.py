@@ -211,7 +211,7 @@ def test_a_decimal_at_the_end_of_a_whole_type_fits(spark: SparkSession) -> None:
 
     numbers = [2**63 - 1, 2**63 - 512, -(2**63), 2**63, 2**64 - 1]
     frame = spark.createDataFrame([(Decimal(number),) for number in numbers], "v DECIMAL(20,0)")
-    fit = typed_values.fitted(F.col("v"), DecimalType(20, 0), LongType())
+    fit = typed_values.fit_value(F.col("v"), DecimalType(20, 0), LongType())
     assert fit.lost is not None
     rows = frame.select(fit.value, fit.lost).collect()
     assert [tuple(row) for row in rows] == [(n, False) if n < 2**63 else (None, True) for n in numbers]

@@ -11,7 +11,7 @@ from pyspark.sql.types import IntegerType, StringType, StructField
 from sluicegate.definition import BronzeTable
 from sluicegate.lake import log
 from sluicegate.lake import tables as lakes
-from sluicegate.lake.commits.small_commits import takes
+from sluicegate.lake.commits.small_commits import can_write
 from sluicegate.schema import history
 from sluicegate.schema.evolution import Schema
 from sluicegate.spark import table_reader
@@ -61,9 +61,9 @@ def test_a_column_has_a_name_that_can_be_said_and_nothing_is_lost(spark: SparkSe
     assert json.loads(sheet[1]) | {"_file_path": ""} == {"Größe (m)": "1", "%": "3", "_file_path": ""}
     for name in ("things", "made"):  # few rows still go past Spark
         table = lakes.table_at(workspace.uri(name))
-        assert takes(table)
+        assert can_write(table)
         assert table_reader.is_plain(table)
-    last = log.last_commit_of_ours(lakes.table_at(workspace.uri("things")))
+    last = log.last_own_commit(lakes.table_at(workspace.uri("things")))
     assert last is not None
     assert last.ours is not None
     assert last.ours["collisions"] == {"us gross": "us_gross"}

@@ -195,8 +195,8 @@ def converted(
         Value(Column(f"c{n}", StringType(), f"c{n}", DataType.fromDDL(kind), conversion), F.col(f"c{n}"), options)
         for n, (kind, *_) in enumerate(texts)
     ]
-    made: Any = frame.select(*[one.typed.cast("string") for one in values]).collect()[0]
-    lost: Any = frame.select(*[F.lit(False) if one.lost is None else one.lost for one in values]).collect()[0]
+    made: Any = frame.select(*[one.typed_value.cast("string") for one in values]).collect()[0]
+    lost: Any = frame.select(*[F.lit(False) if one.loss is None else one.loss for one in values]).collect()[0]
     return [(kind, text, made[n], lost[n]) for n, (kind, text, _, _) in enumerate(texts)]
 
 

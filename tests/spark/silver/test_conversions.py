@@ -75,7 +75,7 @@ def test_a_value_that_a_function_does_not_convert_is_flagged(spark: SparkSession
     assert query.stream_objections() == []
     columns = ", ".join(f"c{n} STRING" for n in range(len(CONVERSIONS)))
     spark.createDataFrame(records, f"id INT, {columns}").createOrReplaceTempView("conversions_of_texts")
-    rows = spark.sql(query.with_identity({"raw": "conversions_of_texts"}, ())).collect()
+    rows = spark.sql(query.text_with_identity({"raw": "conversions_of_texts"}, ())).collect()
     found = {row["id"]: [text for n, text in enumerate(query.casts) if row[f"{CAST_PREFIX}{n}"]] for row in rows}
     assert {key: rules for key, rules in found.items() if bool(rules) != (key in flagged)} == {}
     exact = ("to_", "make", "unix", "next", "year", "COALESCE", "CASE WHEN s LIKE")

@@ -72,7 +72,7 @@ def test_a_discarded_record_is_left_by_replays_until_it_is_taken_back(spark: Spa
 def test_a_rebuild_finds_its_discards_in_place(spark: SparkSession, world: World) -> None:
     world.take_in(spark)
     assert discard(world) == 3
-    before = tables.delta_table(world.lake.discarded("t"))
+    before = tables.delta_table(world.lake.discards("t"))
     world.put("raw/2", record(5, v="-3"))
     world.take_in(spark)
     assert standing(world) == (1, 3)  # what comes later waits
@@ -89,7 +89,7 @@ def test_a_rebuild_finds_its_discards_in_place(spark: SparkSession, world: World
     assert world.ids() == [1, 4]  # its name came late, and it passes, discarded or not
     assert standing(world) == (1, 1)
     assert world.problems() == []
-    after = tables.delta_table(world.lake.discarded("t"))
+    after = tables.delta_table(world.lake.discards("t"))
     assert before is not None
     assert after is not None
     assert after.version() == before.version()  # no run writes a commit to it
@@ -140,4 +140,4 @@ def test_rows_of_a_record_are_discarded_one_by_one(spark: SparkSession, world: W
     assert replay(spark, world, validate=True) == (0, 0)
     quarantine = tables.delta_table(world.lake.quarantine("t"))
     assert quarantine is not None
-    assert discards.discarded_rows(quarantine, tables.delta_table(world.lake.discarded("t"))) == 10
+    assert discards.discarded_rows(quarantine, tables.delta_table(world.lake.discards("t"))) == 10

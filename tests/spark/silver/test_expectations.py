@@ -60,14 +60,14 @@ def test_a_delete_is_held_to_its_key_and_sequence_alone_and_what_was_not_parsed_
     changes = {"keys": ["k"], "sequence_by": "seq", "apply_as_deletes": "op = 'd'"}
     its = {"known": {"expect_or_quarantine": "v IS NOT NULL"}, "positive": {"expect_or_quarantine": "k > 0"}}
     silver = table(**{"from": "raw"}, apply_changes=changes, expectations=its)
-    assert deletes.identity(silver) == {"_sequence", "k", "seq"}
-    assert deletes.deciding(silver) == {"_sequence", "k", "seq", "op"}
-    rules = Rules(silver, {}, {"k": "k"}, (), deletes.identity(silver), {PARSED: False})
+    assert deletes.identity_columns(silver) == {"_sequence", "k", "seq"}
+    assert deletes.deciding_columns(silver) == {"_sequence", "k", "seq", "op"}
+    rules = Rules(silver, {}, {"k": "k"}, (), deletes.identity_columns(silver), {PARSED: False})
     rows = [("value", 1, None, "u", None), ("delete", 1, None, "d", None), ("no key", None, None, "d", None),
             ("negative", -1, None, "d", None), ("unparsed", 1, 1, "d", [PARSED]),
             ("null", 1, 1, None, None)]  # fmt: skip
     landed = spark.createDataFrame(rows, f"id STRING, k INT, v INT, op STRING, {UNFIT} ARRAY<STRING>")
-    told = deletes.with_deletes(landed, silver.apply_changes)
+    told = deletes.add_deletes(landed, silver.apply_changes)
     assert {row.id: row[DELETES] for row in told.collect()} == {
         "value": False, "delete": True, "no key": True, "negative": True, "unparsed": False, "null": None,
     }  # fmt: skip
@@ -78,7 +78,7 @@ def test_a_delete_is_held_to_its_key_and_sequence_alone_and_what_was_not_parsed_
     }  # fmt: skip
     without = table(**{"from": "raw"}, apply_changes={"keys": ["k"], "sequence_by": "seq"})
     for none in (None, without.apply_changes):
-        assert DELETES not in deletes.with_deletes(landed, none).columns
+        assert DELETES not in deletes.add_deletes(landed, none).columns
 
 
 def test_of_rows_that_share_what_should_be_unique_the_first_stays_and_a_NULL_does_not(spark: SparkSession) -> None:

@@ -107,7 +107,7 @@ def test_a_source_that_is_made_again_is_read_again_and_no_other(spark: SparkSess
     before = tables.table_at(workspace.uri("sales")).version()
     again = spark.read.format("delta").load(workspace.uri("eu"))
     again.write.format("delta").mode("overwrite").save(workspace.uri("eu"))
-    [waiting] = backlog.waiting(workspace.definition, workspace.settings)
+    [waiting] = backlog.waiting_tables(workspace.definition, workspace.settings)
     assert waiting.what.startswith("2 rows of eu wait (eu was changed by WRITE in version")
     done = run(spark, workspace, "silver")["sales"]
     assert (done.state, done.inserted, done.updated, done.deleted) == ("again", 0, 0, 0)

@@ -15,10 +15,10 @@ from sluicegate.flow import flows as flow_flows
 from sluicegate.flow.model import Progress
 from sluicegate.flow.progress import progress
 from sluicegate.frames import record_ids
-from sluicegate.frames.data_skipping import near
+from sluicegate.frames.data_skipping import candidate_rows
 from sluicegate.frames.record_ids import Identities
 from sluicegate.monitor import status
-from sluicegate.spark.session import configured
+from sluicegate.spark.session import override_settings
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
@@ -129,12 +129,12 @@ def test_a_table_is_the_same_whether_its_keys_are_looked_for_nearby_or_everywher
 
     def looked_nearby(frame: DataFrame, *others: Any) -> DataFrame:
         looked.append(frame.columns[0])
-        found = near(frame, *others)
+        found = candidate_rows(frame, *others)
         assert found.count() == 3, "of the fourth hour there is no new row"
         return found
 
     monkeypatch.setattr("sluicegate.frames.data_skipping.MANY_ROWS", 3)
-    monkeypatch.setattr("sluicegate.frames.data_skipping.near", looked_nearby)
+    monkeypatch.setattr("sluicegate.frames.data_skipping.candidate_rows", looked_nearby)
     at = "2024-01-0{}T10:59:59.999999Z"
     land(workspace, "raw/a.json", *[{"k": k, "at": at.format(k), "w": "first"} for k in (1, 2, 3, 4)], age=90)
     workspace.run(spark, "bronze", "silver")
@@ -162,7 +162,9 @@ def test_records_find_the_same_rows_whether_they_are_SENT_to_the_tasks_or_shuffl
     chosen = [(1, 0), (1, 0), (1, 1), (3, 0)]
     values = [2, 2, 3, 6]
     # What Spark would send by itself does not matter here.
-    with configured(spark, {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.adaptive.enabled": "false"}):
+    with override_settings(
+        spark, {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.adaptive.enabled": "false"}
+    ):
         for count in (2, 3, 4):
             records = spark.createDataFrame(chosen[:count], "_chunk BIGINT, _pos BIGINT")
             found = Identities(records).rows_in(every)

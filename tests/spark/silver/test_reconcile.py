@@ -10,7 +10,7 @@ from sluicegate.errors import AccountingError, FanOut, SluicegateError
 from sluicegate.frames.rules.rejected import BROKEN
 from sluicegate.schema.columns import IDENTITY, RECORD
 from sluicegate.silver.expectations import DISPOSITION
-from sluicegate.silver.keys.deduplicate import replaced
+from sluicegate.silver.keys.deduplicate import replaced_identity
 from sluicegate.silver.provenance import SOURCE
 from sluicegate.silver.reconcile import Reconciliation
 from tests.support.evaluators import evaluator
@@ -35,10 +35,14 @@ def test_rows_are_counted_by_disposition_and_records_without_a_row_by_what_is_mi
         spark, (1, "1", "good", [], 1), (2, "9", "quarantine", ["low"], 2), (3, "3", "drop", [], 3),
         (1, "2", "duplicate", [], 4), (4, "4", "deleted", [], 5),
     )  # fmt: skip
-    reconciliation = Reconciliation.of(of_table, rows, 7)
+    reconciliation = Reconciliation.from_rows(of_table, rows, 7)
     sums = {name: reconciliation.sums[name] for name in ("good", "quarantine", "drop", "duplicate", "deleted")}
     assert sums == dict.fromkeys(sums, 1)
-    assert (reconciliation.filtered, reconciliation.aside, reconciliation.failed) == (2, 5, {"low": 1})
+    assert (reconciliation.filtered_records, reconciliation.set_aside_count, reconciliation.failed) == (
+        2,
+        5,
+        {"low": 1},
+    )
     assert reconciliation.sample == {"row": {"v": "9"}, "file": "f.json", "rules": ["low"]}
 
 
@@ -47,10 +51,10 @@ def test_two_rows_of_one_record_are_refused_with_their_record(spark: SparkSessio
     rows = frame(spark, (1, "1", "good", [], 1), (1, "2", "good", [], 1), (2, "1", "good", [], 2))
     fields = {"sql": sql} if sql else {}
     with pytest.raises(FanOut) as refused:
-        Reconciliation.of(evaluator(**fields), rows, read)
+        Reconciliation.from_rows(evaluator(**fields), rows, read)
     assert "record 7/1 gave 2 rows" in str(refused.value.cause)
-    many = Reconciliation.of(evaluator(rows="many", **fields), rows, 2)
-    assert (many.sums["rows"], many.sums["records"], many.filtered) == (3, 2, 0)
+    many = Reconciliation.from_rows(evaluator(rows="many", **fields), rows, 2)
+    assert (many.sums["rows"], many.sums["records"], many.filtered_records) == (3, 2, 0)
 
 
 @pytest.mark.parametrize(
@@ -65,20 +69,20 @@ def test_records_that_are_missing_or_too_many_are_refused(
     rows = frame(spark, (1, "1", "good", [], 1), (2, "1", "good", [], 2))
     of_table = evaluator(**({"sql": sql} if sql else {}))
     if not refused:
-        assert Reconciliation.of(of_table, rows, read).filtered == read - 2
+        assert Reconciliation.from_rows(of_table, rows, read).filtered_records == read - 2
         return
     with pytest.raises(AccountingError):
-        Reconciliation.of(of_table, rows, read)
+        Reconciliation.from_rows(of_table, rows, read)
 
 
 def test_a_table_with_two_rows_of_one_key_is_to_blame_and_not_the_query(spark: SparkSession) -> None:
     of_table = evaluator(keys=["k"])
-    chunk, pos = replaced(IDENTITY)
+    chunk, pos = replaced_identity(IDENTITY)
     rows = frame(spark, (1, "1", "duplicate", [], 1), (1, "1", "duplicate", [], 1))
     rows = rows.selectExpr("*", f"row_number() OVER (PARTITION BY k ORDER BY v) AS {pos}", f"1L AS {chunk}")
     twice = rows.selectExpr(*[c for c in rows.columns if c != chunk], f"CAST({pos} AS BIGINT) AS {chunk}")
     with pytest.raises(SluicegateError, match="2 rows") as blamed:
-        Reconciliation.of(of_table, twice, 1)
+        Reconciliation.from_rows(of_table, twice, 1)
     assert not isinstance(blamed.value, FanOut)
 
 
@@ -99,6 +103,6 @@ def test_a_sample_shows_what_did_not_convert_as_it_landed_but_for_personal_data(
     rules = ["v fits its type", "amount fits its type"]
     record = '{"k":1,"amount":"x","day":"2024-01-01"}'
     rows = frame(spark, (1, None, "quarantine", rules, 1)).selectExpr("*", f"'{record}' AS {RECORD}")
-    sample = Reconciliation.of(of_table, rows, 1).sample
+    sample = Reconciliation.from_rows(of_table, rows, 1).sample
     assert sample is not None
     assert sample["row"] == row

@@ -345,11 +345,11 @@ def test_records_are_the_same_whether_others_of_their_keys_are_looked_for_nearby
         nearby.append(given[-1])
         return real(*given)
 
-    real = data_skipping.same_hours
+    real = data_skipping.hour_predicate
     monkeypatch.setattr(data_skipping, "MANY_ROWS", 4)
-    monkeypatch.setattr(data_skipping, "same_hours", same_hours)
+    monkeypatch.setattr(data_skipping, "hour_predicate", same_hours)
     # Else a key that is made by another expression gives the tables a full refresh.
-    monkeypatch.setattr(StoredRows, "change", lambda *_: "")
+    monkeypatch.setattr(StoredRows, "why_incomparable", lambda *_: "")
     define("CASE WHEN r.w = 'first' AND r.k = 2 THEN r.at + INTERVAL 1 DAY ELSE r.at END")
     world.take_in(spark, "silver", choice=Interval.parse("2024-01-02", "2024-01-03"))
     assert {*nearby} == {"at"}

@@ -91,13 +91,13 @@ def test_all_flows_are_held_to_them_together(
     workspace.edit("pipeline.yaml", "comment: of both", "comment: of all shops")
     run(spark, workspace)
     looked_for: list[int] = []
-    sharing = table_rules._sharing
+    sharing = table_rules._rows_with_keys
 
     def spy(rows: Any, columns: Any, keys: Any) -> Any:
         looked_for.append(keys.count())
         return sharing(rows, columns, keys)
 
-    monkeypatch.setattr(table_rules, "_sharing", spy)
+    monkeypatch.setattr(table_rules, "_rows_with_keys", spy)
     land(workspace, "us/b", {"id": 9, "price": 9})
     run(spark, workspace)
     assert looked_for == [1, 0]

@@ -57,7 +57,7 @@ def test_of_two_that_create_one_object_the_second_is_refused(on_s3: SparkSession
     first.close()
     with pytest.raises(Py4JJavaError, match="RemoteFileChangedException") as error:
         second.close()
-    assert "another run committed first" in str(spark_errors.readable(error.value, "gold", "days"))
+    assert "another run committed first" in str(spark_errors.translate_error(error.value, "gold", "days"))
     assert on_s3.read.text(f"{HERE}/00000000000000000007.json").collect()[0][0] == "first"
 
 
@@ -90,6 +90,6 @@ def test_errors_of_the_store_are_sentences(on_s3: SparkSession, proxy: Proxy, fa
     for private in (False, True):
         with pytest.raises(Exception, match=r"(?s).+") as error:
             on_s3.read.text(f"{HERE}/things").count()
-        told = spark_errors.readable(error.value, "bronze", "things", private=private)
+        told = spark_errors.translate_error(error.value, "bronze", "things", private=private)
         assert isinstance(told, kind)
         assert bool(told.cause) is not private  # type: ignore[attr-defined]

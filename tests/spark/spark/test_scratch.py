@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate.private_folders import PREFIX, remove_left
+from sluicegate.private_folders import PREFIX, remove_abandoned_folders
 from sluicegate.spark import scratch
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def test_the_scratch_of_a_session_is_private_and_others_leave_it(
         pytest.skip("the scratch of this machine's Spark is named")
     folder = next(one for one in used.parents if one.name.startswith(PREFIX))
     assert mode(folder) == 0o700
-    remove_left()
+    remove_abandoned_folders()
     assert used.is_dir()
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from sluicegate.frames.difference.same_rows import same_rows
+from sluicegate.frames.difference.same_rows import have_same_rows
 from sluicegate.lake import layout
 from sluicegate.spark import table_reader
 
@@ -43,10 +43,12 @@ def test_every_version_has_its_own_rows_and_stays_as_it_was(spark: SparkSession,
     for version in range(newest + 1):
         found, due = table_reader.read(spark, uri, version), of_delta(spark, uri, version)
         assert found.schema == due.schema
-        assert same_rows(found, due)
+        assert have_same_rows(found, due)
         assert by_list(found) is (version > 0)  # the first has no files
-    assert same_rows(before, of_delta(spark, uri, newest - 2))
-    assert same_rows(table_reader.read(spark, uri, newest, DeltaTable(uri, version=2)), of_delta(spark, uri, newest))
+    assert have_same_rows(before, of_delta(spark, uri, newest - 2))
+    assert have_same_rows(
+        table_reader.read(spark, uri, newest, DeltaTable(uri, version=2)), of_delta(spark, uri, newest)
+    )
 
 
 @pytest.mark.parametrize(

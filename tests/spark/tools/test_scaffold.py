@@ -18,7 +18,7 @@ from pyarrow import parquet
 
 from sluicegate.frames.rules.row_rules import LENIENT
 from sluicegate.monitor import status
-from sluicegate.spark.session import configured
+from sluicegate.spark.session import override_settings
 from sluicegate.tools.scaffold.create import create
 from sluicegate.tools.scaffold.infer_types import InferredType, Kind
 from sluicegate.tools.scaffold.near_types import is_cast
@@ -274,7 +274,7 @@ def test_what_spark_casts_is_known(spark: SparkSession) -> None:
     """A text that is held for a misfit, and that Spark casts to some value, would be another value in silver."""
     texts = sorted({"".join(some) for some in itertools.product(PIECES, repeat=3)})
     frame = spark.createDataFrame(pa.table({"t": texts}).to_pandas())
-    with configured(spark, LENIENT):
+    with override_settings(spark, LENIENT):
         cast = [f"{pattern.format('t')} IS NOT NULL AS c{n}" for n, (_, pattern) in enumerate(CASTS)]
         rows = frame.selectExpr("t", *cast).collect()
     assert len(rows) == len(texts)

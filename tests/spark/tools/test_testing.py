@@ -11,7 +11,7 @@ from sluicegate.definition import load, names
 from sluicegate.settings import Settings
 from sluicegate.tools.testing.case_files import load as load_cases
 from sluicegate.tools.testing.case_run import FAILED, MISTAKE, OK, CaseResult, run_case
-from sluicegate.tools.testing.job import run_all
+from sluicegate.tools.testing.job import run_each_case
 from tests.conftest import ROOT
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def results(spark: SparkSession, pipelines: Path, name: str, folder: Path) -> di
     # Nothing that is named here is to be touched.
     settings = Settings.of(str(folder / "lake"), str(folder / "landing"), pipelines)
     cases = load_cases(load(name, settings))
-    done = run_all(
+    done = run_each_case(
         lambda case, at: run_case(spark, pipelines, name, case, at), cases, folder / "cases", lambda _result: None
     )
     assert not (folder / "lake").exists()

@@ -25,7 +25,7 @@ def commit(workspace: Workspace, table: str, ours: dict[str, Any] | None) -> Non
 
 
 def news(workspace: Workspace, last: dict[str, Any] | None = None) -> dict[str, Any]:
-    from sluicegate.airflow.assets import news as of
+    from sluicegate.airflow.assets import unreported_tables as of
 
     tables = workspace.definition.names("silver")
     return {about.name: told for about, told in of(workspace.lake, "silver", tables, lambda _: last or {})}
@@ -54,7 +54,7 @@ def test_a_table_is_told_of_once_for_each_version(workspace: Workspace) -> None:
 
 
 def test_a_gold_table_of_which_no_row_changed_is_not_told_of(workspace: Workspace) -> None:
-    from sluicegate.airflow.assets import news as of
+    from sluicegate.airflow.assets import unreported_tables as of
 
     def versions() -> list[int]:
         last = {"table": uri, "version": 0}

@@ -104,7 +104,7 @@ def test_what_starts_runs_follows_the_newest_version(
     workspace: Workspace, origin: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = parsed(workspace, None, monkeypatch)
-    where = bundles.elsewhere(settings)
+    where = bundles.trigger_arguments(settings)
     assert where["bundle"] == {"name": "ours", "path": "defined/pipelines"}
     places = bundles.Places(where["places"], where["bundle"])
     assert places.settings().pipelines == settings.pipelines
@@ -125,12 +125,12 @@ def test_a_folder_beside_that_of_the_dags_is_found(
     settings = parsed(workspace, "b", monkeypatch)
     top = settings.pipelines.parent.parent
     monkeypatch.setattr(sys, "path", [*(one for one in sys.path if one != str(top)), str(top / "dags")])
-    assert bundles.place_of(settings.pipelines) == {"name": "ours", "version": "b", "path": "../defined/pipelines"}
+    assert bundles.bundle_place(settings.pipelines) == {"name": "ours", "version": "b", "path": "../defined/pipelines"}
 
 
 def test_other_folders_keep_their_paths(workspace: Workspace, origin: Path) -> None:
-    assert bundles.place_of(workspace.settings.pipelines) is None
-    assert bundles.elsewhere(workspace.settings) == {"places": workspace.settings.places}
+    assert bundles.bundle_place(workspace.settings.pipelines) is None
+    assert bundles.trigger_arguments(workspace.settings) == {"places": workspace.settings.places}
     trigger = deferred(workspace, workspace.settings)
     assert (trigger.places, trigger.bundle) == (workspace.settings.places, None)
     assert "bundle" not in trigger.serialize()[1]

@@ -77,7 +77,7 @@ def test_the_address_of_a_connection_is_the_providers_without_the_token(
     from sluicegate.airflow.connect_server import ConnectServer
 
     connection(monkeypatch, **facts)
-    server = ConnectServer.of("spark_default", Settings.of(master="local[2]"))
+    server = ConnectServer.from_connection("spark_default", Settings.of(master="local[2]"))
     assert server == ConnectServer(url, token)
     assert SECRET not in repr(server)
 
@@ -87,16 +87,16 @@ def test_only_a_connection_of_that_type_is_a_server(monkeypatch: pytest.MonkeyPa
 
     there = Settings.of(master="sc://there")
     monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT", raising=False)
-    assert ConnectServer.of("nobody_made_it", there) == ConnectServer("sc://there")
-    assert ConnectServer.of("nobody_made_it", Settings.of(master="local[2]")) is None
+    assert ConnectServer.from_connection("nobody_made_it", there) == ConnectServer("sc://there")
+    assert ConnectServer.from_connection("nobody_made_it", Settings.of(master="local[2]")) is None
     connection(monkeypatch, conn_type="spark", host="local[2]")
-    assert ConnectServer.of("spark_default", there) is None
+    assert ConnectServer.from_connection("spark_default", there) is None
     connection(monkeypatch, host="")
     with pytest.raises(UserError, match="has no host"):
-        ConnectServer.of("spark_default", there)
+        ConnectServer.from_connection("spark_default", there)
     connection(monkeypatch, host="sc://there/a/path")
     with pytest.raises(UserError, match="address"):
-        ConnectServer.of("spark_default", there)
+        ConnectServer.from_connection("spark_default", there)
 
 
 def test_a_job_on_a_server_needs_no_java_and_shows_its_token_to_nobody(

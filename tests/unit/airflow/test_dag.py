@@ -253,7 +253,7 @@ def test_a_task_for_all_layers_has_work_if_one_has(workspace: Workspace, wish: d
     in_one_task(workspace)
     records(workspace, "recordings_enriched", [1])  # gold is behind; silver has no source yet
     pipeline = workspace.definition
-    assert job_of(workspace, "run")._idle(pipeline, Request.of(pipeline, **wish)) == why
+    assert job_of(workspace, "run")._idle_reason(pipeline, Request.from_arguments(pipeline, **wish)) == why
 
 
 def test_a_layer_without_tables_has_no_task(workspace: Workspace) -> None:

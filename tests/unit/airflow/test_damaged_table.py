@@ -27,6 +27,6 @@ def test_a_run_begins_that_may_repair_a_damaged_table(heartbeats: Workspace) -> 
     found = check.find_landed(pipeline, [])
     assert found.waiting == {"files": 0, "bytes": 0}
     assert "recordings_bronze" in found.sentence
-    assert job_of(heartbeats, "bronze")._idle(pipeline, Request.of(pipeline)) == ""
+    assert job_of(heartbeats, "bronze")._idle_reason(pipeline, Request.from_arguments(pipeline)) == ""
     with pytest.raises(DamagedTable):
-        check.arrived(pipeline)
+        check.find_arrived(pipeline)

@@ -8,7 +8,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from sluicegate.airflow.dags import doc_md
-from sluicegate.airflow.markdown import plain
+from sluicegate.airflow.markdown import escape_markdown
 from tests.conftest import Workspace
 
 pytestmark = pytest.mark.unit
@@ -24,13 +24,13 @@ HOSTILE = [
 @pytest.mark.parametrize("text", HOSTILE)
 @pytest.mark.parametrize("keep", ["", "\n"])
 def test_no_text_becomes_a_link_or_a_picture(text: str, keep: str) -> None:
-    html = MarkdownIt("gfm-like", {"html": True}).render(plain(text, keep))
+    html = MarkdownIt("gfm-like", {"html": True}).render(escape_markdown(text, keep))
     assert not [tag for tag in ("<a", "<img", "\x1b") if tag in html], html
 
 
 def test_what_is_no_link_stays_as_it_was_written() -> None:
     text = "*Heart rates*, by device:\n\n- valid: a rate\n- **all** others [later]"
-    assert plain(text, keep="\n") == text
+    assert escape_markdown(text, keep="\n") == text
 
 
 def test_descriptions_and_comments_load_nothing(tmp_path: Path) -> None:
@@ -39,5 +39,5 @@ def test_descriptions_and_comments_load_nothing(tmp_path: Path) -> None:
         f'name: heart_rate\ndescription: "{PICTURE}"\n'
         f'bronze:\n  raw: {{path: "${{landing}}/raw", format: json, comment: "{PICTURE}"}}\n'
     )
-    for page in (doc_md.of_dag(workspace.definition), doc_md.of_layer(workspace.definition, "bronze")):
+    for page in (doc_md.describe_dag(workspace.definition), doc_md.describe_layer(workspace.definition, "bronze")):
         assert "<img" not in MarkdownIt("commonmark").render(page)

@@ -42,13 +42,13 @@ def test_the_pool_is_made_once_and_is_yours_then(
 ) -> None:
     from airflow.models.pool import Pool
 
-    from sluicegate.airflow.pools import make
+    from sluicegate.airflow.pools import create_pool
 
     monkeypatch.setenv("SLUICEGATE_SPARK_SLOTS", said)
-    make(session)
+    create_pool(session)
     assert pools(session) == {"spark": slots}
     session.query(Pool).one().slots = 128
-    make(session)
+    create_pool(session)
     assert pools(session) == {"spark": 128}
 
 
@@ -148,9 +148,9 @@ def test_a_pool_that_another_scheduler_makes_meanwhile_ends_no_transaction(
     session.add(Pool(pool="of Airflow's transaction", slots=1, description="", include_deferred=False))
     session.add(Pool(pool="spark", slots=9, description="", include_deferred=False))
     session.flush()
-    monkeypatch.setattr(of_jobs, "_known", lambda _: {})  # as it was when the other had not made it
+    monkeypatch.setattr(of_jobs, "_slots_by_pool", lambda _: {})  # as it was when the other had not made it
     with prohibit_commit(session):  # as the scheduler has it while it starts runs
-        of_jobs.make(session)
+        of_jobs.create_pool(session)
     assert pools(session) == {"of Airflow's transaction": 1, "spark": 9}
 
 

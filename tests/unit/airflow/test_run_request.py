@@ -47,7 +47,7 @@ def a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with Java, jars and archive, whichever this one has."""
     monkeypatch.setattr(spark_java, "java", lambda: "/usr/bin/java")
     monkeypatch.setattr(spark_java, "java_version", lambda _: "17")
-    monkeypatch.setattr(jars, "found", lambda **_: [Path("/jars/delta-spark.jar"), Path("/jars/delta-storage.jar")])
+    monkeypatch.setattr(jars, "find_jars", lambda **_: [Path("/jars/delta-spark.jar"), Path("/jars/delta-storage.jar")])
     monkeypatch.setattr(class_archive, "usable_archive", lambda: (Path("/jars/spark.jsa"), ""))
     # A task sets the variable of a missing connection in its own process, which here is that of all tests.
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", "")
@@ -56,11 +56,11 @@ def a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def command_of(workspace: Workspace, job: SluicegateJob, kind: str = "scheduled", form: Any = None, **run: Any) -> Any:
     """What a task would start in a run, its templates rendered by Airflow in the context that Airflow gives it."""
-    from sluicegate.airflow.run_request import request_of
+    from sluicegate.airflow.run_request import read_request
 
     context = context_of(job, kind, form, **run)
     job.render_template_fields(context)
-    job.prepare(request_of(workspace.definition, context))
+    job.prepare(read_request(workspace.definition, context))
     return job._get_hook()._build_spark_submit_command(job.application)
 
 
@@ -135,7 +135,7 @@ REPLAY = {"mode": "replay", "tables": ["recordings_enriched"], "rules": ["valid_
 
 @pytest.mark.usefixtures("a_machine")
 def test_a_replay_starts_its_own_job_in_the_place_of_silvers(workspace: Workspace) -> None:
-    from sluicegate.airflow.run_request import request_of
+    from sluicegate.airflow.run_request import read_request
 
     replay = ["--table=recordings_enriched", "--rule=valid_heartrate"]
     facts = json.dumps({"dag_id": "heart_rate", "run_id": "manual__2026-11-21T11:45:00+00:00", "try": 1})
@@ -147,9 +147,9 @@ def test_a_replay_starts_its_own_job_in_the_place_of_silvers(workspace: Workspac
             "heart_rate", workspace.settings, ["--run-info", facts, *given]
         )
     bronze = job_of(workspace)
-    request = request_of(workspace.definition, context_of(bronze, "manual", REPLAY))
-    assert "nothing" in bronze._idle(workspace.definition, request)
-    assert not job_of(workspace, "silver")._idle(workspace.definition, request)
+    request = read_request(workspace.definition, context_of(bronze, "manual", REPLAY))
+    assert "nothing" in bronze._idle_reason(workspace.definition, request)
+    assert not job_of(workspace, "silver")._idle_reason(workspace.definition, request)
     workspace.edit("pipeline.yaml", "\nbronze:\n", "\ntasks: run\nbronze:\n")
     command = command_of(workspace, job_of(workspace, "run"), "manual", REPLAY)
     assert str(spark_submit.job_file("replay")) in command
@@ -169,10 +169,10 @@ def test_a_replay_starts_its_own_job_in_the_place_of_silvers(workspace: Workspac
     ],
 )
 def test_a_replay_that_makes_no_sense_is_refused(workspace: Workspace, form: dict[str, Any], said: str) -> None:
-    from sluicegate.airflow.run_request import request_of
+    from sluicegate.airflow.run_request import read_request
 
     with pytest.raises(SluicegateError, match=said):
-        request_of(workspace.definition, context_of(job_of(workspace, "silver"), "manual", form))
+        read_request(workspace.definition, context_of(job_of(workspace, "silver"), "manual", form))
 
 
 @pytest.mark.usefixtures("a_machine")
@@ -315,7 +315,7 @@ DISCARD = {"mode": "discard", "tables": ["recordings_enriched"], "note": "a test
 @pytest.mark.usefixtures("no_java")
 @pytest.mark.parametrize("layer", ["silver", "run"])
 def test_a_discard_is_carried_out_without_spark_by_the_task_of_silver(tmp_path: Path, layer: str) -> None:
-    from sluicegate.airflow.run_request import request_of
+    from sluicegate.airflow.run_request import read_request
     from sluicegate.monitor.status import status
 
     world = PageWorld.at(tmp_path, runs=1)
@@ -339,13 +339,13 @@ def test_a_discard_is_carried_out_without_spark_by_the_task_of_silver(tmp_path: 
     world.run(quarantined=2)
     assert "discards the quarantined records" in check(workspace, "manual", DISCARD)
     if layer == "silver":
-        request = request_of(workspace.definition, context_of(job_of(workspace), "manual", DISCARD))
-        idle = [job_of(workspace, name)._idle(workspace.definition, request) for name in LAYERS]
+        request = read_request(workspace.definition, context_of(job_of(workspace), "manual", DISCARD))
+        idle = [job_of(workspace, name)._idle_reason(workspace.definition, request) for name in LAYERS]
         assert idle == ["changes nothing in a discard", "", "changes nothing in a discard"]
     for attempt in (1, 2):
         does(DISCARD | {"quarantine": shown}, "discard__1", attempt)
         assert standing() == (2, 3)  # those that came after the page was shown still wait
-    found = discards.on_record(tables.delta_table(workspace.lake.discarded("recordings_enriched"))).to_pylist()
+    found = discards.recorded_discards(tables.delta_table(workspace.lake.discards("recordings_enriched"))).to_pylist()
     assert {(one["discard"], one["discarded_by"], one["note"]) for one in found} == {("discard__1", "ada", "a test")}
     does(DISCARD, "discard__2")
     assert standing() == (0, 5)

@@ -34,9 +34,9 @@ def runs(dag: Any, since: datetime, until: datetime, *, reverse: bool = False) -
 
 def intervals(found: list[Any]) -> list[tuple[datetime, datetime]]:
     """Intervals that these runs reprocess."""
-    from sluicegate.airflow.timetable import whole
+    from sluicegate.airflow.timetable import interval_begin
 
-    return [(whole(one.data_interval.start), one.data_interval.end) for one in found]
+    return [(interval_begin(one.data_interval.start), one.data_interval.end) for one in found]
 
 
 def says(workspace: Workspace, schedule: str = "*/15 * * * *", more: str = "") -> Any:
@@ -125,13 +125,13 @@ def test_scheduled_runs_have_one_interval_each(workspace: Workspace) -> None:
 
 
 def test_the_run_of_several_reprocesses_whole_intervals(workspace: Workspace) -> None:
-    from sluicegate.airflow.run_request import request_of
+    from sluicegate.airflow.run_request import read_request
 
     dag = says(workspace, more="\nairflow: {max_backfill_runs: 1}")
     [one] = runs(dag, *MONTH)
     task = dag.task_dict["check_request"]
     interval = (one.data_interval.start, one.data_interval.end)
-    request = request_of(workspace.definition, context_of(task, "backfill", interval=interval))
+    request = read_request(workspace.definition, context_of(task, "backfill", interval=interval))
     assert "reprocesses [2026-01-01 00:00:00, 2026-02-01 00:00:00)" in str(request)
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from sluicegate.bronze.file_sizes import BLOCK, GROWTH, SizeLimits, measure, too_large
+from sluicegate.bronze.file_sizes import BLOCK, GROWTH, SizeLimits, measure, oversized_files
 from sluicegate.definition.tables.bronze import LARGEST_RECORD, BronzeTable
 
 pytestmark = pytest.mark.unit
@@ -114,10 +114,10 @@ def test_a_plain_file_needs_no_executor() -> None:
     given = {"path": "/landing", "format": "json", "options": {"multiLine": "true"}, "maxRecordBytes": "1k"}
     table = BronzeTable.model_validate(given, context={"landing": "/landing"})
     sizes = {"a.json": 1023, "b.json": 1024, "c.json": 1025}
-    found = too_large(None, table, list(sizes), sizes)  # type: ignore[arg-type]
+    found = oversized_files(None, table, list(sizes), sizes)  # type: ignore[arg-type]
     assert found == {"c.json": "it is one record, and larger than maxRecordBytes (1.0 kB)"}
     parquet = table.model_copy(update={"format": "parquet"})
-    assert too_large(None, parquet, list(sizes), sizes) == {}  # type: ignore[arg-type]
+    assert oversized_files(None, parquet, list(sizes), sizes) == {}  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("size", "right"), [(-1, True), (0, True), (1, False)])

@@ -65,7 +65,7 @@ JAVA = "An error occurred while calling o1.get.\n: java.util.concurrent.Executio
     ],
 )  # fmt: skip
 def test_errors_of_the_client_become_ours(thrown: str, kind: type[SluicegateError], cause: str) -> None:
-    error = kafka_brokers.readable(Exception(JAVA.format(thrown)), "beats", source())
+    error = kafka_brokers.translate_error(Exception(JAVA.format(thrown)), "beats", source())
     assert type(error) is kind
     assert error.cause == cause
     assert (error.where.table, error.where.file) == ("beats", "kafka://b:9092/t")

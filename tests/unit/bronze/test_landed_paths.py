@@ -37,4 +37,4 @@ def test_the_path_of_a_file_is_known_by_its_uri() -> None:
     characters = [chr(code) for code in (*range(1, 0x180), 0x1680, 0x2003, 0x2028, 0x3000, 0x1F600) if code != 0x2F]
     for _ in range(500):
         path = "/in/" + "".join(rng.choices(characters, k=8))
-        assert layout.canonical(landed_paths.spark_uri(path)) == path
+        assert layout.to_ledger_path(landed_paths.spark_uri(path)) == path

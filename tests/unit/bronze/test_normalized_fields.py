@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate.bronze.copy_reader import _of_fields
+from sluicegate.bronze.copy_reader import _landed_names
 from sluicegate.bronze.reader import Reader
 from sluicegate.landing.chosen.copy_options import CopyOptions
 from tests.unit.schema.test_normalized_names import schema
@@ -24,8 +24,8 @@ def reader(known: Sequence[str] = tuple(LANDED), **fields: Any) -> Reader:
 
 def test_where_unknown_fields_are_left_out_those_of_normalized_columns_are_not() -> None:
     fields = {"rescuedDataColumn": "none", "schemaEvolutionMode": "none"}
-    assert not reader(**fields)._as_declared
-    assert reader(**fields, columnNames="landed")._as_declared
+    assert not reader(**fields)._ignores_other_fields
+    assert reader(**fields, columnNames="landed")._ignores_other_fields
 
 
 def test_a_declared_column_of_the_path_is_no_place_of_a_csv_file() -> None:
@@ -46,9 +46,9 @@ def test_a_declared_column_of_the_path_is_no_place_of_a_csv_file() -> None:
 )
 def test_what_a_copy_calls_as_a_column_is_of_its_field(copy: CopyOptions, names: list[str]) -> None:
     own = ["a", "id_"]
-    assert _of_fields(copy, own, copy.query.names(copy.columns, own), LANDED) == names
+    assert _landed_names(copy, own, copy.query.names(copy.columns, own), LANDED) == names
 
 
 def test_what_a_copy_takes_as_it_lies_is_of_the_field_of_that_name() -> None:
     copy = CopyOptions(select="SELECT * FROM source")
-    assert _of_fields(copy, ["us_gross"], ["us_gross"], LANDED) == ["us_gross"]
+    assert _landed_names(copy, ["us_gross"], ["us_gross"], LANDED) == ["us_gross"]

@@ -71,6 +71,6 @@ def test_what_is_no_footer_is_an_error(tmp_path: Path) -> None:
         for _ in range(3):
             data[random_of.randrange(len(data))] = random_of.randrange(256)
         try:
-            footer_schema.of_footer(bytes(data))
+            footer_schema.parse_footer(bytes(data))
         except ValueError:
             continue

@@ -44,8 +44,8 @@ def test_of_files_taken_away_those_are_found_that_are_there(workspace: Workspace
     lost = places.find(entries.values())
     assert {Path(path).stem: retry for path, (_, retry) in lost.items()} == {"lost": True, "deleted": True}
     assert "it was deleted by cleanSource" in lost[str(files["deleted"])][0]
-    assert {name for name, path in files.items() if places.of(str(path)) != str(path)} == {"moved"}
-    assert places.of(str(files["moved"])) == str(away / "moved.json")
+    assert {name for name, path in files.items() if places.location(str(path)) != str(path)} == {"moved"}
+    assert places.location(str(files["moved"])) == str(away / "moved.json")
     before = reread.preview("things", table, at)
     assert (before.files, before.archived) == (3, 1)
     assert before.missing == sorted(str(files[name]) for name in ("lost", "deleted"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
-from sluicegate.bronze.unreadable_files import PASSING, unreadable
+from sluicegate.bronze.unreadable_files import PASSING, find_unreadable
 
 pytestmark = pytest.mark.unit
 
@@ -42,7 +42,7 @@ class Frame:
 
 def found(paths: list[str], troubles: dict[str, str], **more: Any) -> dict[str, Any]:
     first = PySparkException(next(iter(troubles.values())))
-    return unreadable(lambda some: Frame(some, troubles), paths, first, private=False, **more)
+    return find_unreadable(lambda some: Frame(some, troubles), paths, first, private=False, **more)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from sluicegate import errors
 from sluicegate.cli import app
 from sluicegate.cli.error_help import EXPLANATIONS
-from sluicegate.errors import UserError, of_code
+from sluicegate.errors import UserError, error_type
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.unit
@@ -54,7 +54,7 @@ def test_programs_get_the_same_facts() -> None:
 def test_without_a_topic_all_codes_are_listed() -> None:
     said = help_on()
     for code in EXPLANATIONS:
-        assert f"{code}  {of_code(code).__name__}" in said
+        assert f"{code}  {error_type(code).__name__}" in said
 
 
 def test_a_command_shows_its_own_help() -> None:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import sluicegate
 from sluicegate.cli import app
-from sluicegate.cli.options import PLACES, JsonOption, PipelineName, printer, with_settings
+from sluicegate.cli.options import PLACES, JsonOption, PipelineName, pass_settings, printer
 from sluicegate.settings import Settings
 
 pytestmark = pytest.mark.unit
@@ -30,7 +30,7 @@ def one_command(*places: Any) -> tuple[typer.Typer, list[tuple[str, Settings, st
     program, calls = typer.Typer(), []
 
     @program.command()
-    @with_settings(*places)
+    @pass_settings(*places)
     def show(
         pipeline: PipelineName,
         first: Annotated[str | None, typer.Option("--first")] = None,
@@ -64,7 +64,7 @@ def test_a_place_without_an_option_is_that_of_the_environment(monkeypatch: pytes
 
 
 def test_the_options_stand_where_the_command_takes_its_settings() -> None:
-    @with_settings("landing", "lake")
+    @pass_settings("landing", "lake")
     def show(first: str = "", *, settings: Settings, last: bool = False) -> None:
         """Shows."""
 

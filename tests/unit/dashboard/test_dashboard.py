@@ -99,7 +99,7 @@ def test_a_batch_says_why_it_was_made_otherwise_than_planned(
 ) -> None:
     planned = "rows that come add to its groups"
     made = CommittedBatch(BEGAN, "gold", "t", 0, strategy=strategy, technique=technique, because=planned, **said)
-    assert techniques.differs(made) == text
+    assert techniques.difference_reason(made) == text
 
 
 def test_both_sides_of_a_balance_are_equal_or_not() -> None:
@@ -123,48 +123,48 @@ def test_both_sides_of_a_balance_are_equal_or_not() -> None:
 def test_the_newest_batches_are_read_from_the_newest_files(
     world: PageWorld, lake: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    every = batches.newest(lake, world.definition)
+    every = batches.newest_batches(lake, world.definition)
     assert [one.table for one in every[:3]] == ["device_counts", "daily_patient_avg", SILVER]
     assert every[2].balance == Balance(40, None, 0, 35, 3, 0, 2)
     assert every[2].rules[0] == RuleCount("valid_heartrate", 37, 3)
     for most in (len(every) - 1, len(every), len(every) + 1):
         monkeypatch.setattr(batches, "NEWEST", most)
-        assert batches.newest(lake, world.definition, batches.NEWEST) == every[:most]
+        assert batches.newest_batches(lake, world.definition, batches.NEWEST) == every[:most]
 
 
 def test_a_table_has_batches_that_the_newest_of_its_pipeline_lack(
     world: PageWorld, lake: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    three = batches.of_table(lake, world.definition, "silver", SILVER)
+    three = batches.table_batches(lake, world.definition, "silver", SILVER)
     assert [one.version for one in three] == [2, 1, 0]
     monkeypatch.setattr(batches, "NEWEST", 1)  # of all tables: the last one of gold
-    monkeypatch.setattr(batches, "newest", lambda *_: ())
+    monkeypatch.setattr(batches, "newest_batches", lambda *_: ())
     for most in (2, 3, 4):
         monkeypatch.setattr(batches, "OF_A_TABLE", most)
-        found = batches.of_table(Source(lake.settings), world.definition, "silver", SILVER)
+        found = batches.table_batches(Source(lake.settings), world.definition, "silver", SILVER)
         assert [one.balance for one in found] == [one.balance for one in three[:most]]
 
 
 def test_batches_of_commands_are_of_one_run_until_a_longer_break_or_an_earlier_layer() -> None:
     layers = [batch(0, layer="bronze"), batch(1), batch(2, layer="gold")]
-    assert [len(run.batches) for run in runs.of_batches(layers)] == [3]
-    assert [len(run.batches) for run in runs.of_batches([*layers, batch(3, layer="bronze")])] == [1, 3]
+    assert [len(run.batches) for run in runs.group_batches(layers)] == [3]
+    assert [len(run.batches) for run in runs.group_batches([*layers, batch(3, layer="bronze")])] == [1, 3]
     for more, together in ((timedelta(0), True), (timedelta(seconds=1), False)):
         later = replace(layers[2], time=layers[2].time + event_log.BREAK + more)
-        assert (len(runs.of_batches([*layers, later])) == 1) is together
+        assert (len(runs.group_batches([*layers, later])) == 1) is together
     of_dag = [replace(one, run_id="r", by_airflow=True) for one in layers]
     far = replace(of_dag[0], time=BEGAN + timedelta(days=1))
-    assert [run.key for run in runs.of_batches([*of_dag, far])] == ["r"]
+    assert [run.key for run in runs.group_batches([*of_dag, far])] == ["r"]
 
 
 def test_airflow_knows_runs_that_changed_nothing_and_how_others_ended() -> None:
     own = batch(0, run_id="r", by_airflow=True)
     waiting = DagRun("q", "queued", "manual")
     known = DagRun("r", "failed", "scheduled", BEGAN, NOW, seconds={"t": 2.0})
-    found = runs.of_batches([own], [waiting, known])
+    found = runs.group_batches([own], [waiting, known])
     assert [(run.key, run.state, len(run.batches)) for run in found] == [("q", "queued", 0), ("r", "failed", 1)]
-    assert runs.chosen(found, None) == found[0]  # it is about to begin
-    assert runs.chosen(found, "nowhere") is None
+    assert runs.choose_run(found, None) == found[0]  # it is about to begin
+    assert runs.choose_run(found, "nowhere") is None
     assert found[1].seconds == 3600
 
 
@@ -177,7 +177,7 @@ def test_a_run_is_unusual_above_a_share(world: PageWorld, lake: Source, written:
 
 
 def test_a_run_is_compared_with_those_before_it(world: PageWorld, lake: Source) -> None:
-    every = runs.of_batches(batches.newest(lake, world.definition))
+    every = runs.group_batches(batches.newest_batches(lake, world.definition))
     view = run_details.run_details(lake, world.definition, (), every[0].key)
     assert [one.table for one in view.tables] == ["recordings_bronze", SILVER, "daily_patient_avg", "device_counts"]
     assert view.tables[1].usual == 35
@@ -387,17 +387,17 @@ def test_commits_count_once_whether_the_event_log_has_them_or_not(
         made.run()
     settings = made.workspace.settings
     lake = Source(settings, None)
-    before = batches.newest(lake, made.definition)
+    before = batches.newest_batches(lake, made.definition)
     assert len(before) == 4 + 6  # the table of patients is made once
     monkeypatch.setattr(batches, "OF_A_TABLE", 1)  # as where the event log alone has as many as are shown
-    assert [one.version for one in batches.of_table(lake, made.definition, "silver", SILVER)] == [1]
+    assert [one.version for one in batches.table_batches(lake, made.definition, "silver", SILVER)] == [1]
     said = api.history(load("heart_rate", settings), newest=100).to_pylist()
     assert len(said) == len(before)
     assert [(row["table"], row["version"], row["written"]) for row in reversed(said)] == [
         (one.table, one.version, one.balance.written) for one in before
     ]
     event_log.copy_events(made.definition, made.workspace.lake)
-    assert batches.newest(lake, made.definition) == before
+    assert batches.newest_batches(lake, made.definition) == before
     assert api.history(load("heart_rate", settings), newest=100).to_pylist() == said
     for count in (1, 4, 9, 10, 11):
         assert event_log.newest_rows(made.workspace.lake, None, count).to_pylist() == said[-count:]
@@ -529,7 +529,7 @@ def entries(made: Workspace, chunk: int, action: str, *names: str) -> None:
     became = [{"path": name, "chunk": chunk, "rows": 1, "corrupt": 0, "rescued": 0, "version": chunk, "ingested": BEGAN,
                "error": "no JSON" if name.startswith("bad") else None, "table_id": made.table_id}  # type: ignore[attr-defined]
               for name in names]  # fmt: skip
-    write_deltalake(made.lake.outcome("things"), pa.Table.from_pylist(became, status_log.OUTCOME), mode="append")
+    write_deltalake(made.lake.file_status("things"), pa.Table.from_pylist(became, status_log.OUTCOME), mode="append")
 
 
 def test_states_of_a_page_are_those_of_the_whole_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -628,7 +628,7 @@ def test_quarantine_by_rule_with_records_as_they_came(
     assert of_rule.examples == ()
     broken = quarantined.quarantine_details(lake, world.definition, SILVER, "valid_heartrate")
     assert broken.examples == view.examples
-    monkeypatch.setattr(quarantined, "_with_rule", None)  # its result is remembered
+    monkeypatch.setattr(quarantined, "_records_with_rule", None)  # its result is remembered
     assert quarantined.quarantine_details(lake, world.definition, SILVER, "valid_heartrate").examples == view.examples
     with pytest.raises(PipelineMissing):
         quarantined.quarantine_details(lake, world.definition, SILVER, "x; curl evil | sh")
@@ -660,8 +660,8 @@ def test_times_that_python_has_none_for_are_texts_and_no_days(tmp_path: Path) ->
     write_deltalake(uri, pa.table({"Time": times, "x": range(7)}))
     table = Source(Workspace(tmp_path).settings).table(uri)
     assert table is not None
-    assert days._counted(table, "time") == ({date(1, 1, 1): 1, date(1970, 1, 1): 2, date(9999, 12, 31): 1}, 3)
-    assert days._counted(table, "x") == days._counted(table, "not yet") == ({}, 7)
+    assert days._count_days(table, "time") == ({date(1, 1, 1): 1, date(1970, 1, 1): 2, date(9999, 12, 31): 1}, 3)
+    assert days._count_days(table, "x") == days._count_days(table, "not yet") == ({}, 7)
     rows = one_table.newest_rows(table, ["Time", "x"], 7)
     assert [row["x"] for row in rows] == list(range(7))
     assert isinstance(rows[-1]["Time"], str)
@@ -674,7 +674,7 @@ def test_a_calendar_has_SHOWN_days(
     world: PageWorld, lake: Source, monkeypatch: pytest.MonkeyPatch, most: int, left_out: int
 ) -> None:
     monkeypatch.setattr(days, "SHOWN", most)
-    monkeypatch.setattr(days, "_counted", lambda *_: ({date(2026, 1, 1): 2, date(2026, 1, 3): 1}, 0))
+    monkeypatch.setattr(days, "_count_days", lambda *_: ({date(2026, 1, 1): 2, date(2026, 1, 3): 1}, 0))
     view = days.day_details(Source(lake.settings, None), world.definition)
     assert view.left_out == left_out
     assert len(view.days or ()) == 3 - left_out
@@ -719,7 +719,7 @@ def test_a_table_is_opened_once_for_each_of_its_versions(tmp_path: Path) -> None
         computed.append(table.version())
         return int(table.count())
 
-    assert [lake.once(uri, "counted", rows) for _ in range(2)] == [1, 1]
+    assert [lake.compute_once(uri, "counted", rows) for _ in range(2)] == [1, 1]
     write_deltalake(uri, pa.table({"x": [2]}), mode="append")
     assert lake.rows(uri) == 2
     assert computed == [0]
@@ -735,7 +735,7 @@ def test_memory_has_no_more_than_REMEMBERED(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(source, "REMEMBERED", most)
     lake = Source(Workspace(tmp_path).settings)
     for name in ("a", "b"):
-        lake.soon(name, lambda name=name: name)  # type: ignore[misc]
+        lake.compute_soon(name, lambda name=name: name)  # type: ignore[misc]
     lake._workers.shutdown(wait=True)
     assert len(lake._memory) == min(most, 2)
 
@@ -748,10 +748,10 @@ def test_who_does_not_wait_gets_what_was_known(tmp_path: Path) -> None:
         assert hold.wait(10)
         return "done"
 
-    assert lake.soon("x", slow).value is None
+    assert lake.compute_soon("x", slow).value is None
     hold.set()
     lake._workers.shutdown(wait=True)
-    assert lake.soon("x", slow).value == "done"
+    assert lake.compute_soon("x", slow).value == "done"
 
 
 def test_views_are_json(world: PageWorld, lake: Source) -> None:

@@ -51,8 +51,8 @@ FLOWS = """\
 def test_each_flow_has_a_query_or_takes_its_table_as_it_is(tmp_path: Path) -> None:
     made = load(tmp_path, FLOWS, eu__sql="SELECT e.id, g.tag FROM STREAM(eu) AS e LEFT JOIN tags AS g ON e.n = g.n")
     table = made.silver["t"]
-    assert list(table.several) == ["eu", "us"]
-    assert (table.streams, table.joined, table.reads) == (["eu", "us"], ["tags"], ["eu", "us", "tags"])
+    assert list(table.flows_or_branches) == ["eu", "us"]
+    assert (table.streams, table.lookup_tables, table.reads) == (["eu", "us"], ["tags"], ["eu", "us", "tags"])
     assert table.can_follow("tags")
     assert made.reads("t") == ["eu", "us", "tags"]
 
@@ -62,8 +62,8 @@ def test_a_union_all_of_streams_has_a_flow_for_each_branch(tmp_path: Path) -> No
         "SELECT id, a FROM STREAM(eu)\nUNION ALL\nSELECT n, b FROM STREAM(us)\nUNION ALL SELECT id, c FROM STREAM(eu)"
     )
     table = load(tmp_path, "  t: {sql: t.sql}\n", t__sql=text).silver["t"]
-    assert list(table.several) == ["eu", "us", "eu_2"]
-    assert [maker.named_as is not None for maker in table.several.values()] == [False, True, True]
+    assert list(table.flows_or_branches) == ["eu", "us", "eu_2"]
+    assert [maker.first_branch is not None for maker in table.flows_or_branches.values()] == [False, True, True]
     assert table.query is None
 
 
@@ -79,7 +79,11 @@ def test_another_flow_is_no_other_definition_of_those_that_are_there(tmp_path: P
     one = load(tmp_path, "  t:\n    flows:\n      us: {from: us}\n").silver["t"]
     two = load(tmp_path, "  t:\n    flows:\n      us: {from: us}\n      eu: {from: eu}\n").silver["t"]
     assert one.fingerprint == two.fingerprint
-    assert one.several["us"].fingerprint == two.several["us"].fingerprint != two.several["eu"].fingerprint
+    assert (
+        one.flows_or_branches["us"].fingerprint
+        == two.flows_or_branches["us"].fingerprint
+        != two.flows_or_branches["eu"].fingerprint
+    )
 
 
 UNION = "SELECT id, a FROM STREAM(eu)\nUNION ALL\n"

@@ -57,21 +57,21 @@ def mistake(tmp_path: Path, silver: str, **files: str) -> Mistake:
 def test_a_flow_reads_the_tables_of_a_view_and_values_of_parameters(tmp_path: Path, silver: str) -> None:
     pipeline = load(tmp_path, silver, eu__sql=EU, t__sql=UNION)
     table = pipeline.silver["t"]
-    assert list(table.several) == ["eu", "us"]
-    assert (table.reads, table.joined) == (["eu", "us", "tags"], ["tags"])
-    assert (table.named, pipeline.names_in("t")) == (["eu", "named", "us"], ["eu", "named", "us"])
-    us = table.several["us"].query
+    assert list(table.flows_or_branches) == ["eu", "us"]
+    assert (table.reads, table.lookup_tables) == (["eu", "us", "tags"], ["tags"])
+    assert (table.referenced_names, pipeline.names_in("t")) == (["eu", "named", "us"], ["eu", "named", "us"])
+    us = table.flows_or_branches["us"].query
     assert us is not None
     assert us.text.rstrip().endswith("u.price > 5")
     found = flows(pipeline, Lake(str(tmp_path / "lake"), "p"), "silver")["t"]
     assert {name: uri.rpartition("/")[2] for name, uri in found.streams.items()} == {"eu": "eu", "us": "us"}
     assert [*found.inputs] == ["tags"]
-    assert [line.split() for line in graph.drawn(pipeline)][:2] == [["silver", "t"], ["bronze", "├─", "eu"]]
+    assert [line.split() for line in graph.graph_lines(pipeline)][:2] == [["silver", "t"], ["bronze", "├─", "eu"]]
 
 
 def test_another_view_or_value_is_another_definition_of_the_flows_that_have_it(tmp_path: Path) -> None:
     def prints(head: str) -> dict[str, str]:
-        several = load(tmp_path, BY_FLOWS, head, eu__sql=EU).silver["t"].several
+        several = load(tmp_path, BY_FLOWS, head, eu__sql=EU).silver["t"].flows_or_branches
         return {name: flow.fingerprint for name, flow in several.items()}
 
     before = prints(HEAD)

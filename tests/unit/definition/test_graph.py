@@ -36,7 +36,7 @@ def reached(reads: dict[str, list[str]], start: str) -> set[str]:
 
 @given(graphs())
 def test_each_table_comes_after_those_that_it_reads_and_as_early_as_it_can(reads: dict[str, list[str]]) -> None:
-    order = graph.in_order(reads)
+    order = graph.topological_order(reads)
     round_about = {name for name in reads if name in reached(reads, name)}
     assert {*order} == {name for name in reads if not ({name} | reached(reads, name)) & round_about}
     for at, name in enumerate(order):
@@ -55,9 +55,9 @@ def test_cycles_are_those_that_there_are(reads: dict[str, list[str]]) -> None:
     assert len({frozenset(cycle) for cycle in found}) == len(found)
     round_about = {name for name in reads if name in reached(reads, name)}
     assert {cycle[0] for cycle in found} <= round_about
-    assert bool(found) == bool(round_about) == (len(graph.in_order(reads)) < len(reads))
+    assert bool(found) == bool(round_about) == (len(graph.topological_order(reads)) < len(reads))
 
 
 def test_many_tables_are_ordered_at_once() -> None:
     reads = {f"t{number}": [f"t{number + 1}"] for number in range(5000)}
-    assert graph.in_order(reads) == [*reversed(reads)]
+    assert graph.topological_order(reads) == [*reversed(reads)]

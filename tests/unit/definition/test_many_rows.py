@@ -55,14 +55,14 @@ def mistake(tmp_path: Path, silver: str, **files: str) -> Mistake:
 )
 def test_generators_and_lateral_views_are_for_tables_that_say_so(tmp_path: Path, text: str) -> None:
     made = load(tmp_path, "  t: {sql: t.sql, rows: many}\n", t__sql=text).silver["t"]
-    assert made.many
+    assert made.gives_many_rows
     assert Query.parse(text).stream_objections(many=True) == []
-    assert "many=" not in Query.parse(text).with_identity({"raw": "v"}, many=True)
+    assert "many=" not in Query.parse(text).text_with_identity({"raw": "v"}, many=True)
 
 
 def test_the_rewritten_text_keeps_the_lateral_view() -> None:
     text = "SELECT o.id, CAST(x AS INT) AS x FROM STREAM(raw) AS o LATERAL VIEW explode(o.xs) l AS x WHERE x > 1"
-    assert Query.parse(text).with_identity({"raw": "v"}, many=True) == (
+    assert Query.parse(text).text_with_identity({"raw": "v"}, many=True) == (
         "SELECT o.id, TRY_CAST(x AS INT) AS x, o._chunk AS _chunk, o._pos AS _pos, "
         "o._sluicegate_record AS _sluicegate_record, "
         "((x) IS NOT NULL AND TRY_CAST((x) AS INT) IS NULL) AS _sluicegate_cast_0 "
@@ -140,7 +140,7 @@ def test_rows_of_a_record_can_be_read_one_by_one(tmp_path: Path) -> None:
   lines: {sql: lines.sql, rows: many, quarantine: record, keys: [id, sku]}
   latest: {from: lines, apply_changes: {keys: [sku], sequence_by: id, stored_as_scd_type: 2}}
 """, lines__sql=LINES)  # fmt: skip
-    assert [table.many for table in pipeline.silver.values()] == [True, False]
+    assert [table.gives_many_rows for table in pipeline.silver.values()] == [True, False]
 
 
 def test_quarantine_by_record_wants_many_rows(tmp_path: Path) -> None:

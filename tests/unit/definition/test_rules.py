@@ -141,14 +141,14 @@ def test_gold_expects_drops_and_fails(tmp_path: Path) -> None:
     plain = load(tmp_path, HEAD + SILVER + GOLD).gold["g"]
     table = load(tmp_path, HEAD + SILVER + GOLD + rules).gold["g"]
     assert [rule.action for rule in table.expectations.values()] == ["keep", "drop", "fail"]
-    assert (plain.rules_fingerprint, plain.dropped_by) == ("", [])
-    assert (len(table.rules_fingerprint), table.dropped_by) == (16, ["id IS NOT NULL"])
+    assert (plain.rules_fingerprint, plain.drop_conditions) == ("", [])
+    assert (len(table.rules_fingerprint), table.drop_conditions) == (16, ["id IS NOT NULL"])
     for old, new in (("10%", "11%"), ("N > 0", "N > 1"), ("min: 1", "min: 2"), ("many:", "more:")):
         other = load(tmp_path, HEAD + SILVER + GOLD + rules.replace(old, new)).gold["g"]
         assert other.rules_fingerprint != table.rules_fingerprint, new
     dropped = load(tmp_path, HEAD + SILVER + GOLD + rules.replace("NOT NULL", "NULL")).gold["g"]
     assert dropped.rules_fingerprint == table.rules_fingerprint  # what is dropped is a part of what makes the rows
-    assert dropped.dropped_by != table.dropped_by
+    assert dropped.drop_conditions != table.drop_conditions
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_rules_about_whole_tables(tmp_path: Path) -> None:
     loaded = load(tmp_path, text)
     assert str(loaded.bronze["raw"].expect_table["filled"]) == "it has at least 1 and at most 9 rows"
     assert [rule.kind for rule in loaded.silver["s"].expect_table.values()] == ["foreign_key", "unique"]
-    assert loaded.gold["g"].expect_table["there"].referenced == ("known", ["id"])
+    assert loaded.gold["g"].expect_table["there"].foreign_key_target == ("known", ["id"])
     assert loaded.gold["g"].rules_read("g") == ["s", "known"]
     assert loaded.ruled == ["raw", "s", "g"]
 

@@ -9,7 +9,7 @@ import pytest
 from sluicegate import definition
 from sluicegate.definition import Pipeline
 from sluicegate.errors import DefinitionError
-from sluicegate.flow.flows import flows, needs
+from sluicegate.flow.flows import dependencies, flows
 from sluicegate.lake.layout import Lake
 from sluicegate.settings import Settings
 
@@ -58,12 +58,12 @@ def test_the_query_of_a_rule_reads_views_and_has_values(tmp_path: Path) -> None:
     pipeline = load(tmp_path, HEAD + RULES + GOLD, all_named__sql=ALL_NAMED)
     table = pipeline.silver["t"]
     all_named, few = table.expect_table.values()
-    assert (all_named.reads("t"), all_named.named("t")) == (["known"], ["named"])
+    assert (all_named.reads("t"), all_named.referenced_names("t")) == (["known"], ["named"])
     assert few.query.text.endswith("id > 5")
     assert pipeline.in_order("silver") == ["known", "t"]
     found = flows(pipeline, Lake(str(tmp_path / "lake"), "p"), "silver")
     assert [*found["t"].references] == ["known"]
-    assert needs(found) == {"known": [], "t": ["known"]}
+    assert dependencies(found) == {"known": [], "t": ["known"]}
     other = load(tmp_path, (HEAD + RULES + GOLD).replace("default: 5", "default: 6"), all_named__sql=ALL_NAMED)
     assert other.silver["t"].rules_fingerprint != table.rules_fingerprint
     assert other.silver["t"].fingerprint == table.fingerprint  # of rows, which rules do not decide
@@ -78,7 +78,7 @@ def test_each_layer_takes_rules_with_values_and_comments(tmp_path: Path) -> None
     at = Lake(str(tmp_path / "lake"), "p")
     assert pipeline.bronze["eu"].expectations["big"].text == "us_gross > 5"
     assert pipeline.bronze["eu"].expect_table["few"].query.text.endswith("us_gross > 5")
-    assert pipeline.gold["g"].dropped_by == ["n > 5"]
+    assert pipeline.gold["g"].drop_conditions == ["n > 5"]
     assert flows(pipeline, at, "gold")["g"].description.comment == "counts"
     assert pipeline.ruled == ["eu", "g"]
 

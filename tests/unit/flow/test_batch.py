@@ -124,8 +124,8 @@ def test_a_commit_of_gold() -> None:
     strategy = refresh_strategy("SELECT g, sum(x) AS s FROM t GROUP BY g")
     choice = TechniqueChoice("whole", {"partial": 2.04, "whole": 1.0}, Work(1, 2, 3, 4), 0.5, began=1795920929091)  # type: ignore[arg-type, dict-item]
     facts = {
-        "read": 3, "strategy": strategy.kind, "because": strategy.why, **choice.in_commit(), "changed": {"update": 1},
-        "groups": None, "all": True,
+        "read": 3, "strategy": strategy.kind, "because": strategy.why, **choice.commit_facts(),
+        "changed": {"update": 1}, "groups": None, "all": True,
     }  # fmt: skip
     progress = Progress("whole", -1, 0, stamps=STAMPS, seen=-1, why="its definition changed")  # type: ignore[arg-type]
     assert committed(flow("gold"), progress, facts, whole=True) == GOLD

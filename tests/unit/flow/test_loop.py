@@ -53,7 +53,7 @@ FIRST = Progress("whole", -1, 9)
 @pytest.mark.parametrize("part", [NOW, PART])
 def test_changes_that_cannot_be_had_make_a_full_refresh_of_all(part: Progress) -> None:
     loop = Loop(HISTORY)
-    done = loop.bring_up(part, NOW)
+    done = loop.catch_up(part, NOW)
     assert loop.made == [done]
     assert (done.kind, done.until, done.why) == ("whole", 9, HISTORY)
 
@@ -63,18 +63,18 @@ def test_a_full_refresh_that_fails_is_not_taken_for_changes(part: Progress) -> N
     """All rows of the source, applied as changes, would be there twice."""
     loop = Loop(HISTORY, fails=1)
     with pytest.raises((SluicegateError, RuntimeError)):
-        loop.bring_up(part, NOW)
+        loop.catch_up(part, NOW)
     assert [one.kind for one in loop.made] == ["whole"]
 
 
 def test_a_part_of_a_first_load_whose_version_is_gone_gives_way_to_all() -> None:
     part = replace(FIRST, until=3)
     loop = Loop(fails=1)
-    assert loop.bring_up(part, FIRST) == FIRST
+    assert loop.catch_up(part, FIRST) == FIRST
     assert loop.made == [part, FIRST]
     loop = Loop(fails=1)
     with pytest.raises((SluicegateError, RuntimeError)):
-        loop.bring_up(FIRST, FIRST)
+        loop.catch_up(FIRST, FIRST)
     assert loop.made == [FIRST]
 
 
@@ -89,8 +89,8 @@ def test_behind_a_part_there_may_be_nothing_left_to_do(monkeypatch: pytest.Monke
         return part
 
     monkeypatch.setattr(flow_loop, "progress", lambda *_: next(found))
-    monkeypatch.setattr(parts, "first", lambda *_: PART)
-    monkeypatch.setattr(BatchRun, "bring_up", bring_up)
+    monkeypatch.setattr(parts, "first_part", lambda *_: PART)
+    monkeypatch.setattr(BatchRun, "catch_up", bring_up)
     report = flow_loop.run(None, FLOW, list, {}, opened=Tables())  # type: ignore[arg-type]
     assert made == [PART]
     assert report.state == "written"

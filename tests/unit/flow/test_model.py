@@ -15,14 +15,14 @@ FLOW = Flow("silver", "t", "source", "target", inputs={"l": "lookup", "again": "
 
 def test_versions_of_the_source_and_of_changed_inputs_are_not_taken_in() -> None:
     progress = Progress("incremental", since=3, until=7, versions={"l": 9, "again": 7}, changed={"l": 5})
-    assert progress.spans(FLOW) == {"source": (3, 7), "lookup": (5, 9)}
-    assert replace(progress, since=7, changed={}).spans(FLOW) == {}
+    assert progress.unprocessed_versions(FLOW) == {"source": (3, 7), "lookup": (5, 9)}
+    assert replace(progress, since=7, changed={}).unprocessed_versions(FLOW) == {}
 
 
 @pytest.mark.parametrize(("since", "read"), [(3, 5), (5, 3)])
 def test_of_a_table_that_is_read_twice_the_earlier_version_counts(since: int, read: int) -> None:
     progress = Progress("incremental", since=since, until=7, versions={"again": 7}, changed={"again": read})
-    assert progress.spans(FLOW) == {"source": (3, 7)}
+    assert progress.unprocessed_versions(FLOW) == {"source": (3, 7)}
 
 
 def test_each_of_several_flows_has_versions_of_its_own() -> None:
@@ -32,4 +32,4 @@ def test_each_of_several_flows_has_versions_of_its_own() -> None:
         "c": StreamProgress("id", since=1, until=4),
     }  # fmt: skip
     progress = Progress("incremental", since=0, until=1, streams=streams)
-    assert progress.spans(flow) == {"first": (1, 4)}
+    assert progress.unprocessed_versions(flow) == {"first": (1, 4)}

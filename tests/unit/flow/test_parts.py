@@ -42,9 +42,9 @@ class Source:
         while True:
             flow, opened = replace(self.flow, policy=RecordPolicy(batch_bytes=most)), Tables()
             now = progress(flow, opened)
-            if not now.work:
+            if not now.has_work:
                 return found
-            part = parts.first(flow, now, opened)
+            part = parts.first_part(flow, now, opened)
             self.commit(self.target, part)
             found.append(part.until)
 
@@ -112,19 +112,19 @@ def test_a_full_refresh_of_a_table_that_is_there_is_one_batch(tmp_path: Path) ->
     source.commit(source.target, replace(progress(flow), until=1), fingerprint="former")
     now = progress(replace(flow, fingerprints=Fingerprints("other")))
     assert (now.kind, now.until) == ("whole", 3)
-    assert parts.first(replace(flow, fingerprints=Fingerprints("other")), now, Tables()) is now
+    assert parts.first_part(replace(flow, fingerprints=Fingerprints("other")), now, Tables()) is now
 
 
 def test_no_part_ends_before_what_a_stopped_run_has_written_beside_the_table(tmp_path: Path) -> None:
     """Else Delta would skip the write of a later part, whose number it knows."""
     source = Source(tmp_path)
     flow = replace(source.flow, policy=RecordPolicy(batch_bytes=1))
-    assert parts.first(flow, progress(flow), Tables()).until == 0
+    assert parts.first_part(flow, progress(flow), Tables()).until == 0
     source.commit(source.beside, replace(progress(flow), until=2))
-    assert parts.first(flow, progress(flow), Tables()).until == 2
+    assert parts.first_part(flow, progress(flow), Tables()).until == 2
     # By its facts, too: what is reprocessed is written without such a number.
     source.commit(source.beside, replace(progress(flow), app_id="other", until=1), until=3)
-    assert parts.first(flow, progress(flow), Tables()).until == 3
+    assert parts.first_part(flow, progress(flow), Tables()).until == 3
 
 
 def test_no_part_ends_before_a_column_is_gone(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_no_part_ends_before_a_column_is_gone(tmp_path: Path) -> None:
     write_deltalake(source.uri, pa.table({"other": [1]}), mode="append")
     opened = Tables()
     now = replace(progress(source.flow, opened), kind="incremental", since=0)
-    assert parts.first(replace(source.flow, policy=RecordPolicy(batch_bytes=1)), now, opened).until == 4
+    assert parts.first_part(replace(source.flow, policy=RecordPolicy(batch_bytes=1)), now, opened).until == 4
 
 
 def test_versions_that_were_cleaned_away_end_no_part(tmp_path: Path) -> None:
@@ -151,14 +151,14 @@ def test_of_several_flows_each_has_its_part(tmp_path: Path) -> None:
     flow = replace(few.flow, streams={"few": few.uri, "many": many.uri}, policy=RecordPolicy(batch_bytes=1))
     now = progress(flow)
     assert {name: one.until for name, one in now.streams.items()} == {"few": 0, "many": 2}
-    part = parts.first(flow, now, Tables())
+    part = parts.first_part(flow, now, Tables())
     assert {name: one.until for name, one in part.streams.items()} == {"few": 0, "many": 0}
     said = {"streams": {"many": {"source_id": "", "until": 1}}}
     few.commit(few.beside, replace(part, app_id="flows"), **said)
-    assert parts.first(flow, now, Tables()).streams["many"].until == 1
+    assert parts.first_part(flow, now, Tables()).streams["many"].until == 1
     # Records that give way to all that the source has do so in one commit.
     restarts = replace(now, streams={name: replace(one, restarts=True) for name, one in now.streams.items()})
-    assert parts.first(flow, restarts, Tables()) is restarts
+    assert parts.first_part(flow, restarts, Tables()) is restarts
 
 
 def test_the_definition_says_how_much_a_batch_takes_in() -> None:
@@ -185,11 +185,11 @@ def test_batches_of_a_run_are_one_report() -> None:
         "t", "silver", state="again", why="a lookup changed", read=5, written=5, rows=6, no_rows=1, warnings=["w", "x"],
         expectations={"r": {"passed": 3, "failed": 0}}, flows={"us": {"read": 2, "written": 2}}, unchanged=True,
     )  # fmt: skip
-    both = one.followed_by(two)
+    both = one.combine_with(two)
     assert (both.state, both.why, both.read, both.written, both.quarantined) == ("again", "a lookup changed", 8, 7, 1)
     assert (both.rows, both.no_rows, both.unchanged, both.warnings) == (10, 1, False, ["w", "x"])
     assert both.expectations == {"r": {"passed": 4, "failed": 2}}
     assert both.flows == {"eu": {"read": 1, "written": 1}, "us": {"read": 2, "written": 2}}
     assert both.samples == one.samples
-    assert two.followed_by(one).state == "again"
-    assert one.followed_by(replace(one, state="rebuilt")).state == "rebuilt"
+    assert two.combine_with(one).state == "again"
+    assert one.combine_with(replace(one, state="rebuilt")).state == "rebuilt"

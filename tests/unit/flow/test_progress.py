@@ -122,7 +122,7 @@ def test_what_came_after_the_mark_is_taken(tmp_path: Path) -> None:
     now = history.run()
     assert (now.kind, now.since, now.until, now.reprocesses) == ("incremental", 0, 3, False)
     assert history.now().kind == "idle"
-    assert history.now().full_refresh().kind == "whole"
+    assert history.now().to_full_refresh().kind == "whole"
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_rows_that_another_rule_refused_are_taken_back_where_nothing_else_is_to_
     history.way = replace(history.way, layer="gold")
     history.run()
     assert history.now().kind == "idle"
-    history.add(layout.rejected(history.target))
+    history.add(layout.rejected_table(history.target))
     assert (history.now().kind, history.now().why) == ("incremental", "its rejected rows are accepted now")
     assert history.now(fingerprints=Fingerprints(rules="other")).why == "its rules changed"
     history.add()

@@ -26,7 +26,7 @@ from sluicegate.flow.refresh_cost import (
     RefreshCost,
     Technique,
     Work,
-    permitted,
+    permitted_techniques,
 )
 from sluicegate.lake import log as lake_log
 from sluicegate.spark_sql.refresh.strategy import refresh_strategy
@@ -183,7 +183,7 @@ def test_only_techniques_are_permitted_that_give_the_table(
     query: str, auto: bool, small: bool, few: bool, state: bool, found: str
 ) -> None:
     strategy = refresh_strategy(query, {"t": ["g", "x"]})
-    assert permitted(strategy, auto=auto, small=small, few=few, state=state) == found.split()
+    assert permitted_techniques(strategy, auto=auto, small=small, few=few, state=state) == found.split()
 
 
 def commit(uri: Path, facts: dict[str, Any] | None, rows: int = 1) -> None:
@@ -194,23 +194,23 @@ def commit(uri: Path, facts: dict[str, Any] | None, rows: int = 1) -> None:
 @pytest.mark.parametrize("older", [NEWEST - 1, NEWEST, NEWEST + 1])
 def test_runs_are_those_of_the_NEWEST_commits(tmp_path: Path, older: int) -> None:
     choice = RefreshCost().choose(["whole"], work(1_000))
-    commit(tmp_path / "g", {"table": "g", **choice.in_commit()})
+    commit(tmp_path / "g", {"table": "g", **choice.commit_facts()})
     for number in range(1, older):
         commit(tmp_path / "g", {"table": "g"} if number % 2 else None)  # one of a former version, one of others
-    cost = RefreshCost.of(DeltaTable(str(tmp_path / "g")), "partial")
+    cost = RefreshCost.from_table(DeltaTable(str(tmp_path / "g")), "partial")
     assert [(run.technique, run.work) for run in cost.runs] == ([("whole", work(1_000))] if older <= NEWEST else [])
     assert all(0 <= run.seconds < 60 for run in cost.runs)
 
 
 def test_a_table_that_is_not_there_has_no_runs_and_is_told_in_words() -> None:
-    assert list(RefreshCost.of(None, "partial").runs) == []
+    assert list(RefreshCost.from_table(None, "partial").runs) == []
     choice = refresh_cost.TechniqueChoice("whole", {"partial": 2.04, "whole": 1.0}, work(1), 0)
     assert str(choice) == "some 1.0 s by whole (by 2.0 s by partial)"
 
 
 def test_a_table_of_keys_is_recomputed_where_few_keys_have_all_of_its_rows() -> None:
     """Overwriting a million rows takes seconds; to find and replace as many by five keys takes a minute."""
-    cost = RefreshCost.of(None, "keys")
+    cost = RefreshCost.from_table(None, "keys")
     few_rows = Work(changed=1_000, all=1_000_000, held=1_000_000, touched=1_000)
     all_rows = Work(changed=1_000, all=1_000_000, held=1_000_000, touched=1_000_000)
     assert cost.choose(["keys", "whole"], few_rows).technique == "keys"
@@ -237,12 +237,12 @@ def test_state_is_not_left_behind_for_a_try() -> None:
 
 def test_a_first_load_tells_what_the_rows_cost_that_it_wrote(tmp_path: Path) -> None:
     """It held none of them before, so all of its seconds would be those of any batch, however small."""
-    commit(tmp_path / "g", RefreshCost().choose(["whole"], work(9, 3, held=0)).in_commit(), rows=7)
-    commit(tmp_path / "g", RefreshCost().choose(["groups"], work(9, 3, held=2)).in_commit(), rows=7)
-    commit(tmp_path / "g", RefreshCost().choose(["whole"], work(9, 3, held=12)).in_commit(), rows=7)
-    cost = RefreshCost.of(DeltaTable(str(tmp_path / "g")), "partial")
+    commit(tmp_path / "g", RefreshCost().choose(["whole"], work(9, 3, held=0)).commit_facts(), rows=7)
+    commit(tmp_path / "g", RefreshCost().choose(["groups"], work(9, 3, held=2)).commit_facts(), rows=7)
+    commit(tmp_path / "g", RefreshCost().choose(["whole"], work(9, 3, held=12)).commit_facts(), rows=7)
+    cost = RefreshCost.from_table(DeltaTable(str(tmp_path / "g")), "partial")
     assert [run.work.held for run in cost.runs] == [12, 2, 7]
-    assert not RefreshCost.of(DeltaTable(str(tmp_path / "g")), "keys").choose(["keys"], work(1)).regret
+    assert not RefreshCost.from_table(DeltaTable(str(tmp_path / "g")), "keys").choose(["keys"], work(1)).regret
 
 
 OF_OTHER_VERSIONS: list[Any] = [
@@ -257,11 +257,11 @@ OF_OTHER_VERSIONS: list[Any] = [
 @pytest.mark.parametrize("facts", OF_OTHER_VERSIONS)
 def test_a_cost_that_another_version_recorded_is_no_run(tmp_path: Path, facts: Any) -> None:
     commit(tmp_path / "g", {"cost": facts})
-    assert not RefreshCost.of(DeltaTable(str(tmp_path / "g")), "partial").runs
+    assert not RefreshCost.from_table(DeltaTable(str(tmp_path / "g")), "partial").runs
 
 
 def test_a_cost_with_more_or_less_than_is_read_is_a_run(tmp_path: Path) -> None:
     rows = {"changed": 1, "all": 2, "held": 3, "touched": 1, "written": 9}
     commit(tmp_path / "g", {"cost": {"technique": "groups", "began": 0, "rows": rows, "estimates": "none"}})
-    [run] = RefreshCost.of(DeltaTable(str(tmp_path / "g")), "partial").runs
+    [run] = RefreshCost.from_table(DeltaTable(str(tmp_path / "g")), "partial").runs
     assert (run.technique, run.work, run.estimates, run.regret) == ("groups", Work(1, 2, 3, 1), {}, 0.0)

@@ -40,8 +40,8 @@ def test_the_smallest_interval_is_a_microsecond() -> None:
 def test_only_silver_tables_with_an_event_time_have_intervals(workspace: Workspace) -> None:
     day, pipeline = Interval.parse("2024-03-01", "2024-03-02"), workspace.definition
     names = [*pipeline.bronze, *pipeline.silver, *pipeline.gold]
-    assert [name for name in names if day.of(name, pipeline)] == ["recordings_enriched"]
-    assert [name for name in names if Replay("patients").of(name, pipeline)] == ["patients"]
+    assert [name for name in names if day.has_records_of(name, pipeline)] == ["recordings_enriched"]
+    assert [name for name in names if Replay("patients").has_records_of(name, pipeline)] == ["patients"]
 
 
 def test_a_replay_names_rules_of_the_definition_or_those_that_every_table_has(workspace: Workspace) -> None:

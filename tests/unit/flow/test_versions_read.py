@@ -34,9 +34,9 @@ def uri(tmp_path: Path) -> str:
 def test_a_table_goes_on_from_a_version_that_it_has(uri: str) -> None:
     before = read(uri, 1)
     add(uri, 2)
-    assert before.led_to(read(uri, 2), Table(uri))
-    assert before.led_to(read(uri, 1), Table(uri))
-    assert not read(uri, 2).led_to(before, Table(uri))
+    assert before.continues_to(read(uri, 2), Table(uri))
+    assert before.continues_to(read(uri, 1), Table(uri))
+    assert not read(uri, 2).continues_to(before, Table(uri))
     assert VersionRead(**before.as_dict()) == before
 
 
@@ -48,17 +48,17 @@ def test_a_table_that_was_put_back_and_written_on_does_not(uri: str, tmp_path: P
     shutil.copytree(tmp_path / "backup", uri)
     add(uri, 7)
     add(uri, 8)
-    assert not before.led_to(read(uri, 3), Table(uri))
+    assert not before.continues_to(read(uri, 3), Table(uri))
 
 
 def test_neither_does_one_that_was_restored_or_is_another(uri: str) -> None:
     before = read(uri, 1)
     DeltaTable(uri).restore(0)
-    assert not before.led_to(read(uri, 2), Table(uri))
+    assert not before.continues_to(read(uri, 2), Table(uri))
     shutil.rmtree(uri)
     for number in range(3):
         add(uri, number)
-    assert not before.led_to(read(uri, 2), Table(uri))
+    assert not before.continues_to(read(uri, 2), Table(uri))
 
 
 def test_a_version_whose_log_entry_was_cleaned_away_is_itself_and_leads_to_no_other(uri: str) -> None:
@@ -66,8 +66,8 @@ def test_a_version_whose_log_entry_was_cleaned_away_is_itself_and_leads_to_no_ot
     (Path(uri) / "_delta_log" / f"{0:020}.json").unlink()
     before = read(uri, 0)
     assert before.entry is None
-    assert before.led_to(before, Table(uri))
-    assert not before.led_to(read(uri, 1), Table(uri))
+    assert before.continues_to(before, Table(uri))
+    assert not before.continues_to(read(uri, 1), Table(uri))
 
 
 def test_a_table_that_is_not_there_was_not_read(tmp_path: Path) -> None:

@@ -43,13 +43,13 @@ def test_a_variance_is_made_where_this_package_is_not(monkeypatch: pytest.Monkey
     grouped = refresh_strategy("SELECT g, count(*) AS n, var_pop(x) AS v FROM t GROUP BY g").grouped
     assert grouped is not None
     asked = Partials(grouped, {"_group_0": StringType(), "_argument_1": DoubleType()})
-    asked._made(asked.calls[1])
+    asked._value_column(asked.calls[1])
     [made] = [Executor(io.BytesIO(text)).load() for text in sent]
     sums = {2 * exact_sum.PLACES + exact_sum.COUNT: 2}
     assert (made(sums), made({})) == (0.0, None)
     monkeypatch.setattr(cloudpickle, "register_pickle_by_value", lambda _module: None)
     monkeypatch.setattr(cloudpickle, "unregister_pickle_by_value", lambda _module: None)
-    asked._made(asked.calls[1])
+    asked._value_column(asked.calls[1])
     with pytest.raises(ModuleNotFoundError, match=re.escape("sluicegate.gold.exact_sum")):
         Executor(io.BytesIO(sent[1])).load()
 
@@ -84,7 +84,7 @@ def test_no_query_has_so_many_functions_that_their_places_are_those_of_squares(b
     grouped = refresh_strategy(f"SELECT g, {', '.join(f'sum(x{n})' for n in range(count))} FROM t GROUP BY g").grouped
     assert grouped is not None
     with pytest.raises(NotPartial if beyond > 0 else Looked):
-        Partials.of(grouped, Unread())  # type: ignore[arg-type]
+        Partials.from_query(grouped, Unread())  # type: ignore[arg-type]
     assert ((count + 1) * exact_sum.PLACES <= exact_sum._SQUARE) == (beyond <= 0)
 
 
@@ -149,7 +149,7 @@ def test_rows_of_a_group_are_read_again_if_an_extreme_may_have_gone(
         partial_aggregates, "F", functions_on({name: one if one is None else sign * one for name, one in row.items()})
     )
     [call] = asked.stored_calls
-    found: Any = asked._held(call)
+    found: Any = asked._new_extreme(call)
     assert found.value == (best if best is None else sign * best)
-    answer: Any = asked._lost(call)
+    answer: Any = asked._is_extreme_lost(call)
     assert answer.value is lost

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from sluicegate.definition import GoldTable
-from sluicegate.gold.rules import dropping, staying
+from sluicegate.gold.rules import dropping_rules, remaining_rows
 
 pytestmark = pytest.mark.unit
 
@@ -19,7 +19,7 @@ def table(**rules: Any) -> GoldTable:
 
 
 def test_rules_that_note_or_fail_drop_no_row() -> None:
-    assert [*dropping(table(**RULES)).expectations] == ["out"]
+    assert [*dropping_rules(table(**RULES)).expectations] == ["out"]
     rows = cast("Any", object())
     without = table(noted=RULES["noted"], never=RULES["never"])
-    assert staying(without, rows) is rows, "it is evaluated by no plan of its own"
+    assert remaining_rows(without, rows) is rows, "it is evaluated by no plan of its own"

@@ -83,16 +83,16 @@ def wait_for(what: Callable[[], bool], seconds: float = 10.0) -> None:
 def test_a_run_is_seen_while_it_lives_and_not_after(at: Lake) -> None:
     stream = Stream("heart_rate", streams.new_id(), "4s")
     with Registration(at, stream) as known:
-        known.tell(batches=3, rows=4_000)
-        (seen,) = streams.listed(at.root)
+        known.update_facts(batches=3, rows=4_000)
+        (seen,) = streams.list_streams(at.root)
         assert (seen.id, seen.state, seen.batches, seen.rows, seen.pid) == (stream.id, "running", 3, 4_000, os.getpid())
-        assert streams.listed(at.root, "heart_rate") == [seen]
-        assert streams.listed(at.root, "other") == []
-        assert not known.stop_requested()
+        assert streams.list_streams(at.root, "heart_rate") == [seen]
+        assert streams.list_streams(at.root, "other") == []
+        assert not known.is_stop_requested()
         assert streams.stop(at.root, seen) == "stops after its current batch"
-        assert known.stop_requested()
-        assert [one.state for one in streams.listed(at.root)] == ["stopping"]
-    assert streams.listed(at.root) == []
+        assert known.is_stop_requested()
+        assert [one.state for one in streams.list_streams(at.root)] == ["stopping"]
+    assert streams.list_streams(at.root) == []
     assert list(Path(at.streams).iterdir()) == []
 
 
@@ -102,17 +102,17 @@ def test_a_run_gives_signs_of_life_while_a_batch_takes_long(at: Lake) -> None:
     with Registration(at, stream, beat=0.05):
         written = file.stat().st_mtime_ns
         wait_for(lambda: file.stat().st_mtime_ns > written)
-        assert not streams.listed(at.root)[0].dead
+        assert not streams.list_streams(at.root)[0].is_dead
 
 
 def test_a_run_whose_file_is_taken_away_stops_and_does_not_write_it_again(at: Lake) -> None:
     stream = Stream("heart_rate", streams.new_id(), "4s")
     with Registration(at, stream, beat=0.05) as known:
         streams.forget(at, stream.id)
-        assert known.stop_requested()
-        known.tell(batches=1)
+        assert known.is_stop_requested()
+        known.update_facts(batches=1)
         time.sleep(0.2)
-        assert streams.listed(at.root) == []
+        assert streams.list_streams(at.root) == []
 
 
 def left_behind(at: Lake, **facts: object) -> Stream:
@@ -124,7 +124,7 @@ def left_behind(at: Lake, **facts: object) -> Stream:
         "id": streams.new_id(),
         "every": "4s",
         "pid": gone.pid,
-        "world": processes.world(),
+        "world": processes.process_namespace(),
     }
     stream = Stream(**{**usual, **facts})  # type: ignore[arg-type]
     streams._put(at, f"{stream.id}.json", json.dumps(vars(stream)))
@@ -135,11 +135,11 @@ def test_a_dead_run_is_shown_as_such_and_cleared_by_stopping_it(at: Lake) -> Non
     long_ago = (datetime.now(UTC) - timedelta(minutes=1)).isoformat()
     killed, elsewhere = left_behind(at), left_behind(at, host="another", pid=1, beat=long_ago)
     alive = left_behind(at, world="another machine's start/1", pid=2**22 + 1)  # which may have the same name
-    seen = {one.id: one.state for one in streams.listed(at.root)}
+    seen = {one.id: one.state for one in streams.list_streams(at.root)}
     assert seen == {killed.id: "no sign of life", elsewhere.id: "no sign of life", alive.id: "running"}
-    assert "removed" in streams.stop(at.root, streams.chosen(at.root, None, killed.id))
-    assert killed.id not in {one.id for one in streams.listed(at.root)}
-    streams.stop(at.root, streams.chosen(at.root, None, alive.id))
+    assert "removed" in streams.stop(at.root, streams.find_stream(at.root, None, killed.id))
+    assert killed.id not in {one.id for one in streams.list_streams(at.root)}
+    streams.stop(at.root, streams.find_stream(at.root, None, alive.id))
     assert Path(at.streams, f"{alive.id}.stop").exists()
 
 
@@ -155,8 +155,8 @@ def test_a_run_elsewhere_is_dead_after_SILENCE(at: Lake, monkeypatch: pytest.Mon
             return cls.fromtimestamp(now.timestamp(), tz)
 
     monkeypatch.setattr(streams, "datetime", Clock)
-    (seen,) = streams.listed(at.root)
-    assert (seen.dead, seen.state) == (beyond > 0, "no sign of life" if beyond > 0 else "running")
+    (seen,) = streams.list_streams(at.root)
+    assert (seen.is_dead, seen.state) == (beyond > 0, "no sign of life" if beyond > 0 else "running")
     assert ("removed" in streams.stop(at.root, seen)) == (beyond > 0)
     assert Path(at.streams, f"{stream.id}.stop").exists() == (beyond <= 0)
     assert streams.SILENCE.total_seconds() > streams.BEAT * 3, "one sign that comes late, or not at all, ends nothing"
@@ -167,11 +167,11 @@ def test_what_stands_in_a_file_cannot_lead_elsewhere(at: Lake) -> None:
     file = Path(at.streams, f"{stream.id}.json")
     file.write_text(json.dumps({**vars(stream), "id": "../../x", "pipeline": "../other"}))
     Path(at.streams, "..%2fx.json").write_text("{}")
-    (seen,) = streams.listed(at.root)
+    (seen,) = streams.list_streams(at.root)
     assert (seen.id, seen.pipeline) == (stream.id, "heart_rate")
     file.write_text("mine")
     with pytest.raises(UserError, match="a continuous run"):
-        streams.listed(at.root)
+        streams.list_streams(at.root)
 
 
 def command(*arguments: str) -> tuple[int, str]:
@@ -255,10 +255,10 @@ def test_a_definition_that_is_being_edited_may_be_wrong_for_two_ticks(
         workspace.edit("pipeline.yaml", "format: csv", "format: cvs")
         loop.tick()
         loop.tick()
-        assert streams.listed(workspace.lake.root)[0].failures == 2
+        assert streams.list_streams(workspace.lake.root)[0].failures == 2
         workspace.edit("pipeline.yaml", "format: cvs", "format: csv")
         loop.tick()
-        assert (loop.failures, streams.listed(workspace.lake.root)[0].failures) == (0, 0)
+        assert (loop.failures, streams.list_streams(workspace.lake.root)[0].failures) == (0, 0)
         workspace.edit("pipeline.yaml", "format: csv", "format: cvs")
         loop.tick()
         loop.tick()
@@ -282,10 +282,10 @@ def test_a_run_ends_by_as_many_FAILURES_in_a_row(
             workspace.edit("pipeline.yaml", "format: csv", "format: cvs")
             for _ in range(2 - beyond):
                 loop.tick()
-            assert (loop.failures, streams.listed(workspace.lake.root)[0].failures) == (2 - beyond, 2 - beyond)
+            assert (loop.failures, streams.list_streams(workspace.lake.root)[0].failures) == (2 - beyond, 2 - beyond)
             workspace.edit("pipeline.yaml", "format: cvs", "format: csv")
             loop.tick()
-            assert (loop.failures, streams.listed(workspace.lake.root)[0].failures) == (0, 0)
+            assert (loop.failures, streams.list_streams(workspace.lake.root)[0].failures) == (0, 0)
         workspace.edit("pipeline.yaml", "format: csv", "format: cvs")
         for _ in range(2 - beyond):
             loop.tick()

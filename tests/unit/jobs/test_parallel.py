@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicegate.jobs import layer_job, parallel
-from sluicegate.jobs.parallel import side_by_side
+from sluicegate.jobs.parallel import run_side_by_side
 from sluicegate.storage import concurrent
-from sluicegate.storage.concurrent import each
+from sluicegate.storage.concurrent import map_concurrently
 from tests.conftest import Workspace
 
 pytestmark = pytest.mark.unit
@@ -50,7 +50,7 @@ def test_each_piece_once_after_those_that_it_needs_whatever_fails(
             with lock:
                 ended.append(name)
 
-    raised = side_by_side(needs, work, most)
+    raised = run_side_by_side(needs, work, most)
     assert sorted(begun) == sorted(ended) == sorted(needs)
     assert max(at_once, default=0) <= most
     assert [*raised] == [name for name in needs if int(name[1:]) in failing]
@@ -70,7 +70,7 @@ def test_what_needs_a_piece_that_failed_or_waits_is_left_and_nothing_else(
             raise KeyError(name)
         return int(name[1:]) not in waiting
 
-    raised = side_by_side(needs, work, most, leave=left.__setitem__)
+    raised = run_side_by_side(needs, work, most, leave=left.__setitem__)
     assert sorted([*begun, *left]) == sorted(needs)
     assert [*raised] == [name for name in needs if name in begun and int(name[1:]) in failing]
     for name, of in needs.items():
@@ -80,7 +80,10 @@ def test_what_needs_a_piece_that_failed_or_waits_is_left_and_nothing_else(
 
 def test_pieces_that_need_nothing_of_each_other_meet() -> None:
     both = threading.Barrier(2, timeout=10)
-    assert side_by_side({"a": [], "b": [], "c": ["a", "b"]}, lambda name: None if name == "c" else _meet(both), 2) == {}
+    assert (
+        run_side_by_side({"a": [], "b": [], "c": ["a", "b"]}, lambda name: None if name == "c" else _meet(both), 2)
+        == {}
+    )
 
 
 def _meet(barrier: threading.Barrier) -> None:
@@ -95,10 +98,10 @@ def test_looks_are_many_at_a_time_and_their_answers_in_order(monkeypatch: pytest
         three.wait(300)
         return -number
 
-    assert each(look, range(9)) == [-number for number in range(9)]
-    assert each(look, []) == []
+    assert map_concurrently(look, range(9)) == [-number for number in range(9)]
+    assert map_concurrently(look, []) == []
     with pytest.raises(KeyError):
-        each({}.__getitem__, [1])
+        map_concurrently({}.__getitem__, [1])
 
 
 @pytest.mark.parametrize("tables", [1, 2, 3])
@@ -117,7 +120,7 @@ def test_a_job_fills_no_more_tables_at_a_time_than_it_may(
     ended: list[str] = []
 
     class Watched(layer_job.Job):
-        def _table(self, name: str, way: Any) -> bool:
+        def _fill_and_report(self, name: str, way: Any) -> bool:
             with lock:
                 begun.append(name)
                 at_once.append(len(begun) - len(ended))
@@ -153,5 +156,5 @@ def test_an_interrupt_stops_those_that_run_until_they_end_and_begins_no_other(mo
     monkeypatch.setattr(parallel, "wait", wait)
     monkeypatch.setattr(parallel, "STOPPED_EVERY", 0.05)
     with pytest.raises(KeyboardInterrupt):
-        side_by_side({"a": [], "b": []}, work, 1, stop)
+        run_side_by_side({"a": [], "b": []}, work, 1, stop)
     assert (begun, len(stops)) == (["a"], 3)

@@ -38,7 +38,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> Ran:
 
 
 def reports(workspace: Workspace, *, follow: bool = False, layers: Any = LAYERS, **wish: Any) -> Iterator[RunReport]:
-    request = Request.of(workspace.definition, **wish)
+    request = Request.from_arguments(workspace.definition, **wish)
     return Run(workspace.definition, workspace.lake, {}).reports(request, layers, follow=follow)
 
 

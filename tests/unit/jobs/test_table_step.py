@@ -30,6 +30,6 @@ def test_a_file_stays_in_landing_if_its_rows_were_restored_away_during_the_step(
     step = BronzeOfFiles(NAME, cast("Any", None), cast("Any", pipeline), landed.at)
     step.prepare(cast("Any", None))
     DeltaTable(landed.at.table("bronze", NAME)).restore(0)
-    assert len(step.remarks()) == 1
+    assert len(step.clean_up()) == 1
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["a.json"]
     assert [path.name for path in landed.place.folder.iterdir()] == ["b.json"]

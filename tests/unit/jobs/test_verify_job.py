@@ -133,14 +133,14 @@ def test_the_job_fails_with_what_is_wrong_and_what_mends_it(
 def test_a_table_whose_source_is_gone_is_not_said_to_be_proved(proved: Workspace) -> None:
     """Its records were compared with nothing."""
     shutil.rmtree(proved.lake.table("bronze", "recordings_bronze"))
-    told = verification.without_spark(proved.definition)
+    told = verification.findings_without_spark(proved.definition)
     assert [(one.kind, one.what) for one in told if one.table == "recordings_enriched"] == [("unseen", NO_SOURCE)]
     assert "patients" in {one.table for one in told if one.kind == "proved"}
 
 
 def test_that_values_of_events_and_schemas_are_not_compared_is_told_where_there_are_any(proved: Workspace) -> None:
     def told() -> list[tuple[str, str]]:
-        findings = verification.without_spark(proved.definition)
+        findings = verification.findings_without_spark(proved.definition)
         return [(one.kind, one.what) for one in findings if one.table == "heart_rate"]
 
     assert told() == []
@@ -193,7 +193,7 @@ def test_a_table_of_which_something_is_wrong_is_not_remembered_as_proved(proved:
     records(proved, "recordings_enriched_quarantine", [3])
     paths = {}
     for layer, name in (("bronze", "patients_bronze"), ("silver", "recordings_enriched")):
-        state = ProvedState.of(DeltaTable(proved.uri(name)))
+        state = ProvedState.from_table(DeltaTable(proved.uri(name)))
         assert state is not None
         proofs.keep(layer, name, "", {TARGET: state}, None)
         paths[name] = Path(proved.lake.proof(layer, name))
@@ -238,6 +238,6 @@ def test_without_spark_gold_is_unproved_for_a_reason_and_not_by_its_words(proved
 def test_all_that_is_wrong_is_in_the_error() -> None:
     found = [Finding("wrong", "a", "x", "run a"), Finding("behind", "b", "y"), Finding("wrong", "c", "z", "run a")]
     with pytest.raises(NotVerified, match="2 problems in p") as raised:
-        verify_job.raise_for("p", found)
+        verify_job.raise_if_wrong("p", found)
     assert (raised.value.cause, raised.value.hint) == ("a: x\n    c: z", "run run a")
-    verify_job.raise_for("p", found[1:2])
+    verify_job.raise_if_wrong("p", found[1:2])

@@ -132,19 +132,19 @@ def test_short_entries_are_read(lake: layout.Lake, action: str, beyond: int) -> 
     table = filled(lake.table("silver", "s"))
     entry = damages.entry_of(table, 1)
     entry.write_text(action + " " * (damages.SHORTEST + beyond - len(action)))
-    damage = damages.in_log(table, 2)
+    damage = damages.log_damage(table, 2)
     assert (damage is not None) == (action == "{}" and beyond < 0)
 
 
 def test_a_whole_commit_is_looked_at_once(lake: layout.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     table, looks = filled(lake.table("silver", "s")), []
-    of_commit = damages.of_commit
+    of_commit = damages.commit_damage
 
     def counted(*given: Any) -> Any:
         looks.append(given)
         return of_commit(*given)
 
-    monkeypatch.setattr(damages, "of_commit", counted)
+    monkeypatch.setattr(damages, "commit_damage", counted)
     for _ in range(3):
         tables.table_at(str(table))
     assert len(looks) == 1
@@ -352,12 +352,12 @@ def test_an_error_of_a_reader_names_the_damaged_file(lake: layout.Lake, spoil: S
     spoil(file)
 
     def reading() -> None:
-        with files.named(lake):
+        with files.name_damaged_file(lake):
             tables.dataset(tables.table_at(str(table))).to_table()
 
     refused(reading, file)
     filled(lake.table("bronze", "c"))
-    with pytest.raises(ZeroDivisionError), files.named(layout.Lake(lake.root, "another")):
+    with pytest.raises(ZeroDivisionError), files.name_damaged_file(layout.Lake(lake.root, "another")):
         raise ZeroDivisionError
     damage = files.cause_of(ValueError("x"), [str(table), "s3://bucket/t"])
     assert damage is not None

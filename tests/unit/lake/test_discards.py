@@ -28,7 +28,7 @@ def row(pos: int, *rules: str, chunk: int = 1, file: str | None = "a.json", **mo
 
 
 def every(found: pa.Table) -> Any:
-    return discards.breaks(found, [])
+    return discards.breach_mask(found, [])
 
 
 class Lake:
@@ -42,17 +42,17 @@ class Lake:
 
     @property
     def rows(self) -> pa.Table:
-        return discards.quarantined(DeltaTable(self.quarantine))
+        return discards.quarantined_rows(DeltaTable(self.quarantine))
 
     @property
     def found(self) -> pa.Table:
-        return discards.on_record(tables.delta_table(self.discarded))
+        return discards.recorded_discards(tables.delta_table(self.discarded))
 
     def discard(self, *rules: str, id_: str = "one", note: str = "a test") -> int:
-        return discards.add(self.discarded, discards.broke(self.rows, rules), id_, "Ada", note)
+        return discards.add(self.discarded, discards.violating_rows(self.rows, rules), id_, "Ada", note)
 
     def waiting(self) -> list[int]:
-        return discards.waiting(self.rows, self.found)["_pos"].to_pylist()  # type: ignore[no-any-return]
+        return discards.waiting_rows(self.rows, self.found)["_pos"].to_pylist()  # type: ignore[no-any-return]
 
     @property
     def count(self) -> int:
@@ -109,7 +109,7 @@ def test_rows_of_records_that_give_many_rows_are_known_by_their_numbers(lake: La
     lake.put(*[row(0, "low", _record_row=n, _record_flow="web", source_file=None) for n in (1, 2, 3)])
     chosen = lake.rows.slice(1, 1)
     assert discards.add(lake.discarded, chosen, "one", "Ada", "") == 1
-    left = discards.waiting(lake.rows, lake.found)
+    left = discards.waiting_rows(lake.rows, lake.found)
     assert left["_record_row"].to_pylist() == [1, 3]
 
 
@@ -118,7 +118,7 @@ def test_the_newest_discard_of_a_row_counts(lake: Lake) -> None:
     lake.put(row(0, "low", "known"))  # which is news
     lake.discard(id_="two", note="second")
     lake.put(row(0, "low"))
-    places, of = discards.counting(lake.rows, lake.found)
+    places, of = discards.match_discards(lake.rows, lake.found)
     assert (places.to_pylist(), lake.found.take(of)["note"].to_pylist()) == ([0], ["second"])
     assert lake.count == 1
 
@@ -127,10 +127,10 @@ def test_a_discard_is_listed_once_with_all_rules_that_its_rows_broke(lake: Lake)
     lake.put(row(0, "low", "known"), row(1, "low", "known"), row(2, "known"), row(3, "low"))
     lake.discard("low", id_="one")
     lake.discard(id_="two")
-    listed = {one.id: (one.rules, one.records, one.by) for one in discards.listed(lake.rows, lake.found)}
+    listed = {one.id: (one.rules, one.records, one.by) for one in discards.list_discards(lake.rows, lake.found)}
     assert listed == {"one": (("known", "low"), 3, "Ada"), "two": (("known",), 1, "Ada")}
     lake.put(row(1, "known"))
-    assert {one.id: one.records for one in discards.listed(lake.rows, lake.found)} == {"one": 1, "two": 0}
+    assert {one.id: one.records for one in discards.list_discards(lake.rows, lake.found)} == {"one": 1, "two": 0}
 
 
 @pytest.mark.parametrize("column", ["rules", "discard"])
@@ -140,7 +140,7 @@ def test_discards_are_taken_back(lake: Lake, column: str) -> None:
     assert lake.waiting() == []
 
     def chosen(found: pa.Table) -> Any:
-        return discards.breaks(found, ["known"]) if column == "rules" else pc.equal(found["discard"], "two")
+        return discards.breach_mask(found, ["known"]) if column == "rules" else pc.equal(found["discard"], "two")
 
     assert discards.take_back(lake.discarded, chosen, "Bo") == (2 if column == "rules" else 1)
     assert lake.waiting() == ([1, 2] if column == "rules" else [2])
@@ -150,9 +150,9 @@ def test_discards_are_taken_back(lake: Lake, column: str) -> None:
 
 
 def test_of_a_state_that_was_shown_only_what_is_there_still_is_meant(lake: Lake) -> None:
-    shown = discards.quarantined(DeltaTable(lake.quarantine, version=0))
+    shown = discards.quarantined_rows(DeltaTable(lake.quarantine, version=0))
     lake.put(row(1, "low", "known"), row(2, "low"), row(7, "low"))
-    assert discards.also_in(lake.rows, shown)["_pos"].to_pylist() == [1]
+    assert discards.common_rows(lake.rows, shown)["_pos"].to_pylist() == [1]
 
 
 def test_an_empty_quarantine_has_nothing_to_discard(lake: Lake) -> None:
@@ -191,7 +191,7 @@ def test_two_discards_at_once_discard_each_row_once(lake: Lake, monkeypatch: pyt
 def test_a_discard_beside_an_undo_loses_nothing(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     lake.discard("low", id_="one")
     beside(monkeypatch, [lambda: lake.discard("known", id_="two")])
-    assert discards.take_back(lake.discarded, lambda found: discards.breaks(found, ["low"]), "Bo") == 2
+    assert discards.take_back(lake.discarded, lambda found: discards.breach_mask(found, ["low"]), "Bo") == 2
     assert lake.waiting() == [0, 1]  # the discard that came between stays
     beside(monkeypatch, [lambda: discards.take_back(lake.discarded, every, "Bo")])
     assert lake.discard("low", id_="three") == 2

@@ -47,11 +47,11 @@ def masked_later(uri: Path) -> None:
 
 
 def are_left(uri: Path) -> bool:
-    return former_versions.are_left(str(uri), log.last_commit_of_ours(DeltaTable(uri)))
+    return former_versions.are_left(str(uri), log.last_own_commit(DeltaTable(uri)))
 
 
 def of_others(uri: Path, fingerprint: str) -> bool:
-    return former_versions.of_others(Table(str(uri)), {"fingerprint": fingerprint, "key": ""})
+    return former_versions.has_other_versions(Table(str(uri)), {"fingerprint": fingerprint, "key": ""})
 
 
 def clear_files(uri: Path) -> set[str]:

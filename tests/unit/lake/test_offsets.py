@@ -94,7 +94,7 @@ def test_every_history_ends_whole(tmp_path: Path, seed: int) -> None:
                     history.restore(luck.randrange(seen) if seen else 0)
                     history.commit((reached.offset or 0) + 1, line, reached.app_id, seen)
         line, reached = history.state()
-        stands = [v for v in range(len(history.held)) if line.stands(v)]
+        stands = [v for v in range(len(history.held)) if line.keeps_commit(v)]
         told = {c.version: (c.ours or {}).get("chunk") for c in log.commits(history.table)}
         by_commits = {told[v] for v in stands if told.get(v) is not None}
         assert by_commits == set(history.held[-1])

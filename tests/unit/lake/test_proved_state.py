@@ -16,7 +16,7 @@ pytestmark = pytest.mark.unit
 
 
 def state(uri: str) -> ProvedState:
-    proved = ProvedState.of(DeltaTable(uri))
+    proved = ProvedState.from_table(DeltaTable(uri))
     assert proved is not None
     return proved
 

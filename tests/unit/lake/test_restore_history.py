@@ -46,7 +46,7 @@ def test_a_restore_before_many_commits_of_others_is_found(tmp_path: Path, others
     found = offsets.restore_history(history.table)
     assert found.restores == (Restore(0, 2),)
     assert found.news
-    assert [version for version in range(len(history.held)) if found.stands(version)] == [
+    assert [version for version in range(len(history.held)) if found.keeps_commit(version)] == [
         0, *range(3, len(history.held)),
     ]  # fmt: skip
 
@@ -141,19 +141,19 @@ def test_the_newest_chunk_behind_another(tmp_path: Path) -> None:
 
 def test_versions_that_a_restore_undid_stand_no_more() -> None:
     once = line((2, 5))
-    assert [version for version in range(8) if once.stands(version)] == [0, 1, 2, 6, 7]
+    assert [version for version in range(8) if once.keeps_commit(version)] == [0, 1, 2, 6, 7]
     twice = line((2, 5), (6, 8))
-    assert [version for version in range(11) if twice.stands(version)] == [0, 1, 2, 6, 9, 10]
+    assert [version for version in range(11) if twice.keeps_commit(version)] == [0, 1, 2, 6, 9, 10]
     undone = line((2, 5), (4, 8))  # the first RESTORE itself was undone
-    assert [version for version in range(11) if undone.stands(version)] == [0, 1, 2, 3, 4, 9, 10]
+    assert [version for version in range(11) if undone.keeps_commit(version)] == [0, 1, 2, 3, 4, 9, 10]
     unknown = line((None, 5))
-    assert all(unknown.stands(version) for version in range(8))
-    assert all(line().stands(version) for version in range(3))
+    assert all(unknown.keeps_commit(version) for version in range(8))
+    assert all(line().keeps_commit(version) for version in range(3))
 
 
 def test_the_last_restore_as_of_a_version() -> None:
     found = line((0, 3), (1, 6))
-    assert [found.last(version) for version in (2, 3, 5, 6, 9)] == [
+    assert [found.last_restore(version) for version in (2, 3, 5, 6, 9)] == [
         None, Restore(0, 3), Restore(0, 3), Restore(1, 6), Restore(1, 6),
     ]  # fmt: skip
     assert found.facts() == [[0, 3], [1, 6]]
@@ -164,5 +164,5 @@ def test_the_last_restore_as_of_a_version() -> None:
 )
 def test_records_of_undone_chunks_do_not_stand(mark: int | None, kept: list[Any]) -> None:
     rows = [{"chunk": chunk, "version": version} for chunk, version in ((1, 1), (2, 2), (3, 3), (2, 7), (4, 5))]
-    found = offsets.standing(rows, line((3, 5), (None, 6)), mark)
+    found = offsets.surviving_rows(rows, line((3, 5), (None, 6)), mark)
     assert [(row["chunk"], row["version"]) for row in found] == kept

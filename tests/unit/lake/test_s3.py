@@ -46,11 +46,11 @@ def at(server: str, request: pytest.FixtureRequest) -> layout.Lake:
 
 def another_process(at: layout.Lake, **changed: object) -> lease.Claim:
     """A lease taken by a process of another machine."""
-    claim = lease.taken(at.lock("pipeline"), "another run")
+    claim = lease.take(at.lock("pipeline"), "another run")
     assert isinstance(claim, lease.Claim)
     there = replace(claim, **{"host": "elsewhere", "world": "elsewhere/1", **changed})  # type: ignore[arg-type]
     table = tables.table_at(at.lock("pipeline"))
-    assert lease._committed(table, there)
+    assert lease._commit_claim(table, there)
     return there
 
 
@@ -103,7 +103,7 @@ def test_a_lease_LASTS_so_long_from_when_it_was_taken_or_renewed(
     now = 1_000_000.0
     monkeypatch.setattr(lease, "time", SimpleNamespace(time=lambda: now))
     address = at.lock("pipeline")
-    claim = lease.taken(address, "a run")
+    claim = lease.take(address, "a run")
     assert isinstance(claim, lease.Claim)
     if renewed:
         now += lease.LASTS - 1.0
@@ -119,7 +119,7 @@ def test_a_lease_LASTS_so_long_from_when_it_was_taken_or_renewed(
         keeper.join()
     now += lease.LASTS + beyond
     assert (lease.holder(address) is None) == (beyond >= 0)
-    other = lease.taken(address, "another run")
+    other = lease.take(address, "another run")
     assert isinstance(other, lease.Claim) == (beyond >= 0)
     assert str(other).startswith("a run (pid" if beyond < 0 else "another run (pid")
     if beyond >= 0:  # the first run finds it out, and leaves it to the other
@@ -131,8 +131,8 @@ def test_a_lease_LASTS_so_long_from_when_it_was_taken_or_renewed(
 
 def test_a_lease_of_a_process_that_is_gone_is_taken_at_once(at: layout.Lake) -> None:
     claim = another_process(at)
-    dead = replace(claim, host=lease.Claim("", 0.0).host, pid=2**22 - 1, world=processes.world())
-    assert lease._committed(tables.table_at(at.lock("pipeline")), dead)
+    dead = replace(claim, host=lease.Claim("", 0.0).host, pid=2**22 - 1, world=processes.process_namespace())
+    assert lease._commit_claim(tables.table_at(at.lock("pipeline")), dead)
     with pipeline_lock(at, "the next run", wait=0.0):
         pass
 
@@ -143,7 +143,7 @@ def test_a_lease_stands_whose_process_cannot_be_seen_from_here(at: layout.Lake, 
     there = another_process(at, host=lease.Claim("", 0.0).host, pid=2**22 - 1, world=world)
     with pytest.raises(LakeLocked, match="another run"), pipeline_lock(at, "the next run", wait=0.0):
         pytest.fail("both hold it")
-    assert lease._last(tables.table_at(at.lock("pipeline"))) == there
+    assert lease._last_claim(tables.table_at(at.lock("pipeline"))) == there
 
 
 def test_what_another_version_says_of_a_lease_is_left_out(at: layout.Lake) -> None:
@@ -158,9 +158,9 @@ def test_what_another_version_says_of_a_lease_is_left_out(at: layout.Lake) -> No
 def test_a_lease_is_renewed_as_long_as_work_goes_on(at: layout.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease, "RENEWED_AFTER", 0.05)
     with pipeline_lock(at, "a long run"):
-        first = lease._last(tables.table_at(at.lock("pipeline")))
+        first = lease._last_claim(tables.table_at(at.lock("pipeline")))
         deadline = time.monotonic() + 300
-        while (now := lease._last(tables.table_at(at.lock("pipeline")))) is None or first is None or now == first:
+        while (now := lease._last_claim(tables.table_at(at.lock("pipeline")))) is None or first is None or now == first:
             assert time.monotonic() < deadline
             time.sleep(0.05)
     assert now.token == first.token
@@ -175,7 +175,9 @@ def test_work_is_stopped_whose_lease_another_has(at: layout.Lake, monkeypatch: p
     def stand_still() -> None:
         with pipeline_lock(at, "a run that stood still"):
             # The lease may be renewed between the look and the commit.
-            while not lease._committed(tables.table_at(at.lock("pipeline")), lease.Claim("another", time.time() + 60)):
+            while not lease._commit_claim(
+                tables.table_at(at.lock("pipeline")), lease.Claim("another", time.time() + 60)
+            ):
                 pass
             threading.Event().wait()
 
@@ -218,7 +220,7 @@ def test_a_lock_outlives_faults(at: layout.Lake, server: str, monkeypatch: pytes
 
 def test_settings_of_spark_have_the_server_and_no_keys(monkeypatch: pytest.MonkeyPatch, server: str) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
-    monkeypatch.setattr(jars, "found", lambda **_: [])
+    monkeypatch.setattr(jars, "find_jars", lambda **_: [])
     local = Settings.of(lake="/lake", landing="/landing", master="local[2]")
     assert not [key for key in configuration.spark_conf(local, archive=False) if "s3" in key]
     for settings in (replace(local, lake="s3a://b/lake"), replace(local, landing="s3a://b/in")):
@@ -271,7 +273,7 @@ def test_what_a_store_refuses_is_a_sentence(
         for look in (lambda: tables.delta_table(at.events), lambda: listings.files(at.root)):
             with pytest.raises(OSError, match=r"(?s).+") as error:
                 look()
-            told = store_errors.readable(error.value)
+            told = store_errors.translate_error(error.value)
             assert isinstance(told, kind)
             assert message in str(told)
             assert told.hint
@@ -284,14 +286,14 @@ def test_tables_are_written_read_and_put_together(at: layout.Lake, monkeypatch: 
     tables.write(tables.table_at(at.events), rows, mode="append")
     table = tables.table_at(at.events)
     assert sorted(tables.dataset(table).to_table()["n"].to_pylist()) == [1, 1, 2, 2]
-    assert tables.above(table, "n", 1).to_table()["n"].to_pylist() == [2, 2]
+    assert tables.rows_above(table, "n", 1).to_table()["n"].to_pylist() == [2, 2]
     assert any("add" in action for action in log.actions(at.events, 0))
     monkeypatch.setattr(tables, "MANY_FILES", 2)
     late = tables.table_at(at.events)
-    assert compaction.put_together(table, "n")
+    assert compaction.compact_newest(table, "n")
     assert tables.dataset(tables.table_at(at.events)).to_table()["n"].to_pylist() == [2, 2, 1, 1]
     with pytest.raises(CommitFailedError):
-        compaction.put_together(late, "n")
+        compaction.compact_newest(late, "n")
     assert tables.delta_table(at.ledger("nothing")) is None
 
 
@@ -311,7 +313,7 @@ def test_a_lake_may_have_a_space_in_its_address(at: layout.Lake) -> None:
 def test_keys_are_looked_for_in_the_environment(at: layout.Lake) -> None:
     assert not {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} & set(filesystems.options(at.events) or {})
     assert os.environ["AWS_SECRET_ACCESS_KEY"] == PASSWORD
-    with aws.given({"AWS_SECRET_ACCESS_KEY": "of one wait in the triggerer"}):
+    with aws.override_variables({"AWS_SECRET_ACCESS_KEY": "of one wait in the triggerer"}):
         assert (filesystems.options(at.events) or {})["AWS_SECRET_ACCESS_KEY"] == "of one wait in the triggerer"
 
 
@@ -320,10 +322,10 @@ def test_of_discards_at_once_each_row_is_in_one(at: layout.Lake) -> None:
     rows = [{"_chunk": 1, "_pos": pos, "source_file": "a", "_failed_expectations": ["low"],
              "_quarantined_at": datetime(2026, 3, 2, tzinfo=UTC)} for pos in range(12)]  # fmt: skip
     tables.write(at.quarantine("t"), pa.Table.from_pylist(rows))
-    found = discards.quarantined(tables.table_at(at.quarantine("t")))
+    found = discards.quarantined_rows(tables.table_at(at.quarantine("t")))
     with ThreadPoolExecutor(4) as threads:
         parts = [found.slice(first, 6) for first in (0, 2, 4, 6)]
-        done = [*threads.map(lambda n: discards.add(at.discarded("t"), parts[n], str(n), "Ada", "x"), range(4))]
-    made = discards.on_record(tables.table_at(at.discarded("t")))
+        done = [*threads.map(lambda n: discards.add(at.discards("t"), parts[n], str(n), "Ada", "x"), range(4))]
+    made = discards.recorded_discards(tables.table_at(at.discards("t")))
     assert sorted(made["_pos"].to_pylist()) == [*range(12)]
     assert sum(done) == 12

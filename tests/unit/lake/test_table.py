@@ -46,7 +46,7 @@ def uri(tmp_path: Path) -> str:
 
 
 def facts(table: Table) -> dict[str, Any]:
-    last = table.last_commit_of_ours
+    last = table.last_own_commit
     newest = table.restores.ours if table.restores else None
     return {
         "version": table.version,
@@ -94,7 +94,7 @@ def test_a_restore_is_seen_once_the_handle_is_refreshed(uri: str) -> None:
 def test_a_table_that_is_not_there(tmp_path: Path) -> None:
     table = Table(str(tmp_path / "t"))
     assert (table.delta, table.version, table.rows, table.offset(APP)) == (None, -1, 0, None)
-    assert (table.restores, table.last_commit_of_ours) == (None, None)
+    assert (table.restores, table.last_own_commit) == (None, None)
     add(table.uri, 0)
     assert table.delta is None
     table.refresh()
@@ -157,7 +157,7 @@ def idle(heartbeats: Workspace) -> Workspace:
                   "_rescued_data": pa.array([], pa.string())}  # fmt: skip
         taken_in(heartbeats, name, [1, 2])
         write_deltalake(heartbeats.uri(name), pa.table(bronze), mode="append", schema_mode="merge")
-        write_deltalake(heartbeats.lake.outcome(name), status_log.OUTCOME.empty_table())
+        write_deltalake(heartbeats.lake.file_status(name), status_log.OUTCOME.empty_table())
     for layer in ("silver", "gold"):
         for name in flows.flows(heartbeats.definition, heartbeats.lake, layer):
             taken_in(heartbeats, name, [1, 2])
@@ -181,7 +181,7 @@ def opens(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
 def of_pipeline(workspace: Workspace) -> set[str]:
     """Its tables, and those that tell of landed files."""
     definition, lake = workspace.definition, workspace.lake
-    landed = {uri for name in definition.bronze for uri in (lake.ledger(name), lake.outcome(name))}
+    landed = {uri for name in definition.bronze for uri in (lake.ledger(name), lake.file_status(name))}
     return landed | {lake.table(layer, name) for layer in layout.LAYERS for name in definition.names(layer)}
 
 
@@ -191,8 +191,8 @@ def test_a_plan_opens_each_table_once(idle: Workspace, opens: Counter[str]) -> N
 
 
 def test_what_waits_is_told_with_each_table_opened_once(idle: Workspace, opens: Counter[str]) -> None:
-    backlog.waiting(idle.definition, idle.settings)
-    assert opens == Counter(of_pipeline(idle) - {*map(idle.lake.outcome, idle.definition.bronze)})
+    backlog.waiting_tables(idle.definition, idle.settings)
+    assert opens == Counter(of_pipeline(idle) - {*map(idle.lake.file_status, idle.definition.bronze)})
 
 
 @pytest.mark.parametrize("layer", layout.LAYERS)
@@ -211,7 +211,7 @@ def test_an_idle_job_opens_no_table_more_often_than_it_has_reason(
     for name, flow in flows.flows(idle.definition, idle.lake, layer).items():
         reasons.update([flow.source, flow.target, *flow.inputs.values(), *flow.side_tables])
         if layer == "bronze":
-            reasons.update([idle.lake.outcome(name)])
+            reasons.update([idle.lake.file_status(name)])
     if layer == "gold":
         reasons.update({uri for flow in flows.flows(idle.definition, idle.lake, "gold").values()
                         for uri in (flow.source, flow.target, *flow.inputs.values())})  # fmt: skip
@@ -279,12 +279,12 @@ def test_a_handle_of_the_ledger_has_what_was_entered_by_it(heartbeats: Workspace
     intake.enter(name, table, heartbeats.lake)
     opened = Tables()
     ledger = opened[heartbeats.lake.ledger(name)]
-    before = ledger.last_commit_of_ours
+    before = ledger.last_own_commit
     heartbeats.land("recordings/d.json", [beat(4, 1, 0, 60.0)], age=60)
     intake.enter(name, table, heartbeats.lake, opened=opened)
     assert (before.version if before else None, ledger.version) == (1, 2)
-    assert ledger.last_commit_of_ours is not None
-    assert ledger.last_commit_of_ours.version == 2
+    assert ledger.last_own_commit is not None
+    assert ledger.last_own_commit.version == 2
 
 
 def test_rows_of_a_version_are_counted_by_the_handle_if_it_has_it(uri: str, opens: Counter[str]) -> None:

@@ -11,8 +11,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from sluicegate.flow import source_changes
-from sluicegate.lake.table_description import NOTE, Change, Description, difference, is_described, without_column
-from sluicegate.spark.describe import _both
+from sluicegate.lake.table_description import NOTE, Change, Description, difference, is_described, missing_columns
+from sluicegate.spark.describe import _merge_notes
 
 pytestmark = pytest.mark.unit
 
@@ -68,7 +68,7 @@ def test_what_is_not_said_any_more_is_taken_away_and_nothing_of_others(tmp_path:
 def test_a_column_that_is_not_there_is_told_and_waits(tmp_path: Path) -> None:
     wanted = Description(columns={"id": "the key", "gone": "x"})
     held = table(tmp_path)
-    assert without_column(held, wanted) == ["gone"]
+    assert missing_columns(held, wanted) == ["gone"]
     change = difference(held, wanted)
     assert change is not None
     assert change.columns == {"id": "the key"}
@@ -76,24 +76,24 @@ def test_a_column_that_is_not_there_is_told_and_waits(tmp_path: Path) -> None:
 
 def test_a_note_of_both_has_what_is_to_be_taken_away_still() -> None:
     before, after = json.dumps(WANTED.note), json.dumps(Description(columns={"n": "x"}).note)
-    assert json.loads(_both(before, after)) == {"comment": True, "columns": ["id", "n"], "properties": ["a.b"]}
-    assert json.loads(_both(None, after)) == {"columns": ["n"]}
+    assert json.loads(_merge_notes(before, after)) == {"comment": True, "columns": ["id", "n"], "properties": ["a.b"]}
+    assert json.loads(_merge_notes(None, after)) == {"columns": ["n"]}
 
 
 def test_comments_change_no_row_of_a_table_that_others_read(tmp_path: Path) -> None:
     held = table(tmp_path)
     held.alter.set_table_properties({"x": "y"}, raise_if_not_exists=False)
     held.alter.set_column_metadata("id", {"comment": "the key"})
-    assert source_changes.same_rows(str(tmp_path), 0, held.version())
+    assert source_changes.has_same_rows(str(tmp_path), 0, held.version())
     write_deltalake(str(tmp_path), pa.table({name: pa.array([2], pa.int32()) for name in ("id", "n")}), mode="append")
-    assert not source_changes.same_rows(str(tmp_path), 0, held.version() + 1)
-    assert source_changes.same_rows(str(tmp_path), held.version() + 1, held.version() + 1)
+    assert not source_changes.has_same_rows(str(tmp_path), 0, held.version() + 1)
+    assert source_changes.has_same_rows(str(tmp_path), held.version() + 1, held.version() + 1)
 
 
 def test_a_new_column_and_a_history_that_is_gone_are_changes(tmp_path: Path) -> None:
     held = table(tmp_path)
     rows = pa.table({"id": pa.array([], pa.int32()), "more": pa.array([], pa.int32())})
     write_deltalake(str(tmp_path), rows, mode="append", schema_mode="merge")
-    assert not source_changes.same_rows(str(tmp_path), 0, 1)
+    assert not source_changes.has_same_rows(str(tmp_path), 0, 1)
     (tmp_path / "_delta_log" / f"{1:020d}.json").unlink()
-    assert not source_changes.same_rows(str(tmp_path), held.version(), 1)
+    assert not source_changes.has_same_rows(str(tmp_path), held.version(), 1)

@@ -33,7 +33,7 @@ def test_each_action_is_of_files_that_are_opened_or_of_others() -> None:
 @pytest.mark.parametrize("action", LedgerAction)
 def test_a_ledger_stores_the_word_of_an_action(action: LedgerAction, tmp_path: Any) -> None:
     files = pa.Table.from_pylist([{"path": "/a", "size": 1, "modification_time": 0}], FILES)
-    entries = landing_ledger.stamped(landing_ledger.to(action, files), 0)
+    entries = landing_ledger.stamp_rows(landing_ledger.add_action(action, files), 0)
     uri = str(tmp_path / "ledger")
     landing_ledger.create(uri, entries, {})
     [stored] = DeltaTable(uri).to_pyarrow_table(columns=["action"])["action"].to_pylist()

@@ -97,17 +97,17 @@ def test_what_became_of_files_over_many_runs(place: Place) -> None:
         place.land(f"{name}.json", seconds=number)
     place.enter()
     place.take({"b.json": ("no JSON", False), "c.json": ("out of reach", True)})
-    assert file_status.behind(place.at, NAME)
+    assert file_status.has_unrecorded_batches(place.at, NAME)
     taken = file_status.copy(place.at, NAME)
     assert (taken.rows, taken.rescued, taken.corrupt) == (1, 1, 0)
     assert taken.failed == {f"{place.folder}/b.json": "no JSON", f"{place.folder}/c.json": "out of reach"}
-    assert not file_status.behind(place.at, NAME)
+    assert not file_status.has_unrecorded_batches(place.at, NAME)
     assert file_status.copy(place.at, NAME) == file_status.Taken(0, 0, 0, {})
-    assert file_status.failed(place.at, NAME, place.table.fingerprint) == {
+    assert file_status.failed_files(place.at, NAME, place.table.fingerprint) == {
         f"{place.folder}/b.json": False,
         f"{place.folder}/c.json": True,
     }
-    assert file_status.failed(place.at, NAME, "corrected") == dict.fromkeys(taken.failed, True)
+    assert file_status.failed_files(place.at, NAME, "corrected") == dict.fromkeys(taken.failed, True)
     place.land("b.json", "repaired", seconds=9)
     again = place.enter()
     assert [path.rsplit("/", 1)[-1] for path in again.new["path"].to_pylist()] == ["c.json", "b.json"]
@@ -116,7 +116,7 @@ def test_what_became_of_files_over_many_runs(place: Place) -> None:
     place.land("a.json", "other", seconds=10)
     assert place.enter().changed.num_rows == 1
     place.enter(allowOverwrites=True)
-    assert file_status.failed(place.at, NAME, place.table.fingerprint) == {}
+    assert file_status.failed_files(place.at, NAME, place.table.fingerprint) == {}
     assert place.states() == [
         ("a.json", "ingested"), ("b.json", "failed"), ("c.json", "failed"),
         ("c.json", "ingested"), ("b.json", "ingested"), ("a.json", "waiting"),
@@ -149,11 +149,11 @@ def test_a_table_that_was_made_anew_has_another_story(place: Place) -> None:
     place.take({"a.json": ("no JSON", False)})
     file_status.copy(place.at, NAME)
     shutil.rmtree(place.at.table("bronze", NAME))
-    assert file_status.failed(place.at, NAME, place.table.fingerprint) == {}
+    assert file_status.failed_files(place.at, NAME, place.table.fingerprint) == {}
     place.take()
-    assert file_status.behind(place.at, NAME)
+    assert file_status.has_unrecorded_batches(place.at, NAME)
     assert file_status.copy(place.at, NAME).rows == 1
-    assert not file_status.behind(place.at, NAME)
+    assert not file_status.has_unrecorded_batches(place.at, NAME)
     assert place.states() == [("a.json", "ingested")]
 
 
@@ -163,7 +163,7 @@ def test_the_first_chunk_of_a_table_that_was_made_anew_again_and_again_is_told(p
     place.enter()
     for _ in range(3):
         place.take()
-        assert file_status.behind(place.at, NAME)
+        assert file_status.has_unrecorded_batches(place.at, NAME)
         assert file_status.copy(place.at, NAME).rows == 1
         assert place.states() == [("a.json", "ingested")]
         shutil.rmtree(place.at.table("bronze", NAME))
@@ -208,16 +208,16 @@ def test_rows_above_a_value_are_all_found_by_whatever_statistics_there_are(tmp_p
     for number in range(4):
         write_deltalake(uri, pa.table({"n": [number, number + 10]}), mode="append")
     table = DeltaTable(uri)
-    assert [sorted(tables.above(table, "n", limit).to_table()["n"].to_pylist()) for limit in (-1, 9, 11, 13)] == [
+    assert [sorted(tables.rows_above(table, "n", limit).to_table()["n"].to_pylist()) for limit in (-1, 9, 11, 13)] == [
         [0, 1, 2, 3, 10, 11, 12, 13], [10, 11, 12, 13], [12, 13], [],
     ]  # fmt: skip
     uncounted = str(tmp_path / "uncounted")
     settings = {"delta.dataSkippingNumIndexedCols": "0"}
     write_deltalake(uncounted, pa.table({"n": [1, 2]}), configuration=settings)
-    assert tables.above(DeltaTable(uncounted), "n", 1).to_table()["n"].to_pylist() == [2]
+    assert tables.rows_above(DeltaTable(uncounted), "n", 1).to_table()["n"].to_pylist() == [2]
     parted = str(tmp_path / "parted")
     write_deltalake(parted, pa.table({"n": [1, 2], "p": ["x", "y"]}), partition_by=["p"])
-    assert tables.above(DeltaTable(parted), "n", 1).to_table()["p"].to_pylist() == ["y"]
+    assert tables.rows_above(DeltaTable(parted), "n", 1).to_table()["p"].to_pylist() == ["y"]
 
 
 def test_files_are_read_in_the_order_of_their_times_and_of_one_time_by_their_names(place: Place) -> None:
@@ -294,7 +294,7 @@ def test_outcomes_of_many_files_are_made_out_in_parts(
     assert file_status.copy(place.at, NAME).rows == len(numbers)
     assert parts == [4] * (len(numbers) // 4) + [len(numbers) % 4] * bool(len(numbers) % 4)
     assert place.states() == [(f"{number}.json", "ingested") for number in numbers]
-    assert not file_status.behind(place.at, NAME)
+    assert not file_status.has_unrecorded_batches(place.at, NAME)
 
 
 @pytest.mark.parametrize("restored_to", [0, 1])
@@ -307,12 +307,12 @@ def test_of_chunks_that_a_restore_has_undone_nothing_is_told(place: Place, resto
     bronze = tables.delta_table(place.at.table("bronze", NAME))
     assert bronze is not None
     bronze.restore(restored_to)
-    assert file_status.behind(place.at, NAME)
+    assert file_status.has_unrecorded_batches(place.at, NAME)
     assert file_status.copy(place.at, NAME).rows == restored_to + 1
-    log = tables.delta_table(place.at.outcome(NAME))
+    log = tables.delta_table(place.at.file_status(NAME))
     assert log is not None
     assert sorted(tables.dataset(log).to_table()["chunk"].to_pylist()) == [*range(1, restored_to + 2)]
-    assert not file_status.behind(place.at, NAME)
+    assert not file_status.has_unrecorded_batches(place.at, NAME)
     known = status_log.read(place.at, NAME, ["path"])["path"].to_pylist()
     assert sorted(path[-6:] for path in known) == [f"{number}.json" for number in range(restored_to + 1)]
     assert [state for _, state in place.states()] == ["ingested"] * (restored_to + 1) + ["waiting"] * (2 - restored_to)

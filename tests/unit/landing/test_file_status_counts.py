@@ -76,7 +76,7 @@ def test_chunks_that_are_behind_are_counted_each_by_its_own(
     taken = file_status.copy(place.at, NAME)
     assert (taken.rows, taken.rescued, taken.corrupt, taken.failed) == (6, 6, 0, {})
     assert told(place) == {name: (first + number - 1, 1) for name, number in ALL.items()}
-    assert not file_status.behind(place.at, NAME)
+    assert not file_status.has_unrecorded_batches(place.at, NAME)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_parts_end_where_they_have_files_enough(
     if most == 3:
         commits[1] = log.Commit(1, 0, "WRITE", None, None, False, False)  # of an older version, which told none
         parts = [[1, 2, 3], [4, 5]]
-    assert list(file_status._some_at_a_time(commits)) == parts
+    assert list(file_status._split_commits(commits)) == parts
 
 
 def test_what_a_restore_undid_is_not_on_record(place: Place) -> None:
@@ -112,7 +112,7 @@ def test_what_a_restore_undid_is_not_on_record(place: Place) -> None:
     assert status_log.read(place.at, NAME, ["path"], only).num_rows == 0
     only = pc.field("path").isin([f"{place.folder}/1-0.json"])
     assert status_log.read(place.at, NAME, ["path"], only).to_pylist() == [{"path": f"{place.folder}/1-0.json"}]
-    assert not file_status.behind(place.at, NAME)
+    assert not file_status.has_unrecorded_batches(place.at, NAME)
     assert file_status.copy(place.at, NAME) == file_status.Taken(0, 0, 0, {})
 
 
@@ -149,9 +149,9 @@ def test_chunks_behind_a_mark_are_not_told_where_no_log_says_what_was_undone(pla
     DeltaTable(bronze.table_uri).create_checkpoint()
     (logs / f"{0:020}.json").unlink()
     assert [restore.to for restore in offsets.restore_history(DeltaTable(bronze.table_uri)).restores] == [None]
-    assert not file_status.behind(place.at, NAME)
+    assert not file_status.has_unrecorded_batches(place.at, NAME)
     assert file_status.copy(place.at, NAME) == file_status.Taken(0, 0, 0, {})
-    assert tables.delta_table(place.at.outcome(NAME)) is None
+    assert tables.delta_table(place.at.file_status(NAME)) is None
     assert [state for name, state in place.states() if name[0] in "23"] == ["waiting"] * 5
 
 

@@ -81,7 +81,7 @@ def test_a_ledger_of_before_knows_its_folder_by_the_paths(tmp_path: Path) -> Non
     place = Place(tmp_path)
     place.land("a.json")
     found = discovery.discover(NAME, place.table, place.at)
-    ledger = landing_ledger._create(place.at.ledger(NAME), landing_ledger.stamped(found.new.slice(0, 0), 0))
+    ledger = landing_ledger._create(place.at.ledger(NAME), landing_ledger.stamp_rows(found.new.slice(0, 0), 0))
     landing_ledger._append(ledger, found.new, {})
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/mounted").symlink_to(place.folder)
@@ -274,14 +274,14 @@ def test_a_former_folder_that_nobody_may_open_is_an_error(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     former = region(place, tmp_path, "a")
-    file = filesystems.file
+    file = filesystems.file_facts
 
     def refused(address: str) -> Any:
         if address.startswith(f"{former}/"):
             raise PermissionError(13, "Permission denied", address)
         return file(address)
 
-    monkeypatch.setattr(filesystems, "file", refused)
+    monkeypatch.setattr(filesystems, "file_facts", refused)
     with pytest.raises(LandingMissing, match="former landing folder"):
         place.enter()
 
@@ -320,7 +320,7 @@ def test_a_file_that_is_overwritten_after_a_move_replaces_its_former_rows(
     found = place.enter(allowOverwrites=True)
     assert told(found.new) == [("a.json", "replace")]
     path = found.new["path"][0].as_py()
-    former_rows = reread_rows.Former.of(place.ledger(), {path}, place.ledger().version())
+    former_rows = reread_rows.Former.from_ledger(place.ledger(), {path}, place.ledger().version())
     assert former_rows is not None
     assert former_rows.paths == {path, f"{former}/a.json"}
     place.take()
@@ -347,7 +347,7 @@ def test_a_file_that_is_overwritten_on_its_way_back_replaces_its_former_rows(pla
     assert (told(found.new), told(found.moved)) == ([], [("a.json", "moved")])
     place.land("a.json", "the longest", seconds=10)
     assert told(place.enter(allowOverwrites=True).new) == [("a.json", "replace")]
-    former = reread_rows.Former.of(place.ledger(), {f"{first}/a.json"}, place.ledger().version())
+    former = reread_rows.Former.from_ledger(place.ledger(), {f"{first}/a.json"}, place.ledger().version())
     assert former is not None
     assert former.paths == {f"{first}/a.json", f"{tmp_path}/moved/a.json"}
 

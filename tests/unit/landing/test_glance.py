@@ -23,13 +23,13 @@ pytestmark = pytest.mark.unit
 def nothing(place: Place) -> bool:
     """Whether discovery finds nothing to tell of."""
     found = discovery.discover(NAME, place.table, place.at)
-    failed = file_status.failed(place.at, NAME, place.table.fingerprint)
+    failed = file_status.failed_files(place.at, NAME, place.table.fingerprint)
     tables = (found.new, found.settling, found.changed, found.moved)
     return not (any(table.num_rows for table in tables) or found.refused or failed)
 
 
 def glanced(place: Place, **options: object) -> bool:
-    return glance.nothing_new(NAME, place.table.model_copy(update=options), place.at)
+    return glance.has_nothing_new(NAME, place.table.model_copy(update=options), place.at)
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_a_version_of_a_file_that_came_back_is_a_change(place: Place) -> None:
 
 def test_a_file_whose_rows_were_dropped_is_new(place: Place) -> None:
     entry = discovery.admitted_files(NAME, place.table, place.at).select(FILES.names).slice(0, 1)
-    landing_ledger._append(place.ledger(), landing_ledger.to(LedgerAction.DROP, entry), {})
+    landing_ledger._append(place.ledger(), landing_ledger.add_action(LedgerAction.DROP, entry), {})
     assert not glanced(place)
     assert not nothing(place)
 
@@ -115,7 +115,7 @@ def test_a_file_is_looked_at_again_until_it_has_settled(place: Place) -> None:
     for seconds in (-6, -4, 0, 4, 6):  # around the time of c.json; a.json and b.json are a second or two older
         now = datetime.fromtimestamp(1_700_000_002 + seconds, UTC)
         settling = discovery.discover(NAME, table, place.at, now).settling.num_rows
-        looks[seconds] = (glance.nothing_new(NAME, table, place.at, current_time=now), settling)
+        looks[seconds] = (glance.has_nothing_new(NAME, table, place.at, current_time=now), settling)
     assert looks == {-6: (False, 2), -4: (False, 3), 0: (False, 3), 4: (False, 1), 6: (True, 0)}
 
 
@@ -143,7 +143,7 @@ def test_where_there_is_nothing_to_glance_at_discovery_is_asked(place: Place, tm
     assert not glanced(place, path=str(place.folder / "a.json"))  # one file
     assert not glanced(place, path=f"file://{tmp_path}/elsewhere")
     assert not glanced(place, path=str(tmp_path / "elsewhere"))
-    assert not glance.nothing_new("others", place.table, place.at)  # which has no ledger
+    assert not glance.has_nothing_new("others", place.table, place.at)  # which has no ledger
 
 
 def test_it_looks_at_MOST_files_of_the_folder_and_of_the_ledger(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,9 +47,9 @@ def enter(workspace: Workspace, copy: landing_copy.Copy) -> None:
 
 def end(workspace: Workspace, copy: landing_copy.Copy) -> None:
     """What a copy does last; before that bronze's files are on record."""
-    if tables.delta_table(workspace.lake.outcome("things")) is None:
-        tables.write(workspace.lake.outcome("things"), status_log.OUTCOME.empty_table())
-    idempotent_commands.ended(workspace.lake, "things", copy.name)
+    if tables.delta_table(workspace.lake.file_status("things")) is None:
+        tables.write(workspace.lake.file_status("things"), status_log.OUTCOME.empty_table())
+    idempotent_commands.record_end(workspace.lake, "things", copy.name)
 
 
 def entered(workspace: Workspace) -> list[str]:
@@ -90,15 +90,15 @@ def test_a_killed_copy_that_is_repeated_enters_its_files_once(
     for _ in range(3):
         enter(archive, forced(archive))
         assert entered(archive) == ["a", "a", "b", "b", "c", "c"]
-    assert forced(archive).unfinished("things", archive.lake)
+    assert forced(archive).is_unfinished("things", archive.lake)
 
 
 def test_a_copy_that_has_ended_is_made_once_more(archive: Workspace) -> None:
     for times in (1, 2):
         enter(archive, forced(archive))
-        assert idempotent_commands.begun(archive.lake, "things", forced(archive).name).chunks == (times,)
+        assert idempotent_commands.unfinished_command(archive.lake, "things", forced(archive).name).chunks == (times,)
         end(archive, forced(archive))
-        assert idempotent_commands.begun(archive.lake, "things", forced(archive).name).chunks == ()
+        assert idempotent_commands.unfinished_command(archive.lake, "things", forced(archive).name).chunks == ()
         assert entered(archive) == sorted("abc" * times)
 
 
@@ -116,7 +116,7 @@ def test_a_repeated_copy_takes_the_files_that_came_since(archive: Workspace) -> 
     archive.land("archive/e.json", '{"a": 1}')
     enter(archive, forced(archive))
     assert entered(archive) == ["a", "b", "c", "d", "e"]
-    assert idempotent_commands.begun(archive.lake, "things", forced(archive).name).chunks == (1, 2, 3)
+    assert idempotent_commands.unfinished_command(archive.lake, "things", forced(archive).name).chunks == (1, 2, 3)
 
 
 def test_a_file_that_waits_to_be_read_is_not_entered_in_a_newer_form(archive: Workspace) -> None:
@@ -130,9 +130,9 @@ def test_a_file_that_waits_to_be_read_is_not_entered_in_a_newer_form(archive: Wo
 def test_what_waits_is_seen_without_spark(archive: Workspace) -> None:
     """So that a copy that was killed behind its entry goes on when it is repeated, forced or not."""
     copy = landing_copy.Copy(str(archive.folder / "landing/archive"))
-    assert not copy.unfinished("things", archive.lake)
+    assert not copy.is_unfinished("things", archive.lake)
     enter(archive, copy)
-    assert copy.unfinished("things", archive.lake)
+    assert copy.is_unfinished("things", archive.lake)
 
 
 @pytest.mark.parametrize("force", [False, True])

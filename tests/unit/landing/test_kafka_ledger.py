@@ -61,7 +61,7 @@ def ledger(tmp_path: Path) -> Ledger:
 def test_a_path_says_its_range() -> None:
     one = Range(Partition("a.b-c_d", 7), 100, 250)
     assert one.path == "kafka://a.b-c_d/7/100-250"
-    assert Range.of(one.path) == one
+    assert Range.from_path(one.path) == one
     assert one.size == 150
 
 
@@ -153,7 +153,7 @@ def test_a_ledger_that_says_no_more_where_partitions_go_on_is_asked_for_its_rang
     rows = tables.dataset(tables.table_at(ledger.uri)).to_table()
     shutil.rmtree(ledger.uri)
     tables.write(ledger.uri, rows, mode="append")  # a copy without the log
-    known = LedgerOffsets.of(tables.delta_table(ledger.uri))
+    known = LedgerOffsets.from_ledger(tables.delta_table(ledger.uri))
     assert (known.ids, known.first) == ({}, False)
     assert known.ends == {Partition("t", 0): 12, Partition("t", 1): 2}
     DeltaTable(ledger.uri).optimize.compact()  # by somebody else
@@ -161,7 +161,7 @@ def test_a_ledger_that_says_no_more_where_partitions_go_on_is_asked_for_its_rang
     assert "t/0/12-13" in [path for _, _, path in ledger.entries()]
     other = tables.table_at(ledger.uri)
     other.alter.set_table_properties({"note": "by somebody else"}, raise_if_not_exists=False)
-    assert LedgerOffsets.of(tables.delta_table(ledger.uri)).ends[Partition("t", 0)] == 13
+    assert LedgerOffsets.from_ledger(tables.delta_table(ledger.uri)).ends[Partition("t", 0)] == 13
 
 
 def test_a_topic_that_is_replaced_while_it_is_read_says_what_was_read(ledger: Ledger) -> None:
@@ -250,6 +250,6 @@ def test_a_run_gives_up_after_ATTEMPTS(ledger: Ledger, monkeypatch: pytest.Monke
 
 def test_where_partitions_go_on_is_in_each_commit(ledger: Ledger) -> None:
     ledger.enter(offsets(t=[(0, 1), (0, 0)], u=[(4, 9)]))
-    known = LedgerOffsets.of(tables.delta_table(ledger.uri))
+    known = LedgerOffsets.from_ledger(tables.delta_table(ledger.uri))
     assert known.ids == {"t": "t1", "u": "u1"}
     assert known.ends == {Partition("t", 0): 1, Partition("t", 1): 0, Partition("u", 0): 9}

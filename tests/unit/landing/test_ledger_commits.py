@@ -33,14 +33,16 @@ def metadata(uri: str) -> str | None:
 
 
 def entries(action: Any) -> pa.Table:
-    return landing_ledger.to(action, pa.Table.from_pylist([{"path": "/l/a", "size": 1, "modification_time": 0}], FILES))
+    return landing_ledger.add_action(
+        action, pa.Table.from_pylist([{"path": "/l/a", "size": 1, "modification_time": 0}], FILES)
+    )
 
 
 @pytest.fixture
 def lake(tmp_path: Path) -> layout.Lake:
     """A lake with a ledger, which has no facts but its folders."""
     lake = layout.Lake(str(tmp_path), "p")
-    landing_ledger.create(lake.ledger("t"), landing_ledger.stamped(entries("read"), 0), {"folders": FOLDERS})
+    landing_ledger.create(lake.ledger("t"), landing_ledger.stamp_rows(entries("read"), 0), {"folders": FOLDERS})
     return lake
 
 
@@ -61,7 +63,7 @@ def test_commits_of_a_ledger(lake: layout.Lake) -> None:
 def test_a_commit_that_compacts_a_ledger(lake: layout.Lake) -> None:
     for _ in range(compaction.tables.MANY_FILES):
         landing_ledger._append(DeltaTable(lake.ledger("t")), entries("read"), {}, None, FOLDERS)
-    assert compaction.put_together(DeltaTable(lake.ledger("t")), "chunk", facts={"folders": FOLDERS})
+    assert compaction.compact_newest(DeltaTable(lake.ledger("t")), "chunk", facts={"folders": FOLDERS})
     assert metadata(lake.ledger("t")) == '{"sluicegate": {"folders": ["/l/new", "/l/old"]}}'
 
 
@@ -77,7 +79,7 @@ def test_a_commit_that_announces_removals(lake: layout.Lake) -> None:
 def test_a_commit_that_discards_records(tmp_path: Path) -> None:
     row = {"_chunk": 1, "_pos": 2, "_failed_expectations": ["r"], "source_file": "a.json", "_quarantined_at": NOW}
     write_deltalake(tmp_path / "t_quarantine", pa.Table.from_pylist([row]))
-    quarantined = discards.quarantined(DeltaTable(tmp_path / "t_quarantine"))
+    quarantined = discards.quarantined_rows(DeltaTable(tmp_path / "t_quarantine"))
     assert discards.add(str(tmp_path / "t_discarded"), quarantined, "one", "Ada", "a test") == 1
     assert metadata(str(tmp_path / "t_discarded")) == (
         '{"sluicegate": {"step": "discard", "rows": 1, "discard": "one", "by": "Ada"}}'

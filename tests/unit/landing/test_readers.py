@@ -146,11 +146,11 @@ def test_readers_are_sought_in_all_definitions(tmp_path: Path) -> None:
     written(tmp_path, "d", "bronze: {b: {path: '${landing}/x/sub', format: json}, e: {path: /other, format: json}}\n")
     written(tmp_path, "f", "bronze: {b: {path: '${landing}/y', format: json}}\n")
     settings = Settings.of(str(tmp_path / "lake"), str(tmp_path / "landing"), tmp_path / "pipelines")
-    assert [str(one) for one in readers.of(load("a", settings), "b")] == ["c.b", "d.b"]
+    assert [str(one) for one in readers.other_readers(load("a", settings), "b")] == ["c.b", "d.b"]
     said = estimate.plan(load("a", settings), settings).landing
     assert said == [f"files of b are removed once {one} has also read them" for one in ("c.b", "d.b")]
     written(tmp_path, "g", "bronze: {b: {path: '${landing}/y'}}\n")
-    found = readers.of(load("a", settings), "b")
+    found = readers.other_readers(load("a", settings), "b")
     assert [str(one) for one in found] == ["c.b", "d.b", "g"]
     assert "the definition of g" in found[-1].condition
 

@@ -39,7 +39,7 @@ TABLE = "--tables=recordings_enriched"
 def test_a_request_becomes_the_arguments_of_each_layer(
     workspace: Workspace, wish: dict[str, Any], bronze: list[str], silver: list[str], gold: list[str], run: list[str]
 ) -> None:
-    asked = Request.of(workspace.definition, **wish)
+    asked = Request.from_arguments(workspace.definition, **wish)
     jobs = ("bronze", "silver", "gold", "run")
     assert [asked.arguments(job) for job in jobs] == [bronze, silver, gold, run]
 
@@ -60,25 +60,25 @@ def test_a_request_becomes_the_arguments_of_each_layer(
 )
 def test_what_makes_no_sense_is_refused(workspace: Workspace, wish: dict[str, Any], told: str) -> None:
     with pytest.raises(UserError, match=told) as raised:
-        Request.of(workspace.definition, **wish)
+        Request.from_arguments(workspace.definition, **wish)
     assert raised.value.hint
 
 
 def test_a_pipeline_without_event_times_has_no_intervals(workspace: Workspace) -> None:
     workspace.edit("pipeline.yaml", "    event_time: time\n", "")
     with pytest.raises(UserError, match="no silver table of heart_rate has an event_time"):
-        Request.of(workspace.definition, **DAY)
+        Request.from_arguments(workspace.definition, **DAY)
 
 
 def test_a_table_that_is_not_there(workspace: Workspace) -> None:
     with pytest.raises(PipelineMissing, match="table patient") as raised:
-        Request.of(workspace.definition, tables=["patient"])
+        Request.from_arguments(workspace.definition, tables=["patient"])
     assert raised.value.hint == "did you mean patients?"
 
 
 def test_a_request_names_its_tables_by_layer_with_the_de_identified_ones(workspace: Workspace) -> None:
     workspace.edit("pipeline.yaml", "pii: [name]\n\ngold", "pii: [name]\n    deidentified: {name: mask}\n\ngold")
-    asked = Request.of(workspace.definition, tables=["recordings_enriched", "daily_patient_avg"])
+    asked = Request.from_arguments(workspace.definition, tables=["recordings_enriched", "daily_patient_avg"])
     assert asked.names(workspace.definition, "bronze") == []
     assert asked.names(workspace.definition, "silver") == ["recordings_enriched", "recordings_enriched_deidentified"]
     assert asked.names(workspace.definition, "gold") == ["daily_patient_avg"]
@@ -89,7 +89,7 @@ def test_at_most_so_many_files_are_entered_the_oldest_first(heartbeats: Workspac
     from sluicegate.landing import discovery, intake
 
     recordings = heartbeats.definition.bronze["recordings_bronze"]
-    look = Request.of(heartbeats.definition, max_files=2).finder
+    look = Request.from_arguments(heartbeats.definition, max_files=2).finder
     assert look is not None
     entered = intake.enter("recordings_bronze", recordings, heartbeats.lake, look).new
     assert [path.rpartition("/")[2] for path in entered["path"].to_pylist()] == ["a.json", "b.json"]

@@ -88,7 +88,7 @@ def test_a_signal_that_is_ignored_stays_so() -> None:
     former = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     job = subprocess.Popen(["sleep", "600"], start_new_session=True, text=True)
     try:
-        with processes.ended_with_us(job):
+        with processes.end_job_on_error(job):
             os.kill(os.getpid(), signal.SIGHUP)
             assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
             assert job.poll() is None
@@ -122,7 +122,7 @@ def test_a_job_ends_whose_command_was_killed() -> None:
 def test_a_process_is_gone_only_where_its_number_means_it() -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()
-    here = processes.world()
+    here = processes.process_namespace()
     assert processes.is_gone(here, gone.pid)
     assert not processes.is_gone(here, os.getpid())
     assert not processes.is_gone("", gone.pid)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.unit
 
 @pytest.fixture
 def place(short_temporary_folder: Path, tmp_path: Path) -> warm_spark.Place:
-    return warm_spark.Place.of(str(tmp_path / "lake"))
+    return warm_spark.Place.from_lake(str(tmp_path / "lake"))
 
 
 @pytest.fixture

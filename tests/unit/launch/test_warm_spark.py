@@ -14,7 +14,7 @@ from sluicegate.errors import UserError
 from sluicegate.jobs import warm
 from sluicegate.jobs.imported_files import ImportedFiles
 from sluicegate.jobs.warm import Listener
-from sluicegate.jobs.warm_driver import process_restored
+from sluicegate.jobs.warm_driver import restore_process
 from sluicegate.launch import warm_spark
 from sluicegate.settings import Settings
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.unit
 
 @pytest.fixture
 def place(short_temporary_folder: Path) -> warm_spark.Place:
-    return warm_spark.Place.of("/a/lake")
+    return warm_spark.Place.from_lake("/a/lake")
 
 
 @pytest.fixture
@@ -58,8 +58,8 @@ def test_no_spark_stays_where_nobody_waits_unless_asked(variable: str, monkeypat
 
 
 def test_a_lake_has_a_place_of_its_own_in_a_private_folder(place: warm_spark.Place) -> None:
-    assert place == warm_spark.Place.of("/a/lake")
-    assert place != warm_spark.Place.of("/another/lake")
+    assert place == warm_spark.Place.from_lake("/a/lake")
+    assert place != warm_spark.Place.from_lake("/another/lake")
     assert place.folder.stat().st_mode & 0o777 == 0o700
     assert place.connection() is None
     assert not place.is_running()
@@ -68,7 +68,7 @@ def test_a_lake_has_a_place_of_its_own_in_a_private_folder(place: warm_spark.Pla
 def test_a_folder_that_others_can_write_to_is_refused(place: warm_spark.Place) -> None:
     place.folder.chmod(0o777)
     with pytest.raises(PermissionError):
-        warm_spark.Place.of("/a/lake")
+        warm_spark.Place.from_lake("/a/lake")
 
 
 @pytest.mark.parametrize(("surplus", "fits"), [(0, True), (1, False)])
@@ -80,17 +80,17 @@ def test_a_folder_longer_than_LONGEST_FOLDER_is_refused(
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     if fits:
-        Listener(warm_spark.Place.of("/a/lake"), "ours", warm.ImportedFiles())
+        Listener(warm_spark.Place.from_lake("/a/lake"), "ours", warm.ImportedFiles())
     else:
         with pytest.raises(OSError, match="too long"):
-            warm_spark.Place.of("/a/lake")
+            warm_spark.Place.from_lake("/a/lake")
 
 
 def test_a_link_in_place_of_the_folder_is_refused(place: warm_spark.Place, tmp_path: Path) -> None:
     place.folder.rename(tmp_path / "elsewhere")
     place.folder.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(PermissionError):
-        warm_spark.Place.of("/a/lake")
+        warm_spark.Place.from_lake("/a/lake")
 
 
 def test_jobs_that_a_warm_spark_can_do(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +148,7 @@ def test_a_run_leaves_the_process_to_the_next_one_as_it_was(monkeypatch: pytest.
     monkeypatch.setenv("CHANGED_BY_A_RUN", "former")
     monkeypatch.setenv("REMOVED_BY_A_RUN", "former")
     variables, folder, path = dict(os.environ), Path.cwd(), list(sys.path)
-    with process_restored():
+    with restore_process():
         os.environ["CHANGED_BY_A_RUN"] = os.environ["ADDED_BY_A_RUN"] = "new"
         del os.environ["REMOVED_BY_A_RUN"]
         os.chdir(tmp_path)
@@ -159,7 +159,7 @@ def test_a_run_leaves_the_process_to_the_next_one_as_it_was(monkeypatch: pytest.
 def test_variables_that_spark_sets_when_it_starts_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_BUFFER_SIZE", "")
     monkeypatch.delenv("SPARK_BUFFER_SIZE")
-    with process_restored():
+    with restore_process():
         os.environ["SPARK_BUFFER_SIZE"] = "65536"
     assert os.environ["SPARK_BUFFER_SIZE"] == "65536"
 
@@ -196,7 +196,7 @@ def test_a_listener_hands_over_one_run_at_a_time(place: warm_spark.Place) -> Non
 
     assert _ask(place, request, reading) == {"refused": "busy"}
     assert _ask(place, {"stop": True}) == {"refused": "busy"}
-    assert not listener.closes()
+    assert not listener.try_close()
 
     os.write(run.output, b"a line\n")
     os.close(run.output)

@@ -66,7 +66,7 @@ def age(folder: str, by: timedelta = LONG_AGO) -> None:
 
 
 def events(workspace: Workspace) -> optimize_vacuum.MaintainedTable:
-    (found,) = optimize_vacuum.maintainable(workspace.definition, workspace.lake)
+    (found,) = optimize_vacuum.maintained_tables(workspace.definition, workspace.lake)
     return found
 
 
@@ -76,10 +76,10 @@ def work(workspace: Workspace) -> None:
 
 def test_what_delta_rs_writes_is_maintained_by_it(maintained: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
     before = events(maintained)
-    assert (before.name, before.files, before.scattered, before.vacuum) == ("_events", 32, True, False)
+    assert (before.name, before.files, before.scattered, before.is_vacuum_due) == ("_events", 32, True, False)
     work(maintained)
     after = events(maintained)
-    assert (after.files, after.due) == (1, False)
+    assert (after.files, after.is_due) == (1, False)
     assert "_events" in capsys.readouterr().out
     assert after.bytes > before.bytes  # the former files stay, for those who still read them
     age(maintained.lake.events)
@@ -102,7 +102,7 @@ def test_files_below_SMALL_are_put_together_whatever_delta_rs_takes_for_large(
     assert events(maintained).scattered == (beyond < 0)
     work(maintained)
     after = events(maintained)
-    assert (after.files < tables.MANY_FILES, after.due) == (beyond < 0, False)
+    assert (after.files < tables.MANY_FILES, after.is_due) == (beyond < 0, False)
 
 
 @pytest.mark.parametrize("beyond", [-1, 0, 1])
@@ -123,7 +123,7 @@ def test_files_stay_for_who_follows_a_commit_within_SLACK_of_when_they_may_go(
     commit = now - keeps + optimize_vacuum.SLACK + beyond * timedelta(microseconds=1)
     uri = maintained.lake.events
     seen = optimize_vacuum._state(DeltaTable(uri), uri, maintained.lake, False, keeps, (commit, "a table"))
-    assert (seen.stale, bool(seen.hold_reason), seen.vacuum) == (32, beyond < 0, beyond >= 0)
+    assert (seen.stale, bool(seen.hold_reason), seen.is_vacuum_due) == (32, beyond < 0, beyond >= 0)
 
 
 def test_files_stay_as_long_as_the_definition_says(maintained: Workspace) -> None:

@@ -21,7 +21,7 @@ from sluicegate.errors import (
     SluicegateError,
     TargetConflict,
 )
-from sluicegate.jobs.base import writing
+from sluicegate.jobs.base import hold_write_lock
 from sluicegate.lake.exclusion import lock, renamed
 from sluicegate.lake.exclusion.lock import pipeline_lock, turn
 from sluicegate.lake.exclusion.target_ownership import take_ownership
@@ -117,7 +117,7 @@ def test_a_stop_leaves_what_the_same_command_completes(
     assert load("store", at).name == "store"
     assert {one.name for one in at.pipelines.iterdir()} == {"other", "store"}
     assert (Path(at.lake) / "store" / "bronze" / "orders" / "part").exists()
-    with writing(lake(at, "store"), "a run", target=""):
+    with hold_write_lock(lake(at, "store"), "a run", target=""):
         pass
 
 
@@ -166,7 +166,7 @@ def test_it_waits_for_nobody_under_the_new_name(at: Settings) -> None:
         pytest.raises(LakeLocked, match="a continuous run is active on pipeline store: 00c0ffee"),
     ):
         rename("shop", "store", at)
-    assert renamed.recorded(at.lake, "shop") is None
+    assert renamed.recorded_rename(at.lake, "shop") is None
     assert rename("shop", "store", at) == Renamed(lake=True, definition=True)
 
 
@@ -174,7 +174,7 @@ def test_runs_of_the_former_name_are_kept_out(at: Settings) -> None:
     rename("shop", "store", at)
     with (
         pytest.raises(PipelineRenamed, match="pipeline shop was renamed to store") as caught,
-        writing(lake(at, "shop"), "a run", target=""),
+        hold_write_lock(lake(at, "shop"), "a run", target=""),
     ):
         pytest.fail("it came in")
     assert (caught.value.code, caught.value.exit_code) == ("SG221", 2)
@@ -182,7 +182,7 @@ def test_runs_of_the_former_name_are_kept_out(at: Settings) -> None:
         api.load("shop", at)
     # A new pipeline of that name is let in by hand, as the message says.
     Path(str(caught.value.where.file)).unlink()
-    with writing(lake(at, "shop"), "a run", target=""):
+    with hold_write_lock(lake(at, "shop"), "a run", target=""):
         pass
 
 
@@ -205,7 +205,7 @@ def test_a_run_that_waited_for_the_lock_is_kept_out(at: Settings, monkeypatch: p
 
 def while_waiting(monkeypatch: pytest.MonkeyPatch, wanted: Lake, then: Callable[[], object]) -> list[SluicegateError]:
     """Waits for the lock of a pipeline while a rename holds it, and does something with it; gives what hindered it."""
-    waits, found, real = threading.Event(), list[SluicegateError](), renamed.begun
+    waits, found, real = threading.Event(), list[SluicegateError](), renamed.record_rename
 
     def run() -> None:
         try:
@@ -222,7 +222,7 @@ def while_waiting(monkeypatch: pytest.MonkeyPatch, wanted: Lake, then: Callable[
         real(*names)
 
     with monkeypatch.context() as patched:
-        patched.setattr(renamed, "begun", begun)
+        patched.setattr(renamed, "record_rename", begun)
         patched.setattr(lock, "say", lambda _: waits.set())
         patched.setattr(lock, "POLL_SECONDS", 0.01)
         rename("shop", "store", Settings.of(wanted.root, pipelines=Path(wanted.root).parent / "pipelines"))
@@ -266,7 +266,7 @@ def test_it_waits_for_nobody(at: Settings) -> None:
     with pipeline_lock(Lake(at.lake, renamed.FOLDER), "another rename"), pytest.raises(LakeLocked, match="another"):
         rename("shop", "store", at)
     assert load("shop", at).name == "shop"
-    assert renamed.recorded(at.lake, "shop") is None
+    assert renamed.recorded_rename(at.lake, "shop") is None
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_a_name_that_cannot_be_had_is_refused(
         rename("shop", name, at)
     assert caught.value.exit_code == 2
     assert load("shop", at).name == "shop"
-    assert renamed.recorded(at.lake, "shop") is None
+    assert renamed.recorded_rename(at.lake, "shop") is None
 
 
 def test_a_folder_without_a_definition_is_in_the_way_before_anything_is_done(at: Settings) -> None:
@@ -301,7 +301,7 @@ def test_a_folder_without_a_definition_is_in_the_way_before_anything_is_done(at:
     with pytest.raises(RenameRefused, match="has no definition") as caught:
         rename("shop", "store", at)
     assert (caught.value.exit_code, str(caught.value.where.file)) == (2, str(at.pipelines / "store"))
-    assert renamed.recorded(at.lake, "shop") is None
+    assert renamed.recorded_rename(at.lake, "shop") is None
     cache.rmdir()
     assert rename("shop", "store", at) == Renamed(lake=True, definition=True)
 
@@ -413,6 +413,6 @@ def test_former_names_are_known_in_their_order(at: Settings) -> None:
     ],
 )
 def test_only_the_value_of_a_field_changes(text: str, expected: str) -> None:
-    assert yaml.with_value(text, "name", "store") == expected
+    assert yaml.replace_value(text, "name", "store") == expected
     with pytest.raises(KeyError):
-        yaml.with_value(text, "none", "store")
+        yaml.replace_value(text, "none", "store")

@@ -9,7 +9,7 @@ import pytest
 from sluicegate.errors import DefinitionError
 from sluicegate.landing import intake
 from sluicegate.monitor import arrivals
-from sluicegate.times import in_words
+from sluicegate.times import format_span
 from tests.conftest import Workspace
 from tests.support.by_hand import records
 
@@ -24,7 +24,7 @@ def expecting(workspace: Workspace) -> Workspace:
 
 
 def late(workspace: Workspace, after: timedelta, *only: str) -> str:
-    error = arrivals.late(workspace.definition, workspace.settings, datetime.now(UTC) + after, only)
+    error = arrivals.late_files_error(workspace.definition, workspace.settings, datetime.now(UTC) + after, only)
     return error.message if error else ""
 
 
@@ -79,7 +79,7 @@ def test_versions_of_a_source_table_may_be_late(workspace: Workspace, after: int
     ],
 )
 def test_a_time_span_is_in_its_largest_whole_unit(seconds: int, words: str) -> None:
-    assert in_words(timedelta(seconds=seconds)) == words
+    assert format_span(timedelta(seconds=seconds)) == words
 
 
 def test_a_span_of_nothing_is_a_mistake(workspace: Workspace) -> None:

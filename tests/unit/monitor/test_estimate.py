@@ -73,7 +73,7 @@ class World:
         write_deltalake(self.gold, pa.table({"n": list(range(groups))}), mode=mode, commit_properties=about)
 
     def foreseen(self) -> dict[str, estimate.Touched]:
-        return estimate.foresee(self.pipeline, plan.pending(self.pipeline, self.where))
+        return estimate.estimate_refreshes(self.pipeline, plan.pending(self.pipeline, self.where))
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ def test_what_a_run_would_do_with_ten_times_the_rows(world: World, monkeypatch: 
         return estimate.larger(world.pipeline.gold["g"], flow)
 
     def cost(technique: Technique, work: Work) -> dict[str, Any]:
-        return TechniqueChoice(technique, {technique: 0.5}, work).in_commit()
+        return TechniqueChoice(technique, {technique: 0.5}, work).commit_facts()
 
     world.define(KEPT)
     assert larger() is None
@@ -245,7 +245,7 @@ def test_groups_are_counted_of_no_more_than_BYTES_COUNTED(
     world.define(KEPT, "incremental")
     world.run(4)
     change(world)
-    changed = commit_stats.between(world.silver, 0, DeltaTable(world.silver).version())
+    changed = commit_stats.change_volume(world.silver, 0, DeltaTable(world.silver).version())
     assert changed is not None
     monkeypatch.setattr(estimate, "BYTES_COUNTED", changed.changed - beyond)
     found = world.foreseen()["g"]
@@ -288,14 +288,14 @@ def test_commits_of_delta_rs_and_a_log_that_is_gone(world: World) -> None:
     rows = pa.table({"g": ["g0", "fresh"], "k": [100, 1], "x": [0.0, 0.0]})
     merge = table.merge(rows, "t.g = s.g AND t.k = s.k", source_alias="s", target_alias="t")
     merge.when_matched_delete().when_not_matched_insert_all().execute()
-    counted = [commit_stats.of_commit(world.silver, version) for version in range(table.version() + 1)]
+    counted = [commit_stats.commit_volume(world.silver, version) for version in range(table.version() + 1)]
     rows_of = [(one.inserted, one.updated, one.deleted) for one in counted if one]
     assert rows_of == [(40, 0, 0), (2, 0, 0), (0, 10, 0), (0, 0, 10), (0, 0, 0), (1, 0, 1)]
     assert counted[4] is not None
     assert (counted[4].changed, counted[4].written > 0) == (0, True)  # files put together are no change
     (Path(world.silver) / "_delta_log" / f"{2:020d}.json").unlink()
-    assert commit_stats.between(world.silver, 0, 5) is None
-    assert commit_stats.between(world.silver, 2, 5) == sum(filter(None, counted[3:]), commit_stats.ChangeVolume())
+    assert commit_stats.change_volume(world.silver, 0, 5) is None
+    assert commit_stats.change_volume(world.silver, 2, 5) == sum(filter(None, counted[3:]), commit_stats.ChangeVolume())
 
 
 def test_the_history_of_files_that_were_read_has_no_bytes_of_gold() -> None:
@@ -312,7 +312,7 @@ def test_the_event_log_has_the_bytes_written_for_each_that_changed(world: World)
     event_log.copy_events(world.pipeline, world.at)
     log = DeltaTable(world.at.events).to_pyarrow_table().to_pylist()
     told = [json.loads(event["details"])["bytes"] for event in sorted(log, key=lambda event: int(event["version"]))]
-    changed = commit_stats.between(world.silver, 0, 4)
+    changed = commit_stats.change_volume(world.silver, 0, 4)
     assert changed is not None
     files = [next(a["add"]["size"] for a in lake_log.actions(world.gold, version) if "add" in a) for version in (0, 1)]
     assert told == [

@@ -15,12 +15,12 @@ from typer.testing import CliRunner
 
 from scripts import grafana
 from sluicegate.cli import app
-from sluicegate.cli.running.streams import _taker
+from sluicegate.cli.running.streams import _batch_handler
 from sluicegate.errors import UserError
 from sluicegate.flow.report import BATCH, RunReport
 from sluicegate.flow.table_report import TableReport
 from sluicegate.launch import metrics_server
-from sluicegate.monitor.metrics import METRICS, PREFIX, Registry, of_batch, of_report
+from sluicegate.monitor.metrics import METRICS, PREFIX, Registry, batch_samples, report_samples
 
 pytestmark = pytest.mark.unit
 
@@ -46,7 +46,7 @@ def test_counters_grow_and_gauges_are_the_last_value() -> None:
     registry = Registry()
     rule = {"valid": {"passed": 8, "failed": 2}}
     for total in (10, 20):
-        registry.add(of_report(report(read=10, written=8, quarantined=2, expectations=rule, total=total), ENDED))
+        registry.add(report_samples(report(read=10, written=8, quarantined=2, expectations=rule, total=total), ENDED))
     found = values(registry)
     of_table = "{layer=silver,table=orders}"
     assert found[f"sluicegate_rows_read_total{of_table}"] == 20
@@ -67,7 +67,9 @@ def test_each_metric_has_a_type_and_a_help_though_it_has_no_value() -> None:
 @pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb", "ä", "{x}"])
 def test_odd_names_come_back_as_they_are(name: str) -> None:
     registry = Registry()
-    registry.add(of_report(RunReport(name, "silver", [TableReport("t", "silver", state="written", read=1)]), ENDED))
+    registry.add(
+        report_samples(RunReport(name, "silver", [TableReport("t", "silver", state="written", read=1)]), ENDED)
+    )
     families = text_string_to_metric_families(registry.text())
     read = next(family for family in families if family.name == "sluicegate_rows_read")
     assert read.samples[0].labels["pipeline"] == name
@@ -79,7 +81,7 @@ def batch(**facts: Any) -> str:
 
 def test_batches_of_a_continuous_run(capsys: pytest.CaptureFixture[str]) -> None:
     registry = Registry()
-    tell = _taker(True, registry)
+    tell = _batch_handler(True, registry)
     tell("SLUICEGATE_OTHER {}")
     tell(f"{BATCH} {{cut off")
     tell(batch(failed={"code": "SG100"}, in_a_row=1))
@@ -95,8 +97,8 @@ def test_batches_of_a_continuous_run(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_metrics_are_served_to_this_machine_alone() -> None:
     registry = Registry()
-    registry.add(of_batch({"pipeline": "shop", "failed": {}, "in_a_row": 1}))
-    with metrics_server.serving(registry, 0) as port:
+    registry.add(batch_samples({"pipeline": "shop", "failed": {}, "in_a_row": 1}))
+    with metrics_server.serve_metrics(registry, 0) as port:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
             assert answer.headers["Content-Type"] == metrics_server.CONTENT_TYPE
             assert answer.read().decode() == registry.text()
@@ -104,7 +106,7 @@ def test_metrics_are_served_to_this_machine_alone() -> None:
             with pytest.raises(urllib.error.HTTPError, match="404"):
                 urllib.request.urlopen(f"http://127.0.0.1:{port}{other}")
         with pytest.raises(UserError, match=f"metrics cannot be served at 127.0.0.1:{port}"):
-            metrics_server.serving(registry, port).__enter__()
+            metrics_server.serve_metrics(registry, port).__enter__()
     assert metrics_server.HERE == "127.0.0.1"
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics")

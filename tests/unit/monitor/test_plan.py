@@ -35,7 +35,7 @@ def test_what_only_brokers_know_is_a_reason_to_begin_a_run() -> None:
     flows = [Flow(layer, name, "/source", f"/{name}") for layer, name in (("bronze", "a"), ("silver", "b"))]
     idle = [TableWork(flow, Progress("idle", 1, 1)) for flow in flows]
     waiting = Pending([replace(idle[0], unknown=True), idle[1]])
-    assert (waiting.layers, waiting.late) == (["bronze", "silver"], ["bronze", "silver"])
+    assert (waiting.layers, waiting.late_layers) == (["bronze", "silver"], ["bronze", "silver"])
     assert waiting.sentence() == "waiting: records of a, unknown until a run queries the brokers"
 
 
@@ -63,7 +63,7 @@ def test_files_that_were_there_before_the_table_are_counted_and_not_told_to_be_r
     found = intake.enter("things", definition.bronze["things"], at)
     assert found.remarks == ("2 files skipped that landed before the table was created: includeExistingFiles is false",)
     assert "2 files are skipped and in no table" in pending(definition, settings).sentence()
-    unseen = [finding for finding in verification.without_spark(definition) if finding.kind == "unseen"]
+    unseen = [finding for finding in verification.findings_without_spark(definition) if finding.kind == "unseen"]
     assert [finding.table for finding in unseen] == ["things"]
     assert f"sluicegate reload p things --files {tmp_path}/landing/x/1.json" in unseen[0].what
     (tmp_path / "landing/x/3.json").write_text("{}")
@@ -85,5 +85,5 @@ def test_a_skipped_file_that_is_read_after_all_is_counted_no_more(tmp_path: Path
     intake.enter("things", definition.bronze["things"], lake, Reload(files=("1.json",)).discover)
     assert [table.skipped for table in pending(definition, settings).tables] == [1]
     assert "1 file is skipped and in no table" in pending(definition, settings).sentence()
-    unseen = [finding.what for finding in verification.without_spark(definition) if finding.kind == "unseen"]
+    unseen = [finding.what for finding in verification.findings_without_spark(definition) if finding.kind == "unseen"]
     assert [f"{tmp_path}/landing/x/2.json" in text for text in unseen] == [True]

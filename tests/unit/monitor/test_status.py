@@ -55,12 +55,12 @@ def things(tmp_path: Path) -> Workspace:
 
 
 def waits(workspace: Workspace) -> dict[str, str]:
-    return {one.table: one.what for one in backlog.waiting(workspace.definition, workspace.settings)}
+    return {one.table: one.what for one in backlog.waiting_tables(workspace.definition, workspace.settings)}
 
 
 def overdue(workspace: Workspace, began: datetime, run_id: str = "") -> list[str]:
-    found = backlog.waiting(workspace.definition, workspace.settings)
-    late = backlog.overdue(found, began, lambda _, commit: (commit.ours or {}).get("run_id") == run_id)
+    found = backlog.waiting_tables(workspace.definition, workspace.settings)
+    late = backlog.overdue_tables(found, began, lambda _, commit: (commit.ours or {}).get("run_id") == run_id)
     return [one.table for one in late]
 
 
@@ -123,7 +123,7 @@ def test_files_of_the_ledger_that_bronze_has_not_read_are_told(workspace: Worksp
 
 def test_files_that_waited_and_are_in_no_ledger_are_told(workspace: Workspace) -> None:
     def unread(began: datetime) -> dict[str, str]:
-        return backlog.unread(workspace.definition, workspace.settings, began)
+        return backlog.unread_files(workspace.definition, workspace.settings, began)
 
     workspace.land("recordings/a.json", "[]", age=60)
     now = datetime.now(UTC)
@@ -187,7 +187,7 @@ def test_counts_on_record_of_a_file_are_those_of_its_rows(workspace: Workspace, 
     committed(workspace, name, path)
     file_status.copy(workspace.lake, name)
     assert verify.findings(workspace.definition, workspace.settings) == []
-    outcome = DeltaTable(workspace.lake.outcome(name))
+    outcome = DeltaTable(workspace.lake.file_status(name))
     outcome.update({count: f"{count} + 1"})
     [miscounted] = verify.findings(workspace.definition, workspace.settings)
     assert (miscounted.kind, miscounted.table) == ("wrong", name)
@@ -219,7 +219,7 @@ def test_reloading_a_file_mends_that_nothing_is_known_of_it(workspace: Workspace
         committed(workspace, name, path)
     file_status.copy(workspace.lake, name)
     first = str(workspace.folder / "landing/recordings/0.json")
-    DeltaTable(workspace.lake.outcome(name)).delete(f"path = '{first}'")
+    DeltaTable(workspace.lake.file_status(name)).delete(f"path = '{first}'")
     mend = f"sluicegate reload heart_rate {name} --files {first}"
     unknown = Finding("wrong", name, f"no status is recorded for {first}", mend)
     assert verify.findings(workspace.definition, workspace.settings) == [unknown]
@@ -408,7 +408,7 @@ def submitted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
 
 
 def refreshed(workspace: Workspace, *tables: str, layer: str | None = None) -> None:
-    asked = Request.of(workspace.definition, "full-refresh", tables=tables)
+    asked = Request.from_arguments(workspace.definition, "full-refresh", tables=tables)
     run_pipeline.refresh(workspace.definition, workspace.settings, layer, print, asked)
 
 

@@ -57,7 +57,7 @@ def is_defined(parts: list[str]) -> bool:
 
 
 def test_the_pictures_are_what_the_source_gives() -> None:
-    assert [str(file.relative_to(ROOT)) for file in diagrams.outdated()] == [], "run `make docs`"
+    assert [str(file.relative_to(ROOT)) for file in diagrams.outdated_pictures()] == [], "run `make docs`"
 
 
 def test_a_picture_that_is_out_of_date_is_told_and_drawn_again(

@@ -154,8 +154,8 @@ def test_what_a_command_costs_has_the_processes_that_it_starts(tmp_path: Path) -
 
 def test_an_unfinished_case_is_measured_again_and_an_ended_one_is_left(measured: Results) -> None:
     of = measured.cases["race"]
-    given = bench.parsed(["--rounds", "3"])
-    assert bench._ended(of, given)
-    assert not bench._ended(of, bench.parsed(["--rounds", "4"]))
-    assert not bench._ended(of, bench.parsed(["--rounds", "3", "--scale", FULL]))
-    assert not bench._ended(None, given)
+    given = bench.parse_arguments(["--rounds", "3"])
+    assert bench._is_complete(of, given)
+    assert not bench._is_complete(of, bench.parse_arguments(["--rounds", "4"]))
+    assert not bench._is_complete(of, bench.parse_arguments(["--rounds", "3", "--scale", FULL]))
+    assert not bench._is_complete(None, given)

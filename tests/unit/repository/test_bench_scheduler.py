@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from bench import scheduler
-from bench.airflow_load import Load, Measured, Phase, at_a_time, loads, table
+from bench.airflow_load import Load, Measured, Phase, loads, most_concurrent, table
 from bench.measure import Process
-from bench.statsd import Statsd, parsed
+from bench.statsd import Statsd, parse_metric
 from sluicegate.definition import load
 from tests.conftest import ROOT
 
@@ -41,9 +41,9 @@ def test_jobs_that_follow_each_other_are_one_at_a_time() -> None:
     def span(begin: int, end: int) -> tuple[datetime, datetime]:
         return NOON + timedelta(seconds=begin), NOON + timedelta(seconds=end)
 
-    assert at_a_time([]) == 0
-    assert at_a_time([span(0, 2), span(2, 4), span(4, 5)]) == 1
-    assert at_a_time([span(0, 9), span(1, 3), span(2, 4), span(3, 5)]) == 3
+    assert most_concurrent([]) == 0
+    assert most_concurrent([span(0, 2), span(2, 4), span(4, 5)]) == 1
+    assert most_concurrent([span(0, 9), span(1, 3), span(2, 4), span(3, 5)]) == 3
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_jobs_that_follow_each_other_are_one_at_a_time() -> None:
     ],
 )
 def test_a_metric_is_read_as_statsd_has_it(line: str, metric: tuple[str, float] | None) -> None:
-    assert parsed(line) == metric
+    assert parse_metric(line) == metric
 
 
 def test_metrics_that_arrive_are_told_by_name_with_their_tags_or_without() -> None:
@@ -67,10 +67,10 @@ def test_metrics_that_arrive_are_told_by_name_with_their_tags_or_without() -> No
         lines = "airflow.triggers.running:1|g\nairflow.triggers.running.host:2|g\nairflow.triggers.running_out:7|g"
         sender.sendto(lines.encode(), ("127.0.0.1", statsd.port))
         sender.sendto(b"airflow.last:1|c", ("127.0.0.1", statsd.port))
-        while not statsd.received("last", began, began + 60):
+        while not statsd.metric_values("last", began, began + 60):
             assert time.time() < began + 60
-        assert [value for _, value in statsd.received("triggers.running", began, began + 60)] == [1.0, 2.0]
-        assert statsd.received("triggers.running", began - 60, began - 1) == []
+        assert [value for _, value in statsd.metric_values("triggers.running", began, began + 60)] == [1.0, 2.0]
+        assert statsd.metric_values("triggers.running", began - 60, began - 1) == []
 
 
 def measured(pipelines: int, cpu: float, triggers: list[float]) -> Measured:

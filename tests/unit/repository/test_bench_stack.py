@@ -37,9 +37,9 @@ def test_each_sample_is_a_column_and_the_table_takes_the_place_of_the_one_before
         "| memory: connect | 1.0 MB | 1.1 GB |",
         "| restarts | 0 | connect 1 |",
     ]
-    page = stack.BLOCK.written("# Sizing\n", stack.table([first]))
+    page = stack.BLOCK.insert_into("# Sizing\n", stack.table([first]))
     assert "## The compose stack after many runs" in page
-    again = stack.BLOCK.written(page + "\nmore\n", made)
+    again = stack.BLOCK.insert_into(page + "\nmore\n", made)
     assert again.count(stack.BLOCK.begin) == again.count("| after runs") == 1
     assert again.endswith("\nmore\n")
     assert "connect 1" in again

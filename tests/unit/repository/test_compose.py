@@ -357,12 +357,12 @@ def test_generated_secrets_differ_and_stay(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     for folder in (first, second):
         folder.mkdir()
-        assert set(compose_env.SECRETS) < set(compose_env.complete(folder, None))
+        assert set(compose_env.SECRETS) < set(compose_env.complete_settings(folder, None))
     one, other = compose_env.settings(first), compose_env.settings(second)
     for name in compose_env.SECRETS:
         assert one[name] != other[name]
         assert re.fullmatch(r"[\w-]{16,}=?", one[name])
-    assert compose_env.complete(first, None) == []
+    assert compose_env.complete_settings(first, None) == []
     assert compose_env.settings(first) == one
     assert (first / ".env").stat().st_mode & 0o777 == 0o600
     assert ".env" in (ROOT / ".gitignore").read_text().splitlines()
@@ -370,16 +370,16 @@ def test_generated_secrets_differ_and_stay(tmp_path: Path) -> None:
 
 def test_the_token_of_the_server_is_for_the_containers_user_alone(tmp_path: Path) -> None:
     (tmp_path / compose.TOKEN).mkdir()
-    compose.token(tmp_path, 50000)
+    compose.write_token(tmp_path, 50000)
     file = tmp_path / compose.TOKEN
     first = file.read_text()
     assert re.fullmatch(r"[\w-]{32,}\n", first)
     assert file.stat().st_mode & 0o777 == 0o600
     assert file.stat().st_uid == (os.getuid() or 50000)
-    compose.token(tmp_path, 50000)
+    compose.write_token(tmp_path, 50000)
     assert file.read_text() == first
     file.write_text("")  # a disk that was full
-    compose.token(tmp_path, 50000)
+    compose.write_token(tmp_path, 50000)
     assert re.fullmatch(r"[\w-]{32,}\n", file.read_text())
     assert compose.TOKEN in (ROOT / ".gitignore").read_text().splitlines()
     readers = {
@@ -392,13 +392,15 @@ def test_the_token_of_the_server_is_for_the_containers_user_alone(tmp_path: Path
 def test_jobs_are_spark_submits_unless_a_warm_spark_is_asked_for(tmp_path: Path) -> None:
     assert SERVICES["airflow-scheduler"]["environment"]["SLUICEGATE_MASTER"] == "${SLUICEGATE_MASTER:-local[*]}"
     assert SERVICES["connect"]["profiles"] == ["warm"]
-    compose_env.complete(tmp_path, None, s3=True)
+    compose_env.complete_settings(tmp_path, None, s3=True)
     before = compose_env.settings(tmp_path)
     assert "SLUICEGATE_MASTER" not in before
-    assert compose_env.complete(tmp_path, None, warm=True) == ["SLUICEGATE_MASTER", "COMPOSE_PROFILES"]
+    assert compose_env.complete_settings(tmp_path, None, warm=True) == ["SLUICEGATE_MASTER", "COMPOSE_PROFILES"]
     now = compose_env.settings(tmp_path)
     assert now == before | {"SLUICEGATE_MASTER": compose_env.SERVER, "COMPOSE_PROFILES": "s3,warm"}
-    assert compose_env.complete(tmp_path, None, warm=True) == compose_env.complete(tmp_path, None) == []
+    assert (
+        compose_env.complete_settings(tmp_path, None, warm=True) == compose_env.complete_settings(tmp_path, None) == []
+    )
     compose_env.demand_warm_spark(before)
     compose_env.demand_warm_spark(now)
     of_cluster = {"SLUICEGATE_CONNECT_MASTER": "spark://spark-master:7077"}
@@ -410,7 +412,7 @@ def test_jobs_are_spark_submits_unless_a_warm_spark_is_asked_for(tmp_path: Path)
 
 def test_what_env_lacks_is_added_and_the_rest_is_kept(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("# mine\nAIRFLOW_PASSWORD=chosen-by-hand\nAIRFLOW_PORT=9090")  # no newline
-    added = compose_env.complete(tmp_path, str(tmp_path / "lake"))
+    added = compose_env.complete_settings(tmp_path, str(tmp_path / "lake"))
     known = compose_env.settings(tmp_path)
     assert known["AIRFLOW_PORT"] == "9090"
     assert known["AIRFLOW_PASSWORD"] == "chosen-by-hand"
@@ -430,26 +432,28 @@ def test_env_is_read_as_compose_reads_it(tmp_path: Path) -> None:
     ("SLUICEGATE_UID", "me"), ("COMPOSE_PROJECT_NAME", "Mine"),
 ])  # fmt: skip
 def test_what_cannot_stand_where_it_is_used_is_told_of_before_the_build(name: str, value: str, tmp_path: Path) -> None:
-    compose_env.complete(tmp_path, None, s3=True)
+    compose_env.complete_settings(tmp_path, None, s3=True)
     said = compose_env.settings(tmp_path)
-    compose_env.well_formed(said, said)
-    compose_env.well_formed(
+    compose_env.demand_well_formed(said, said)
+    compose_env.demand_well_formed(
         said | {"AIRFLOW_PASSWORD": "Geheim! 20%", "METASTORE_PASSWORD": "a@b", "AIRFLOW_PORT": ""}, said
     )
-    compose_env.well_formed({}, {})
+    compose_env.demand_well_formed({}, {})
     with pytest.raises(compose_env.Stop, match=f"^{name} in .env must (have|be) ") as stop:
-        compose_env.well_formed(said | {name: value}, said)
+        compose_env.demand_well_formed(said | {name: value}, said)
     assert f" {value} " not in str(stop.value)
 
 
 def test_a_secret_that_compose_would_cut_at_a_dollar_sign_is_told_of(tmp_path: Path) -> None:
     """It takes what follows for the name of a variable, mostly of none, where the value is not in single quotes."""
     (tmp_path / ".env").write_text("AIRFLOW_PASSWORD='open$sesame'\nSPARK_SECRET=open # $\nBASE_IMAGE=$HOST/image\n")
-    compose_env.well_formed(compose_env.settings(tmp_path), compose_env.settings(tmp_path, as_written=True))
+    compose_env.demand_well_formed(compose_env.settings(tmp_path), compose_env.settings(tmp_path, as_written=True))
     for value in ("open$sesame", '"open$sesame"'):
         (tmp_path / ".env").write_text(f"AIRFLOW_PASSWORD={value}\n")
         with pytest.raises(compose_env.Stop, match=r"^AIRFLOW_PASSWORD in .env has a \$") as stop:
-            compose_env.well_formed(compose_env.settings(tmp_path), compose_env.settings(tmp_path, as_written=True))
+            compose_env.demand_well_formed(
+                compose_env.settings(tmp_path), compose_env.settings(tmp_path, as_written=True)
+            )
         assert "sesame" not in str(stop.value)
 
 
@@ -470,16 +474,16 @@ def test_two_stacks_on_a_machine_have_an_image_each(tmp_path: Path) -> None:
         folder = tmp_path / name
         folder.mkdir()
         (folder / ".env").write_text(f"COMPOSE_PROJECT_NAME={name}\n")
-        compose_env.complete(folder, None)
+        compose_env.complete_settings(folder, None)
         images.add(compose_env.settings(folder)["SLUICEGATE_IMAGE"])
     assert images == {"first:local", "second:local"}
     (tmp_path / ".env").write_text("SLUICEGATE_IMAGE=mine:1\n")
-    compose_env.complete(tmp_path, None)
+    compose_env.complete_settings(tmp_path, None)
     assert compose_env.settings(tmp_path)["SLUICEGATE_IMAGE"] == "mine:1"
 
 
 def test_landing_and_lake_on_the_stacks_own_store(tmp_path: Path) -> None:
-    compose_env.complete(tmp_path, None, s3=True)
+    compose_env.complete_settings(tmp_path, None, s3=True)
     known = compose_env.settings(tmp_path)
     assert (known["SLUICEGATE_LAKE"], known["SLUICEGATE_LANDING"]) == ("s3a://lake", "s3a://landing")
     assert known["COMPOSE_PROFILES"] in SERVICES["s3"]["profiles"]
@@ -488,26 +492,26 @@ def test_landing_and_lake_on_the_stacks_own_store(tmp_path: Path) -> None:
     # A stack that had the keys of root before gets others for root.
     before = [line for line in (tmp_path / ".env").read_text().splitlines() if not line.startswith("S3_ROOT")]
     (tmp_path / ".env").write_text("\n".join(before))
-    assert set(compose_env.complete(tmp_path, None)) == {"S3_ROOT_USER", "S3_ROOT_PASSWORD"}
+    assert set(compose_env.complete_settings(tmp_path, None)) == {"S3_ROOT_USER", "S3_ROOT_PASSWORD"}
     # What is mounted is a path all the same.
     targets = {volume.split(":-")[-1].rstrip("}") for volume in STACK["x-volumes"][:2]}
     assert targets == {"/data/lake", "/data/landing"}
 
 
 def test_tables_that_are_there_are_not_left_behind(tmp_path: Path) -> None:
-    compose.stays({"AIRFLOW_PORT": "9090"}, str(tmp_path), s3=False)  # no stack was started yet
+    compose.demand_same_places({"AIRFLOW_PORT": "9090"}, str(tmp_path), s3=False)  # no stack was started yet
     for first, s3 in ((None, False), (str(tmp_path / "lake"), False), (None, True)):
         folder = tmp_path / f"{first is None}{s3}"
         folder.mkdir()
-        compose_env.complete(folder, first, s3)
+        compose_env.complete_settings(folder, first, s3)
         said = compose_env.settings(folder)
-        compose.stays(said, None, s3=False)
-        compose.stays(said, first, s3)
+        compose.demand_same_places(said, None, s3=False)
+        compose.demand_same_places(said, first, s3)
         with pytest.raises(compose_env.Stop, match=f"keeps its tables in .*make up LAKE={tmp_path}/other"):
-            compose.stays(said, str(tmp_path / "other"), s3=False)
+            compose.demand_same_places(said, str(tmp_path / "other"), s3=False)
         if not s3:
             with pytest.raises(compose_env.Stop, match="make up S3=1"):
-                compose.stays(said, None, s3=True)
+                compose.demand_same_places(said, None, s3=True)
 
 
 def test_databases_whose_passwords_are_in_another_env_are_told_of_before_the_build() -> None:
@@ -532,15 +536,19 @@ def test_a_port_that_another_program_has_is_told_of_at_once() -> None:
             one.bind(("127.0.0.1", 0))
         mine.listen()
         taken, free = mine.getsockname()[1], other.getsockname()[1]
-        compose.free({"AIRFLOW_PORT": str(free), "SPARK_PORT": str(taken)})  # nobody listens there without a cluster
+        compose.demand_free_ports(
+            {"AIRFLOW_PORT": str(free), "SPARK_PORT": str(taken)}
+        )  # nobody listens there without a cluster
         both = {"COMPOSE_PROFILES": "s3,cluster"}
-        compose.free(both | {"AIRFLOW_PORT": str(free), "SPARK_PORT": str(free), "S3_PORT": str(free)})
+        compose.demand_free_ports(both | {"AIRFLOW_PORT": str(free), "SPARK_PORT": str(free), "S3_PORT": str(free)})
         with pytest.raises(compose_env.Stop, match=f"Port {taken} is in use .* set SPARK_PORT"):
-            compose.free(both | {"AIRFLOW_PORT": str(free), "SPARK_PORT": str(taken), "S3_PORT": str(free)})
+            compose.demand_free_ports(
+                both | {"AIRFLOW_PORT": str(free), "SPARK_PORT": str(taken), "S3_PORT": str(free)}
+            )
         # Of a store that is to be started with the stack, before .env says so.
-        compose.free({"AIRFLOW_PORT": str(free), "S3_PORT": str(taken)})
+        compose.demand_free_ports({"AIRFLOW_PORT": str(free), "S3_PORT": str(taken)})
         with pytest.raises(compose_env.Stop, match=f"Port {taken} is in use .* set S3_PORT"):
-            compose.free({"AIRFLOW_PORT": str(free), "S3_PORT": str(taken)}, s3=True)
+            compose.demand_free_ports({"AIRFLOW_PORT": str(free), "S3_PORT": str(taken)}, s3=True)
 
 
 def test_the_image_is_built_with_care() -> None:

@@ -36,7 +36,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Imported:
 
 def test_all_of_the_left_side_is_imported(imported: Imported) -> None:
     assert len(PAIRS) == 4
-    assert (imported.error, imported.remarks, imported.whole) == (None, [], True)
+    assert (imported.error, imported.remarks, imported.is_complete) == (None, [], True)
 
 
 @pytest.mark.parametrize("right", [right for _, right in PAIRS])

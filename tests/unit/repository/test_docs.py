@@ -57,7 +57,7 @@ def prose(file: Path) -> str:
 
 
 def test_the_reference_is_what_the_program_says() -> None:
-    assert [named(file) for file in reference.outdated()] == [], "run `make docs`"
+    assert [named(file) for file in reference.outdated_pages()] == [], "run `make docs`"
 
 
 def test_the_reference_names_each_option_of_each_command() -> None:

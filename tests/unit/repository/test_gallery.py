@@ -59,7 +59,7 @@ def test_a_page_names_all_tables_by_their_layers(tmp_path: Path, name: str) -> N
 @pytest.mark.parametrize("name", PIPELINES)
 def test_a_page_shows_the_graph_of_its_pipeline(tmp_path: Path, name: str) -> None:
     shown = page(name).partition("each table with what it reads:\n")[2].partition("…\n")[0]
-    assert shown == "".join(f"  {line}\n" for line in graph.drawn(pipeline(name, tmp_path)))
+    assert shown == "".join(f"  {line}\n" for line in graph.graph_lines(pipeline(name, tmp_path)))
 
 
 @pytest.mark.parametrize("name", PIPELINES)
@@ -79,7 +79,7 @@ def test_a_page_answers_three_questions_by_queries(name: str) -> None:
 
 @pytest.mark.parametrize("name", PIPELINES)
 def test_a_chart_has_the_title_of_its_page_and_bars(name: str) -> None:
-    title, query = gallery.of_page(name, page(name))
+    title, query = gallery.page_chart(name, page(name))
     assert f"{name}." in query
     drawn = ET.fromstring((FOLDER / f"{name}.svg").read_text())
     of = "{http://www.w3.org/2000/svg}"

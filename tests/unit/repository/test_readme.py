@@ -117,7 +117,7 @@ def test_a_word_that_people_search_for_is_on_the_page_of_the_site() -> None:
 def test_the_overview_is_what_its_source_gives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert [file.name for file in overview.outdated()] == [], "run `make docs`"
+    assert [file.name for file in overview.outdated_pictures()] == [], "run `make docs`"
     (tmp_path / "overview-light.svg").write_text(overview.picture("light"))
     (tmp_path / "overview-dark.svg").write_text(overview.picture("light"))
     monkeypatch.setattr(overview, "IMAGES", tmp_path)

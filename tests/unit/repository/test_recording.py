@@ -71,8 +71,12 @@ def test_what_a_run_prints_is_kept_letter_by_letter() -> None:
 
 def test_runs_are_the_same_but_for_seconds_and_the_order_of_tables() -> None:
     one = ["  gold a 5 rows   1.5 s", "  gold b 6 rows   12.0 s", ""]
-    assert recording.comparable(one) == recording.comparable(["  gold b 6 rows   2.0 s", "  gold a 5 rows   1 s"])
-    assert recording.comparable(one) != recording.comparable(["  gold b 7 rows   2.0 s", "  gold a 5 rows   1 s"])
+    assert recording.comparable_lines(one) == recording.comparable_lines(
+        ["  gold b 6 rows   2.0 s", "  gold a 5 rows   1 s"]
+    )
+    assert recording.comparable_lines(one) != recording.comparable_lines(
+        ["  gold b 7 rows   2.0 s", "  gold a 5 rows   1 s"]
+    )
 
 
 def test_the_recording_is_small() -> None:

@@ -77,7 +77,7 @@ def checkout(tmp_path: Path) -> Path:
         bin_ / "python",
         f"""
         case "$*" in
-          -V) echo Python {setup._dotted()} ;;
+          -V) echo Python {setup._dotted_version()} ;;
           *--make-archive) echo archive >> {root}/calls; [ ! -e {root}/broken ] || {{ echo no room >&2; exit 1; }}
             touch {root}/.jars/spark.jsa ;;
           *) echo "$@" >> {root}/calls; exit 1 ;;
@@ -403,13 +403,13 @@ def test_a_deleted_archive_is_made_again(checkout: Path) -> None:
 
 
 def test_an_environment_that_was_moved_or_is_of_another_python_is_not_usable(checkout: Path, tmp_path: Path) -> None:
-    assert setup._usable(checkout / ".venv")
-    assert not setup._usable(tmp_path / "none")
+    assert setup._is_usable(checkout / ".venv")
+    assert not setup._is_usable(tmp_path / "none")
     (checkout / ".venv").rename(tmp_path / ".venv")
-    assert not setup._usable(tmp_path / ".venv")
+    assert not setup._is_usable(tmp_path / ".venv")
     script(tmp_path / ".venv" / "bin" / "python", "echo Python 3.11.0rc1")
     (tmp_path / ".venv" / "bin" / "activate").write_text(f"VIRTUAL_ENV='{tmp_path / '.venv'}'\n")
-    assert not setup._usable(tmp_path / ".venv")
+    assert not setup._is_usable(tmp_path / ".venv")
 
 
 def test_another_active_environment_does_not_catch_what_is_for_ours(

@@ -30,7 +30,7 @@ def rewritten(markdown: str, name: str = "howto/airflow.md") -> str:
 
 
 def test_the_nav_lists_every_page_once() -> None:
-    listed = list(hooks._listed(SITE["nav"]))
+    listed = list(hooks._nav_pages(SITE["nav"]))
     assert len(listed) == len(set(listed))
     assert [page for page in listed if not (DOCS / page).is_file() and not (ROOT / page).is_file()] == []
     pages = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}

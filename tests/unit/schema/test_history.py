@@ -33,18 +33,18 @@ def told(at: layout.Lake) -> list[tuple[int, str]]:
 
 def test_columns_that_come_go_and_change_are_told_by_version(at: layout.Lake) -> None:
     assert history.versions(at, "t") == []
-    history.keep(at, "t")
+    history.record_versions(at, "t")
     inner = pa.struct([("x", pa.int32()), ("more", pa.list_(pa.int16()))])
     write(at, a=pa.int64(), s=pa.string())
-    history.keep(at, "t")
+    history.record_versions(at, "t")
     write(at, a=pa.int64(), s=pa.string())
     write(at, a=pa.int64(), s=pa.string(), o=inner, m=pa.map_(pa.string(), pa.decimal128(9, 2)))
     write(at, "overwrite", s=pa.int8(), o=inner)
     came = "o STRUCT<x: INT, more: ARRAY<SMALLINT>> came; m MAP<STRING, DECIMAL(9,2)> came"
     versions = [(0, "the first columns"), (2, came), (3, "s STRING is TINYINT now; a went; m went")]
     assert told(at) == versions  # what is not kept yet is told, too
-    history.keep(at, "t")
-    history.keep(at, "t")
+    history.record_versions(at, "t")
+    history.record_versions(at, "t")
     assert told(at) == versions
     assert history.versions(at, "t")[-1]["columns"] == {"s": "TINYINT", "o": "STRUCT<x: INT, more: ARRAY<SMALLINT>>"}
     rows = DeltaTable(at.schemas("t")).to_pyarrow_table()["version"].to_pylist()
@@ -59,11 +59,11 @@ def test_columns_that_come_go_and_change_are_told_by_version(at: layout.Lake) ->
 def test_columns_of_a_table_that_was_made_anew_are_its_own(at: layout.Lake) -> None:
     write(at, a=pa.int64())
     write(at, a=pa.int64(), b=pa.int64())
-    history.keep(at, "t")
+    history.record_versions(at, "t")
     shutil.rmtree(at.table("bronze", "t"))
     write(at, c=pa.string())
     assert told(at) == [(0, "the first columns")]
-    history.keep(at, "t")
+    history.record_versions(at, "t")
     assert [one["columns"] for one in history.versions(at, "t")] == [{"c": "STRING"}]
 
 

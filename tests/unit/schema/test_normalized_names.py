@@ -50,8 +50,8 @@ def test_a_column_stays_with_its_field() -> None:
     made = schema(["us_gross"], {"us_gross": "US Gross"})
     assert columns(made, "us_gross", "more") == {"us_gross": None, "more": "more"}
     assert columns(made, "US Gross") == {"US Gross": "us_gross"}
-    assert made.has("US Gross")
-    assert not made.has("other")
+    assert made.has_field("US Gross")
+    assert not made.has_field("other")
 
 
 def test_case_makes_another_field_unless_the_definition_says_otherwise() -> None:

@@ -72,8 +72,8 @@ def edited(tmp_path: Path) -> RowEvaluator:
 
 
 def test_rows_of_another_definition_are_left_by_a_batch_of_some_records(edited: RowEvaluator) -> None:
-    assert (edited.of_others, edited.leaves_others, edited.made_by["mixed"]) == (True, True, True)
-    assert not evaluator(Progress("incremental"), "no table").leaves_others
+    assert (edited.has_former_rows, edited.leaves_former_rows, edited.definition_facts["mixed"]) == (True, True, True)
+    assert not evaluator(Progress("incremental"), "no table").leaves_former_rows
 
 
 @pytest.mark.parametrize("reason", ["a full refresh", "a replay of everything", "all rows turned out to be its own"])
@@ -86,6 +86,6 @@ def test_none_is_left_by_a_batch_of_all_records(edited: RowEvaluator, reason: st
             batch.choice = Replay("t", everything=True)
         case _:
             edited.renewed = True
-    assert (edited.of_others, edited.leaves_others) == (True, False)
+    assert (edited.has_former_rows, edited.leaves_former_rows) == (True, False)
     batch.choice, batch.whole, edited.renewed = Replay("t"), False, False
-    assert edited.leaves_others
+    assert edited.leaves_former_rows

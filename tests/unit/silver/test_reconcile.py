@@ -30,8 +30,8 @@ def test_each_record_is_in_one_count_of_the_report() -> None:
     report, counts = TableReport("t", "silver"), reconciliation()
     counts.fill(report)
     assert (report.read, report.written, report.quarantined, report.dropped, report.duplicates) == (34, 1, 2, 7, 24)
-    assert counts.filtered == 3
-    assert counts.aside == 4 + 8 + 16 + 32 + 3, "with rows that others replaced"
+    assert counts.filtered_records == 3
+    assert counts.set_aside_count == 4 + 8 + 16 + 32 + 3, "with rows that others replaced"
 
 
 def test_rows_and_records_without_rows_are_counted_where_a_record_gives_many() -> None:

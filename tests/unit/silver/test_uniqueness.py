@@ -15,10 +15,10 @@ def test_columns_are_those_of_the_key_and_of_every_rule() -> None:
 
 
 def test_rows_of_one_hash_share_a_column_only_if_every_hash_is_made_of_it() -> None:
-    assert Uniqueness(("id", "day"), {"one_mail": ("mail", "day")}).are_all_of("day")
-    assert not Uniqueness(("id",), {"one_mail": ("mail", "day")}).are_all_of("day")
-    assert not Uniqueness(("id", "day"), {"one_mail": ("mail",)}).are_all_of("day")
+    assert Uniqueness(("id", "day"), {"one_mail": ("mail", "day")}).is_in_each_hash("day")
+    assert not Uniqueness(("id",), {"one_mail": ("mail", "day")}).is_in_each_hash("day")
+    assert not Uniqueness(("id", "day"), {"one_mail": ("mail",)}).is_in_each_hash("day")
 
 
 def test_without_a_hash_no_column_is_shared() -> None:
-    assert not Uniqueness((), {}).are_all_of("day")
+    assert not Uniqueness((), {}).is_in_each_hash("day")

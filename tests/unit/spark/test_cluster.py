@@ -54,7 +54,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setattr(spark_submit, "HOME", PACKAGES / "sluicegate")
     monkeypatch.setattr(class_archive, "usable_archive", lambda: (None, "SPARK_CONF_DIR is set"))
     monkeypatch.setattr(
-        jars, "found", lambda **_: [HOME / "jars" / f"{name}.jar" for name in ("delta-spark", "delta-storage")]
+        jars, "find_jars", lambda **_: [HOME / "jars" / f"{name}.jar" for name in ("delta-spark", "delta-storage")]
     )
     monkeypatch.setattr(sys, "executable", str(HOME / "bin/python"))
     monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
@@ -157,7 +157,7 @@ def test_a_local_driver_listens_at_loopback_whatever_those_of_a_cluster_do(
 def test_jars_that_executors_have_are_not_sent(
     more: str, sent: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    folder = jars.found()[0].parent
+    folder = jars.find_jars()[0].parent
     monkeypatch.setenv("SPARK_CONF_DIR", str(defaults(tmp_path, f"spark.executor.extraClassPath {folder}{more}\n")))
     assert ("spark.jars" in configuration.spark_conf(Settings.of(master="yarn"))) is sent
 

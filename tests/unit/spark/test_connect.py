@@ -164,13 +164,13 @@ def test_a_server_of_another_spark_or_without_delta_is_refused() -> None:
 
 def test_a_server_that_goes_away_is_told_without_its_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = RuntimeError("[INVALID_HANDLE.SESSION_CHANGED] another session")
-    assert connect.lost(gone) is None  # there is no server
+    assert connect.lost_server_error(gone) is None  # there is no server
     monkeypatch.setenv(connect.REMOTE, f"{URL}/;token=secret")
-    error = connect.lost(gone)
+    error = connect.lost_server_error(gone)
     assert isinstance(error, SparkUnreachable)
     assert "localhost:1" in error.message
     assert "secret" not in error.for_people()
-    assert connect.lost(RuntimeError("another error")) is None
+    assert connect.lost_server_error(RuntimeError("another error")) is None
 
 
 def test_a_session_that_was_ended_is_no_server_that_went_away(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +179,7 @@ def test_a_session_that_was_ended_is_no_server_that_went_away(monkeypatch: pytes
         "[INVALID_HANDLE.SESSION_CLOSED] The handle x is invalid. Session was closed.",
         "[NO_ACTIVE_SESSION] x",
     ):
-        error = connect.lost(RuntimeError(text))
+        error = connect.lost_server_error(RuntimeError(text))
         assert isinstance(error, SparkUnreachable)
         assert "the session on the Spark Connect server at sc://localhost:1 has ended" in error.message
 
@@ -208,7 +208,7 @@ def test_once_a_server_is_lost_no_other_call_waits_for_it() -> None:
 
 def test_a_token_is_not_in_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(connect.TOKEN, "secret")
-    error = connect.unreachable(URL, RuntimeError('UNAUTHENTICATED: message = "wrong secret"'))
+    error = connect.unreachable_error(URL, RuntimeError('UNAUTHENTICATED: message = "wrong secret"'))
     assert "rejects the token" in error.message
     assert "secret" not in error.cause
 
@@ -231,10 +231,10 @@ class Server:
 
 def test_a_server_of_others_gets_no_personal_data_and_no_tables_on_s3() -> None:
     unknown: Any = Server(None)
-    connect.demand_ours(unknown, URL, private=False, on_s3=False)
+    connect.demand_suitable_server(unknown, URL, private=False, on_s3=False)
     with pytest.raises(UserError, match="may quote personal data"):
-        connect.demand_ours(unknown, URL, private=True, on_s3=False)
+        connect.demand_suitable_server(unknown, URL, private=True, on_s3=False)
     with pytest.raises(LakeUnsupported, match="concurrent commits"):
-        connect.demand_ours(unknown, URL, private=False, on_s3=True)
+        connect.demand_suitable_server(unknown, URL, private=False, on_s3=True)
     ours: Any = Server("true")
-    connect.demand_ours(ours, URL, private=True, on_s3=True)
+    connect.demand_suitable_server(ours, URL, private=True, on_s3=True)

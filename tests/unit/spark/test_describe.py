@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sluicegate.spark.describe import _listed
+from sluicegate.spark.describe import _property_list
 
 pytestmark = pytest.mark.unit
 
 
 def test_no_text_is_a_variable_of_spark() -> None:
-    assert _listed({"a": "it's ${env:HOME}"}) == r"'a' = 'it\'s $\{env:HOME}'"
+    assert _property_list({"a": "it's ${env:HOME}"}) == r"'a' = 'it\'s $\{env:HOME}'"

@@ -29,10 +29,10 @@ def test_few_files_start_no_job(monkeypatch: pytest.MonkeyPatch, files: int, job
         started.append(len(paths))
         return {path: shout(path, *given) for path in paths[1:]}  # one executor has not this package
 
-    monkeypatch.setattr(executors, "_there", there)
+    monkeypatch.setattr(executors, "_map_on_executors", there)
     assert executors.FEW == 16
     paths = [f"p{number}" for number in range(files)]
-    found = executors.each(None, shout, paths, "!")  # type: ignore[arg-type]
+    found = executors.map_files(None, shout, paths, "!")  # type: ignore[arg-type]
     assert found == {path: path.upper() + "!" for path in paths}
     assert len(started) == jobs
 

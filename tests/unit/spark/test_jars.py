@@ -25,7 +25,7 @@ def test_the_pinned_jars_and_those_that_somebody_added_are_found(folder: Path) -
     names = sorted(["another.jar", *(jar.file for jar in jars.read())])
     for name in [*names, "spark.jsa"]:
         (folder / name).touch()
-    assert [file.name for file in jars.found()] == names
+    assert [file.name for file in jars.find_jars()] == names
 
 
 @pytest.mark.parametrize("there", [0, 1], ids=["none", "of another version"])
@@ -34,7 +34,7 @@ def test_jars_that_are_missing_are_named_with_the_way_out(folder: Path, there: i
     for name in ([pinned.replace("4.", "3."), *others]) * there:
         (folder / name).touch()
     with pytest.raises(JavaMissing) as error:
-        jars.found()
+        jars.find_jars()
     which = f"is no {pinned}" if there else "are no Delta jars"
     assert error.value.message == f"there {which} in {folder}"
     assert "`make setup`" in error.value.hint

@@ -12,7 +12,9 @@ pytestmark = pytest.mark.unit
 
 @pytest.mark.parametrize(("layer", "helps"), [("gold", "try_cast"), ("silver", "quarantines its record")])
 def test_a_value_that_does_not_fit_is_told_with_what_helps_in_that_layer(layer: str, helps: str) -> None:
-    error = spark_errors.readable(RuntimeError("[CAST_INVALID_INPUT] The value 'x' cannot be cast"), layer, "days")
+    error = spark_errors.translate_error(
+        RuntimeError("[CAST_INVALID_INPUT] The value 'x' cannot be cast"), layer, "days"
+    )
     assert isinstance(error, QueryError)
     assert error.hint is not None
     assert helps in error.hint
@@ -32,8 +34,8 @@ def test_a_value_that_does_not_fit_is_told_with_what_helps_in_that_layer(layer: 
 )
 def test_a_value_that_stops_a_query_is_known_by_its_sql_state(text: str, stops: bool) -> None:
     raised = RuntimeError(text)
-    assert spark_errors.of_value(raised) is stops
-    said = spark_errors.readable(raised, "silver", "days")
+    assert spark_errors.is_value_error(raised) is stops
+    said = spark_errors.translate_error(raised, "silver", "days")
     assert (said is raised) is not stops
     if isinstance(said, QueryError):
         assert said.cause == next(line for line in text.splitlines() if "SQLSTATE" in line)

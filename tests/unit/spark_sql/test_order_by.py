@@ -113,7 +113,7 @@ def test_what_is_no_column_is_lost_and_said(sql: str, keys: list[str], lost: str
 
 def test_keys_end_where_the_table_has_no_such_column() -> None:
     ordering = Query.parse("SELECT * FROM t ORDER BY a, gone, b").ordering
-    assert ordering.among(["B", "A"]) == (Key("A", descending=False, nulls_first=True),)
+    assert ordering.leading_keys(["B", "A"]) == (Key("A", descending=False, nulls_first=True),)
 
 
 @dataclass

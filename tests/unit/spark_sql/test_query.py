@@ -21,7 +21,7 @@ FROM STREAM(recordings_bronze) AS r LEFT JOIN patients AS p USING (mrn);
 
 def rewritten(text: str) -> str:
     query = Query.parse(text)
-    return query.with_identity({name: f"v_{name}" for name in query.tables})
+    return query.text_with_identity({name: f"v_{name}" for name in query.tables})
 
 
 def objections(text: str) -> list[str]:
@@ -52,16 +52,17 @@ def test_rewrites_the_places_and_leaves_the_rest_as_it_is() -> None:
 
 def test_what_is_exchanged_does_not_run_into_the_next_word() -> None:
     assert (
-        Query.parse("SELECT a FROM STREAM(t)WHERE a > 1").with_views({"t": "v"}) == "SELECT a FROM v AS t WHERE a > 1"
+        Query.parse("SELECT a FROM STREAM(t)WHERE a > 1").text_over_views({"t": "v"})
+        == "SELECT a FROM v AS t WHERE a > 1"
     )
-    assert Query.parse("SELECT a FROM STREAM(t)r").with_views({"t": "v"}) == "SELECT a FROM v r"
+    assert Query.parse("SELECT a FROM STREAM(t)r").text_over_views({"t": "v"}) == "SELECT a FROM v r"
 
 
 def test_with_views_changes_tables_only() -> None:
     query = Query.parse(
         "SELECT CAST(a.x AS INT) AS x, b FROM a JOIN other AS o USING (k) WHERE a.y = 'a' GROUP BY ALL;"
     )
-    assert query.with_views({"a": "one", "other": "`two`"}) == (
+    assert query.text_over_views({"a": "one", "other": "`two`"}) == (
         "SELECT CAST(a.x AS INT) AS x, b FROM one AS a JOIN `two` AS o USING (k) WHERE a.y = 'a' GROUP BY ALL"
     )
 
@@ -109,7 +110,7 @@ def test_names_of_a_with_are_no_tables_but_what_they_hide_is() -> None:
     text = "WITH p AS (SELECT * FROM p), q AS (SELECT * FROM p JOIN s) SELECT t.a FROM STREAM(t) LEFT JOIN q USING (a)"
     query = Query.parse(text)
     assert query.lookups == ["p", "s"]
-    assert query.with_views({"p": "v1", "s": "v2", "t": "v3"}) == (
+    assert query.text_over_views({"p": "v1", "s": "v2", "t": "v3"}) == (
         "WITH p AS (SELECT * FROM v1 AS p), q AS (SELECT * FROM p JOIN v2 AS s) "
         "SELECT t.a FROM v3 AS t LEFT JOIN q USING (a)"
     )
@@ -142,7 +143,7 @@ def test_a_star_of_the_stream_brings_the_identity(columns: str, added: list[str]
 
 
 def test_the_identity_is_taken_from_the_stream_by_its_alias() -> None:
-    assert Query.parse("SELECT a FROM STREAM(t) AS `my t`").with_identity({"t": "v"}, ["_id"]) == (
+    assert Query.parse("SELECT a FROM STREAM(t) AS `my t`").text_with_identity({"t": "v"}, ["_id"]) == (
         "SELECT a, `my t`._id AS _id FROM v AS `my t`"
     )
 
@@ -187,13 +188,13 @@ class TestCasts:
         query = Query.parse(f"SELECT {expression} AS c FROM STREAM(t)")
         wanted = told.replace("{a}", "((a) IS NOT NULL AND TRY_CAST((a) AS INT) IS NULL)")
         assert query.casts == ["CAST(a AS INT)"]
-        assert f", {wanted} AS _sluicegate_cast_0 FROM v AS t" in query.with_identity({"t": "v"})
+        assert f", {wanted} AS _sluicegate_cast_0 FROM v AS t" in query.text_with_identity({"t": "v"})
 
     def test_nested_casts_are_all_told(self) -> None:
         query = Query.parse("SELECT CAST(CAST(a AS DOUBLE) AS DECIMAL(10, 2)) AS c FROM STREAM(t)")
         assert query.casts == ["CAST(CAST(a AS DOUBLE) AS DECIMAL(10, 2))", "CAST(a AS DOUBLE)"]
         inner = "TRY_CAST(a AS DOUBLE)"
-        assert query.with_identity({"t": "v"}, ()) == (
+        assert query.text_with_identity({"t": "v"}, ()) == (
             f"SELECT TRY_CAST({inner} AS DECIMAL(10, 2)) AS c, "
             f"(({inner}) IS NOT NULL AND TRY_CAST(({inner}) AS DECIMAL(10, 2)) IS NULL) AS _sluicegate_cast_0, "
             "((a) IS NOT NULL AND TRY_CAST((a) AS DOUBLE) IS NULL) AS _sluicegate_cast_1 FROM v AS t"
@@ -242,7 +243,7 @@ class TestCasts:
     def test_a_where_leaves_no_record_out_for_a_value_that_does_not_cast(self, where: str, becomes: str) -> None:
         query = Query.parse(f"SELECT d FROM STREAM(t) WHERE {where}")
         cast, failed = "TRY_CAST(a AS INT)", "((a) IS NOT NULL AND TRY_CAST((a) AS INT) IS NULL)"
-        told = query.with_identity({"t": "v"}, ())
+        told = query.text_with_identity({"t": "v"}, ())
         assert query.casts == ["CAST(a AS INT)"]
         assert told.endswith(f" FROM v AS t WHERE {becomes.replace('C ', f'{cast} ').replace('C,', f'{cast},')}"
                              .replace("(F)", f"({failed})").replace("F END", f"{failed} END")
@@ -254,7 +255,7 @@ class TestCasts:
         assert query.casts == ["CAST(a + 1 AS INT)"]
         assert (
             "((a + 1) IS NOT NULL AND TRY_CAST((a + 1) AS INT) IS NULL) AS _sluicegate_cast_0"
-            in query.with_identity({"t": "v"})
+            in query.text_with_identity({"t": "v"})
         )
 
     def test_tables_in_the_condition_of_a_cast_are_exchanged_too(self) -> None:
@@ -390,7 +391,7 @@ def test_objects_to_what_is_not_record_by_record(text: str, message: str) -> Non
     found = objections(text)
     assert [objection for objection in found if message in objection], found
     with pytest.raises(QuerySyntax):
-        Query.parse(text).with_identity({"t": "v", "p": "w"})
+        Query.parse(text).text_with_identity({"t": "v", "p": "w"})
 
 
 def test_objections_come_all_at_once_with_their_lines() -> None:
@@ -429,7 +430,7 @@ def test_the_fingerprint_is_of_the_words_alone() -> None:
 
 def test_a_missing_view_is_told() -> None:
     with pytest.raises(KeyError, match="p"):
-        Query.parse(HEART_RATE).with_views({"recordings_bronze": "v"})
+        Query.parse(HEART_RATE).text_over_views({"recordings_bronze": "v"})
 
 
 _GAPS = st.sampled_from([" ", "\n", " -- FROM STREAM(x), CAST(y AS INT)\n", " /* ; 'it */ ", "\t"])
@@ -445,8 +446,8 @@ def test_whatever_stands_between_the_words_the_rewriting_is_the_same_query(colum
     spread = "".join(word + gap for word, gap in zip(words, [*gaps, ""], strict=True))
     views = {"t": "x", "p": "y"}
     assert Query.parse(spread).fingerprint == Query.parse(plain).fingerprint
-    again = Query.parse(Query.parse(spread).with_identity(views))
-    assert again.fingerprint == Query.parse(Query.parse(plain).with_identity(views)).fingerprint
+    again = Query.parse(Query.parse(spread).text_with_identity(views))
+    assert again.fingerprint == Query.parse(Query.parse(plain).text_with_identity(views)).fingerprint
 
 
 class TestCondition:
@@ -533,7 +534,7 @@ def test_a_record_stays_where_a_cast_alone_would_leave_it_out(where: str, kept: 
         connection.execute("CREATE TABLE v (k INT, v VARCHAR, w VARCHAR)")
         connection.executemany("INSERT INTO v VALUES (?, ?, ?)", RECORDS)
         found = connection.execute(
-            f"SELECT k, {flags} FROM ({query.with_identity({'t': 'v'}, ())}) ORDER BY k"
+            f"SELECT k, {flags} FROM ({query.text_with_identity({'t': 'v'}, ())}) ORDER BY k"
         ).fetchall()
     assert [k for k, failed in found if not failed] == kept
     assert [k for k, failed in found if failed] == told

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import types as T
 
-from sluicegate.spark_sql.types import as_ddl, common, merge, nameable
-from sluicegate.spark_sql.wider_types import widened
+from sluicegate.spark_sql.types import as_ddl, common_type, has_valid_names, merge
+from sluicegate.spark_sql.wider_types import widen_type
 
 pytestmark = pytest.mark.unit
 
@@ -50,18 +50,18 @@ def struct(**fields: T.DataType) -> T.DataType:
     ],
 )
 def test_the_type_that_holds_both_without_a_loss(one: T.DataType, other: T.DataType, both: T.DataType | None) -> None:
-    assert common(one, other) == both == common(other, one)
+    assert common_type(one, other) == both == common_type(other, one)
 
 
 def test_structs_have_the_fields_of_both_by_name_whatever_its_case() -> None:
-    assert common(struct(a=INT), struct(b=TEXT, A=LONG)) == struct(a=LONG, b=TEXT)
-    assert common(struct(b=TEXT, A=LONG), struct(a=INT)) == struct(b=TEXT, A=LONG)
+    assert common_type(struct(a=INT), struct(b=TEXT, A=LONG)) == struct(a=LONG, b=TEXT)
+    assert common_type(struct(b=TEXT, A=LONG), struct(a=INT)) == struct(b=TEXT, A=LONG)
 
 
 @pytest.mark.parametrize(("scale", "both"), [(18, decimal(37, 18)), (19, decimal(38, 19)), (20, None)])
 def test_a_decimal_has_MOST_DIGITS(scale: int, both: T.DataType | None) -> None:
     """A whole number of 64 bits has 19 before the point."""
-    assert common(LONG, decimal(20, scale)) == both
+    assert common_type(LONG, decimal(20, scale)) == both
 
 
 def test_a_type_is_written_as_spark_reads_it() -> None:
@@ -102,7 +102,7 @@ def test_a_type_is_written_as_spark_reads_it() -> None:
     ],
 )
 def test_a_column_is_widened_as_delta_does_it(known: T.DataType, found: T.DataType, both: T.DataType) -> None:
-    assert widened(known, found) == both
+    assert widen_type(known, found) == both
 
 
 def test_new_fields_come_at_any_depth() -> None:
@@ -117,6 +117,6 @@ def test_names_that_a_table_cannot_have_are_refused_wherever_they_are(name: str)
     """With NUL in a name of a column, Arrow reads no column of a table."""
     odd, plain = struct(**{name: INT}), struct(**{"a.b": INT})
     for kind in (odd, T.ArrayType(odd), T.MapType(TEXT, odd), T.MapType(odd, TEXT), struct(a=T.MapType(TEXT, odd))):
-        assert not nameable(kind)
+        assert not has_valid_names(kind)
     for kind in (plain, T.ArrayType(plain), T.MapType(TEXT, plain)):
-        assert nameable(kind)
+        assert has_valid_names(kind)

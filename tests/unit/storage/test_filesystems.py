@@ -177,7 +177,7 @@ def test_files_of_all_folders_with_their_sizes_and_times(store: Store, at: layou
     wanted = {"a.json": 1, "x/y/z/b.json": 2, "x/empty.json": 0}
     assert sizes == {f"{store.folder}/{name}": size for name, size in wanted.items()}
     assert all(before <= changed <= later(2) for changed in found["modification_time"].to_pylist())
-    assert [filesystems.file(f"{store.folder}/{name}") for name in ("x", "x/y", "absent.json")] == [None] * 3
+    assert [filesystems.file_facts(f"{store.folder}/{name}") for name in ("x", "x/y", "absent.json")] == [None] * 3
     assert set(found["action"].to_pylist()) == {"read"}
 
 
@@ -188,11 +188,11 @@ def test_odd_names_are_those_that_fsspec_opens(store: Store, at: layout.Lake) ->
     assert names(store, found) == sorted(ODD)
     changed = dict(zip(found["path"].to_pylist(), found["modification_time"].to_pylist(), strict=True))
     for path in found["path"].to_pylist():
-        fs, place = filesystems.opened(path)
+        fs, place = filesystems.open_store(path)
         assert fs.cat_file(place).decode() == path[len(store.folder) + 1 :]
         with filesystems.reader(path) as file:
             assert file.read().decode() == path[len(store.folder) + 1 :]
-        assert filesystems.file(path) == (len(path[len(store.folder) + 1 :].encode()), changed[path])
+        assert filesystems.file_facts(path) == (len(path[len(store.folder) + 1 :].encode()), changed[path])
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_odd_names_are_those_that_fsspec_opens(store: Store, at: layout.Lake) ->
 def test_a_store_s_own_word_for_a_time_is_one_moment(stamp: Any) -> None:
     """Of a file that is known by its time: in another word for it the file would seem to have changed."""
     for name in filesystems.CHANGED:
-        assert filesystems.changed(fsspec.filesystem("memory"), "/x", {name: stamp}) == 1_709_251_200_000_000
+        assert filesystems.modification_time(fsspec.filesystem("memory"), "/x", {name: stamp}) == 1_709_251_200_000_000
 
 
 @pytest.mark.parametrize("seconds", [1_700_000_000_000, -99_999_999_999])
@@ -219,7 +219,7 @@ def test_a_time_that_python_has_no_word_for_stops_nothing(
     of_files = BronzeTable(path=str(path.parent), format="json", settleSeconds=0)
     assert intake.enter("b", of_files, at).new.num_rows == 1
     assert [entry["state"] for entry in file_status.statuses(at, "b").to_pylist()] == ["waiting"]
-    seen = filesystems._moment(seconds * 1_000_000)
+    seen = filesystems._to_datetime(seconds * 1_000_000)
     assert file_status.statuses(at, "b")["modification_time"].to_pylist() == [seen]  # cleanSource compares the two
     assert not intake.enter("b", of_files, at).new.num_rows
 
@@ -497,10 +497,10 @@ def test_links_that_lead_out_of_landing_are_refused_and_told(tmp_path: Path, at:
     assert refused(store, found) == dict.fromkeys(out, local_files.OUTSIDE) | dict.fromkeys(
         nothing, local_files.NOTHING
     )
-    assert names(store, discovery.below(NAME, store.folder)) == ["a.json"]
+    assert names(store, discovery.files_below(NAME, store.folder)) == ["a.json"]
     reached = tmp_path / "reached"
     reached.symlink_to(folder)  # whoever writes the definition may say where landing is
-    assert discovery.below(NAME, str(reached)).num_rows == 1
+    assert discovery.files_below(NAME, str(reached)).num_rows == 1
 
 
 def test_a_file_that_links_within_landing_name_again_is_one_file(tmp_path: Path, at: layout.Lake) -> None:
@@ -573,7 +573,7 @@ def test_a_landing_folder_without_rights(tmp_path: Path) -> None:
         os.chmod(outer, 0o755)
         (Path(outer) / "landing").mkdir(mode=0)
         with without_rights(), pytest.raises(LandingMissing, match="cannot be listed"):
-            discovery.below(NAME, f"{outer}/landing")
+            discovery.files_below(NAME, f"{outer}/landing")
         (Path(outer) / "landing").chmod(0o755)
 
 

@@ -16,7 +16,7 @@ from sluicegate.errors import StoreUnreachable
 from sluicegate.lake import tables
 from sluicegate.settings import Settings
 from sluicegate.storage import aws, filesystems
-from sluicegate.storage.store_errors import translated
+from sluicegate.storage.store_errors import translate_errors
 
 pytestmark = pytest.mark.unit
 
@@ -41,9 +41,9 @@ def endpoint(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.usefixtures("endpoint")
 def test_tables_and_files_are_given_up_within_seconds() -> None:
-    for ask in (lambda: tables.delta_table("s3://lake/t"), lambda: filesystems.file("s3://lake/t/x")):
+    for ask in (lambda: tables.delta_table("s3://lake/t"), lambda: filesystems.file_facts("s3://lake/t/x")):
         began = time.monotonic()
-        with pytest.raises(StoreUnreachable, match="does not answer"), aws.briefly(), translated():
+        with pytest.raises(StoreUnreachable, match="does not answer"), aws.brief_requests(), translate_errors():
             ask()
         assert time.monotonic() - began < SOON
 
@@ -52,7 +52,7 @@ def test_tables_and_files_are_given_up_within_seconds() -> None:
 def test_a_page_asks_such_a_store_once_for_all_of_its_tables(tmp_path: Path) -> None:
     source = Source(Settings.of("s3://lake", str(tmp_path), tmp_path))
     began = time.monotonic()
-    with aws.briefly():
+    with aws.brief_requests():
         for name in range(50):
             with pytest.raises(StoreUnreachable, match="does not answer"):
                 source.table(f"s3://lake/shop/silver/t{name}")
@@ -78,6 +78,6 @@ def test_commands_that_look_on_end_with_a_sentence(
 
 def test_only_who_looks_on_is_so_impatient() -> None:
     runs = aws.bounds()
-    with aws.briefly():
+    with aws.brief_requests():
         assert aws.bounds().request_seconds * 5 < runs.request_seconds
     assert aws.bounds() == runs

@@ -204,7 +204,7 @@ class TestImport:
         }
         assert (now.keys, now.pii, now.comment, now.tags) == (was.keys, was.pii, was.comment, was.tags)
         assert now.column_comments == was.column_comments
-        assert [*(now.declared or {}).values()] == ["BIGINT", "TIMESTAMP", "DECIMAL(10, 2)", "STRING"]
+        assert [*(now.declared_columns or {}).values()] == ["BIGINT", "TIMESTAMP", "DECIMAL(10, 2)", "STRING"]
         assert (after.owner, after.description, after.tags) == (before.owner, before.description, before.tags)
 
     def test_a_contract_of_others_becomes_columns_keys_and_rules(self, folder: Folder) -> None:
@@ -238,7 +238,7 @@ class TestImport:
         assert pipeline.owner == "ann"
         bronze, table = pipeline.bronze["sales_orders_raw"], pipeline.silver["sales_orders"]
         assert (bronze.format, bronze.options, bronze.hints["id"]) == ("csv", {"header": "true"}, "STRING")
-        assert table.declared == {
+        assert table.declared_columns == {
             "id": "BIGINT", "status": "STRING", "code": "STRING", "lines": "ARRAY<STRUCT<`price`: decimal(9,2)>>",
             "amount": "DOUBLE",
         }  # fmt: skip
@@ -287,7 +287,7 @@ class TestImport:
     def test_a_part_of_another_form_is_no_error_of_ours(self, folder: Folder, column: dict[str, Any]) -> None:
         made = one_table()
         made["schema"][0]["properties"].append({"name": "b", "logicalType": "string", **column})
-        assert "b" in (imported(folder, made)[0].silver["t"].declared or {})
+        assert "b" in (imported(folder, made)[0].silver["t"].declared_columns or {})
 
     def test_a_number_that_is_none_in_sql_is_a_text(self, folder: Folder) -> None:
         check = {"metric": "invalidValues", "mustBe": 0, "arguments": {"validValues": [1.5, float("inf")]}}

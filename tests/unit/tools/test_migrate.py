@@ -178,7 +178,7 @@ def test_a_view_that_may_make_several_rows_of_a_record_is_gold_unless_a_stream_o
     found, _ = loaded(tmp_path, RAW + PLACES + statements)
     assert "v" in getattr(found, layer)
     if "EXPLODE" in statements.upper() and layer == "silver":
-        assert found.silver["v"].many
+        assert found.silver["v"].gives_many_rows
 
 
 def test_a_view_of_an_aggregate_is_gold_too(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_columns_with_types_are_declared(tmp_path: Path) -> None:
     columns = "id BIGINT NOT NULL COMMENT 'x', d DECIMAL(10, 2), _rescued_data STRING"
     text = f"{RAW}CREATE STREAMING TABLE t ({columns}) AS SELECT id, d FROM STREAM(raw)"
     found, left = loaded(tmp_path, text)
-    assert found.silver["t"].declared == {"id": "BIGINT", "d": "DECIMAL(10, 2)"}
+    assert found.silver["t"].declared_columns == {"id": "BIGINT", "d": "DECIMAL(10, 2)"}
     assert found.silver["t"].schemaEvolutionMode == "failOnNewColumns"
     assert len(left) == 1
 
@@ -445,7 +445,7 @@ def test_a_table_that_lacks_one_of_its_flows_is_not_all_there(
 ) -> None:
     made = imported(tmp_path, (RAW if file.endswith("sql") else HEAD) + text, file)
     assert made.draft.missing == missing
-    assert not made.whole
+    assert not made.is_complete
     assert f"declared tables and flows ({len(missing)} not imported" in made.summary()
 
 
@@ -614,7 +614,7 @@ def test_a_chain_that_says_the_same_in_sql(tmp_path: Path, body: str, query: str
 )
 def test_a_chain_that_may_say_something_else_is_left(tmp_path: Path, body: str) -> None:
     made = imported(tmp_path, f"{HEAD}@dlt.table\ndef t():\n    return {body}\n", "source.py")
-    assert "t" not in made.draft.known
+    assert "t" not in made.draft.table_names
     assert [one.subject for one in made.remarks] == ["def t"]
     assert made.remarks[0].line == 12
 
@@ -633,7 +633,7 @@ def reader():
 """
     )
     made = imported(tmp_path, text, "source.py")
-    assert "left" not in made.draft.known
+    assert "left" not in made.draft.table_names
     assert made.error is not None
     assert "table left" in str(made.error.mistakes[0])
 
@@ -724,7 +724,7 @@ def test_ways_to_import_and_arguments_by_their_places(tmp_path: Path) -> None:
 def test_a_name_that_code_makes_is_no_table(tmp_path: Path) -> None:
     body = 'def one():\n    return dlt.read_stream("raw").select("id")\n'
     made = imported(tmp_path, f'{HEAD}@dlt.table(name=f"{{x}}_t")\n{body}', "source.py")
-    assert ("one" in made.draft.known, made.draft.missing) == (
+    assert ("one" in made.draft.table_names, made.draft.missing) == (
         False, {"a table of line 10, whose name is computed": 10},
     )  # fmt: skip
 
@@ -760,7 +760,9 @@ def other():
     made = imported(tmp_path, text, "source.py")
     told = "line 2: P = 's3://b': the source changes it elsewhere" in "".join(map(str, made.remarks))
     assert told == ("P" in between)
-    assert (set(made.draft.missing), made.whole) == ((set(), True) if between in ("", "x = 1\n") else ({"raw"}, False))
+    assert (set(made.draft.missing), made.is_complete) == (
+        (set(), True) if between in ("", "x = 1\n") else ({"raw"}, False)
+    )
 
 
 def test_other_ways_to_declare_a_table_in_python_are_counted(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def left(made: Imported) -> list[tuple[int, str]]:
 def several(folder: Path, table: str) -> dict[str, str]:
     """Flows of a table of the definition, each with its stream."""
     made = definition.load("p", Settings.of(str(folder / "lake"), str(folder), folder / "pipelines"))
-    return {name: maker.stream for name, maker in made.silver[table].several.items()}
+    return {name: maker.stream for name, maker in made.silver[table].flows_or_branches.items()}
 
 
 def test_flows_of_sql_are_flows_of_their_table(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ CREATE FLOW files AS INSERT INTO sales BY NAME SELECT * FROM STREAM read_files('
     assert several(tmp_path, "sales") == {"eu_sales": "eu", "us_sales": "us", "files": "sales__files"}
     assert made.draft.silver["sales"]["expectations"] == {"paid": {"expect_or_drop": "price > 0"}}
     assert made.draft.comments["sales"] == ["All of it"]
-    assert made.whole
+    assert made.is_complete
     assert left(made) == [(5, "ONCE of the flow us_sales")]
 
 
@@ -69,7 +69,7 @@ CREATE MATERIALIZED VIEW total AS SELECT count(*) AS n FROM sales;
     made = imported(tmp_path, RAW + text)
     assert several(tmp_path, "sales") == {"sales": "eu", "more": "us"}
     assert made.draft.silver["sales"]["rows"] == "many"
-    assert made.whole
+    assert made.is_complete
 
 
 def test_flows_of_python(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def backfill():
     )
     made = imported(tmp_path, text, "x.py")
     assert several(tmp_path, "sales") == {"eu_sales": "eu", "back": "sales__back"}
-    assert made.whole
+    assert made.is_complete
     assert [what for _, what in left(made)] == ["once of the flow backfill"]
 
 
@@ -104,7 +104,7 @@ def test_union_all_of_streams(tmp_path: Path, query: str, flows: dict[str, str],
     made = imported(tmp_path, f"{RAW}CREATE STREAMING TABLE t AS {query};")
     assert several(tmp_path, "t") == flows
     assert [what for _, what in left(made)] == remark
-    assert made.whole
+    assert made.is_complete
 
 
 def test_flows_of_the_same_changes_are_flows_of_one_table(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def no_trace(folder: Path) -> bool:
     ],
 )
 def test_the_type_of_a_column_is_the_narrowest_that_all_values_have(values: list[Any], kind: str) -> None:
-    assert infer_types.of_values("x", values, commas=True).kind == kind
+    assert infer_types.infer_type("x", values, commas=True).kind == kind
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_the_type_of_a_column_is_the_narrowest_that_all_values_have(values: list
     ],
 )
 def test_a_name_tells_what_a_number_is(name: str, value: str, kind: str) -> None:
-    assert infer_types.of_values(name, [value], commas=False).kind == kind
+    assert infer_types.infer_type(name, [value], commas=False).kind == kind
 
 
 @pytest.mark.parametrize(
@@ -645,7 +645,7 @@ def test_odd_names_of_columns_are_all_there(tmp_path: Path) -> None:
 def test_a_name_that_is_there_twice_is_found_in_rescued_data(tmp_path: Path) -> None:
     made = new(tmp_path, write(tmp_path, "t.csv", "a,a,A,a\n1,2,3,4\n5,6,7,8\n"))
     table = made.tables[0]
-    assert [(c.field, c.name, table.in_bronze(c)) for c in table.columns] == [
+    assert [(c.field, c.name, table.bronze_column(c)) for c in table.columns] == [
         ("a", "a", "a"),
         ("a", "a_2", ""),
         ("A", "a_3", ""),
@@ -675,7 +675,7 @@ def test_a_table_is_named_for_its_files(text: str, name: str) -> None:
 
 @given(st.text())
 def test_a_text_in_a_comment_stays_in_its_line(text: str) -> None:
-    told = naming.in_comment(text)
+    told = naming.comment_text(text)
     assert len(told.splitlines()) <= 1
     assert "\\" not in told
     assert len(told) <= 100
@@ -887,14 +887,14 @@ def test_a_share_is_few_from_ENOUGH_and_NEARLY_on(count: int, beyond: int) -> No
     most = round(count * (1 - nearly.NEARLY))
     expected = beyond >= 0 if count == nearly.ENOUGH else beyond <= 0
     whole, otherwise = (count + 1 + beyond, 1) if count == nearly.ENOUGH else (count, most + beyond)
-    assert nearly.few(otherwise, whole) is expected
-    assert not nearly.few(0, whole)
+    assert nearly.has_few_exceptions(otherwise, whole) is expected
+    assert not nearly.has_few_exceptions(0, whole)
 
 
 @pytest.mark.parametrize("beyond", [-1, 0, 1])
 def test_no_more_than_MOST_MISFITS_different_values_are_mistakes(beyond: int) -> None:
     bad = [f"{n}a" for n in range(near_types.MOST_MISFITS + beyond)]
-    found = near_types.of_values("x", [*map(str, range(400)), *bad], str, commas=False)
+    found = near_types.infer_near_type("x", [*map(str, range(400)), *bad], str, commas=False)
     assert found.kind == ("BIGINT" if beyond <= 0 else "STRING")
     assert (found.misfits.count if found.misfits else 0) == (len(bad) if beyond <= 0 else 0)
 
@@ -934,13 +934,13 @@ def test_no_more_than_MOST_MISFITS_different_values_are_mistakes(beyond: int) ->
     ],
 )
 def test_a_type_that_nearly_all_values_have_is_taken(values: list[Any], bad: list[str], kind: str, count: int) -> None:
-    found = near_types.of_values("x", dirty(values, bad), lambda n: f"value {n}", commas=True)
+    found = near_types.infer_near_type("x", dirty(values, bad), lambda n: f"value {n}", commas=True)
     assert (found.kind, found.misfits.count if found.misfits else 0) == (kind, count)
     if found.misfits:
         assert found.is_guess
         assert found.misfits.among == len(values) + count
         assert dirty(values, bad)[int(found.misfits.place.split()[1])] == found.misfits.example
-    assert near_types.of_values("zip", [str(n) for n in range(60)], str, commas=True).kind == "STRING"
+    assert near_types.infer_near_type("zip", [str(n) for n in range(60)], str, commas=True).kind == "STRING"
 
 
 def test_misfits_are_told_with_their_place_and_written_without_their_value(tmp_path: Path) -> None:

@@ -387,7 +387,7 @@ def test_a_statement_is_answered_with_the_command_that_does_it(shop: Shop, sql: 
 def test_columns_of_the_engine_are_hidden_unless_the_query_names_them() -> None:
     rows = pa.table({"_chunk": [1], "id": [2], "_pos": [3], "_chunk_1": [4]})
     names = [
-        shell.without_engine_columns(rows, sql).column_names
+        shell.drop_engine_columns(rows, sql).column_names
         for sql in ("SELECT * FROM a JOIN b USING (id)", "SELECT *, _pos FROM a", "SELECT *, `_CHUNK` FROM a")
     ]
     assert names == [["id"], ["id", "_pos"], ["_chunk", "id", "_chunk_1"]]
@@ -848,8 +848,8 @@ def test_a_time_that_python_does_not_have_is_shown(tmp_path: Path, form: list[st
 
 
 def test_what_is_shown_can_be_pasted_into_the_next_query() -> None:
-    from sluicegate.cli.inspecting.sql import _pasteable
+    from sluicegate.cli.inspecting.sql import _pasteable_value
 
     moment = datetime(2020, 1, 1, 0, 17, 22, 248370)
-    shown = [_pasteable(value) for value in (moment, moment.replace(microsecond=0), 18064290, True, None, "a,b")]
+    shown = [_pasteable_value(value) for value in (moment, moment.replace(microsecond=0), 18064290, True, None, "a,b")]
     assert shown == ["2020-01-01 00:17:22.24837", "2020-01-01 00:17:22", "18064290", "True", None, "a,b"]

@@ -24,13 +24,13 @@ from sluicegate.errors import CaseError, UserError
 from sluicegate.settings import Settings
 from sluicegate.tools.testing import given as testing_given
 from sluicegate.tools.testing import values
-from sluicegate.tools.testing.case_files import choose, load
-from sluicegate.tools.testing.case_run import FAILED, CaseResult, _Run, wanted
+from sluicegate.tools.testing.case_files import choose_cases, load
+from sluicegate.tools.testing.case_run import FAILED, CaseResult, _Run, needed_tables
 from sluicegate.tools.testing.model import Case, Place, Rows, TableGiven, Wrong
-from sluicegate.tools.testing.row_diff import SHOWN, TableDifference, compare, pairs, unmatched
-from sluicegate.tools.testing.rows import typed
+from sluicegate.tools.testing.row_diff import SHOWN, TableDifference, compare, pair_rows, unmatched_rows
+from sluicegate.tools.testing.rows import typed_value
 from sluicegate.tools.testing.show import show
-from sluicegate.tools.testing.values import NAN, FieldValues, Unfit, of_case, of_table, shown
+from sluicegate.tools.testing.values import NAN, FieldValues, Unfit, case_value, display_value, table_value
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.unit
@@ -189,12 +189,12 @@ def test_no_cases_at_all_are_an_error_that_says_what_to_do(shop: Shop) -> None:
 def test_cases_are_chosen_by_word_and_name(shop: Shop) -> None:
     (shop.folder / "tests" / "late.yaml").write_text("cases: {one: {fails: SG300}, two: {fails: SG300}}")
     cases = shop.cases("cases: {a Late one: {fails: SG300}, other: {fails: SG300}}")
-    assert [case.name for case in choose(cases, "LATE")] == ["a Late one", "one", "two"]
-    assert [case.name for case in choose(cases, None, ["two", "other"])] == ["other", "two"]
+    assert [case.name for case in choose_cases(cases, "LATE")] == ["a Late one", "one", "two"]
+    assert [case.name for case in choose_cases(cases, None, ["two", "other"])] == ["other", "two"]
     with pytest.raises(UserError, match="no case has nothing"):
-        choose(cases, "nothing")
+        choose_cases(cases, "nothing")
     with pytest.raises(UserError, match="case twoo") as raised:
-        choose(cases, None, ["twoo"])
+        choose_cases(cases, None, ["twoo"])
     assert raised.value.hint == "did you mean two?"
 
 
@@ -203,7 +203,7 @@ def test_only_the_tables_that_a_case_needs_are_run(shop: Shop) -> None:
         "cases: {a: {expect: {sums: []}}, b: {expect: {good_quarantine: []}},"
         " c: {expect: {theirs: []}}, d: {fails: SG300}}"
     )
-    needed = [wanted(shop.definition, case) for case in cases]
+    needed = [needed_tables(shop.definition, case) for case in cases]
     assert needed[0] == {"sums", "good", "orders", "people"}
     assert needed[1] == {"good", "orders", "people"}
     assert needed[2] == {"theirs"}
@@ -254,15 +254,15 @@ NESTED = pa.list_(pa.struct([("id", pa.string()), ("part", pa.float64())]))
 )  # fmt: skip
 def test_a_value_of_a_case_is_that_of_the_table(written: Any, kind: pa.DataType, there: Any) -> None:
     (read,) = pa.array([there], kind).to_pylist()
-    assert of_case(written, kind) == of_table(read, kind)
-    assert hash(of_case(written, kind)) == hash(of_table(read, kind))
+    assert case_value(written, kind) == table_value(read, kind)
+    assert hash(case_value(written, kind)) == hash(table_value(read, kind))
 
 
 def test_nested_values_of_csv_text_are_json() -> None:
-    there = of_table([{"id": "x", "part": 0.5}], NESTED)
-    assert of_case('[{"id": "x", "part": 0.5}]', NESTED, text=True) == there
+    there = table_value([{"id": "x", "part": 0.5}], NESTED)
+    assert case_value('[{"id": "x", "part": 0.5}]', NESTED, text=True) == there
     with pytest.raises(Unfit, match="in CSV text"):
-        of_case("x, 0.5", NESTED, text=True)
+        case_value("x, 0.5", NESTED, text=True)
 
 
 @pytest.mark.parametrize(
@@ -290,7 +290,7 @@ def test_nested_values_of_csv_text_are_json() -> None:
 )
 def test_what_cannot_be_a_value_of_the_column_is_a_mistake(written: Any, kind: pa.DataType, said: str) -> None:
     with pytest.raises(Unfit) as raised:
-        of_case(written, kind)
+        case_value(written, kind)
     assert said in raised.value.message
 
 
@@ -308,14 +308,14 @@ def test_values_are_shown_so_that_they_cannot_be_taken_for_others() -> None:
         FieldValues((("a", None),)),
         ("x",),
     ]
-    assert [shown(value) for value in told] == [
+    assert [display_value(value) for value in told] == [
         "NULL", '""', '" a"', "a", '"NULL"', "true", "1", "NaN", "2024-05-01 00:00:00", "{a: NULL}", "[x]",
     ]  # fmt: skip
 
 
 def test_numbers_of_csv_text_that_lands_as_json() -> None:
     texts = ["1", "-2", "007", "1.50", "1e3", "true", "x", "", "1,5", "NaN"]
-    assert [typed(text) for text in texts] == [1, -2, "007", 1.5, 1000.0, True, "x", "", "1,5", "NaN"]
+    assert [typed_value(text) for text in texts] == [1, -2, "007", 1.5, 1000.0, True, "x", "", "1,5", "NaN"]
 
 
 # Differences
@@ -328,16 +328,16 @@ rows = st.lists(st.tuples(cells, cells), max_size=8)
 def test_the_order_of_rows_means_nothing(some: list[Any], chance: random.Random) -> None:
     other = list(some)
     chance.shuffle(other)
-    assert unmatched(some, other) == ([], [])
+    assert unmatched_rows(some, other) == ([], [])
     assert compare(TableDifference("t", 1, 1), some, other)
 
 
 @given(rows, rows)
 def test_what_is_left_is_the_difference_of_two_multisets(some: list[Any], others: list[Any]) -> None:
-    missing, unexpected = unmatched(some, others)
+    missing, unexpected = unmatched_rows(some, others)
     assert Counter(missing) == Counter(some) - Counter(others)
     assert Counter(unexpected) == Counter(others) - Counter(some)
-    assert unmatched(others, some) == (unexpected, missing)
+    assert unmatched_rows(others, some) == (unexpected, missing)
     assert compare(TableDifference("t", 1, 1), some, others) is (Counter(some) == Counter(others))
 
 
@@ -363,7 +363,7 @@ def test_any_single_change_is_seen_from_both_sides(some: list[Any], data: st.Dat
 
 @given(st.lists(st.integers(0, 20), max_size=7), st.lists(st.integers(0, 20), max_size=7), st.integers(1, 5))
 def test_with_a_tolerance_as_many_rows_as_possible_find_one(some: list[int], others: list[int], width: int) -> None:
-    missing, unexpected = unmatched([(n / 10,) for n in some], [(n / 10,) for n in others], width / 10)
+    missing, unexpected = unmatched_rows([(n / 10,) for n in some], [(n / 10,) for n in others], width / 10)
     # On a line the greedy way is right: each takes the smallest that is near enough and free. What is exactly equal
     # goes first, as in the function.
     left, free = (
@@ -380,17 +380,17 @@ def test_with_a_tolerance_as_many_rows_as_possible_find_one(some: list[int], oth
 
 
 def test_a_tolerance_is_for_numbers_with_a_fraction_only() -> None:
-    assert unmatched([(1,)], [(2,)], 1.0) == ([(1,)], [(2,)])
-    assert unmatched([(Decimal("1.00"),)], [(Decimal("1.01"),)], 0.01) == ([], [])
-    assert unmatched([((1.0, NAN),)], [((1.1, NAN),)], 0.2) == ([], [])
-    assert unmatched([(NAN,)], [(1.0,)], 5.0) == ([(NAN,)], [(1.0,)])
+    assert unmatched_rows([(1,)], [(2,)], 1.0) == ([(1,)], [(2,)])
+    assert unmatched_rows([(Decimal("1.00"),)], [(Decimal("1.01"),)], 0.01) == ([], [])
+    assert unmatched_rows([((1.0, NAN),)], [((1.1, NAN),)], 0.2) == ([], [])
+    assert unmatched_rows([(NAN,)], [(1.0,)], 5.0) == ([(NAN,)], [(1.0,)])
 
 
 def test_rows_are_paired_by_keys_or_by_what_they_have_in_common() -> None:
     missing, unexpected = [(1, "a", 1.0), (2, "b", 2.0)], [(2, "x", 9.0), (3, "a", 1.0)]
-    assert pairs(list(missing), list(unexpected), [0]) == [((2, "b", 2.0), (2, "x", 9.0))]
+    assert pair_rows(list(missing), list(unexpected), [0]) == [((2, "b", 2.0), (2, "x", 9.0))]
     left, others = list(missing), list(unexpected)
-    assert pairs(left, others) == [((1, "a", 1.0), (3, "a", 1.0))]
+    assert pair_rows(left, others) == [((1, "a", 1.0), (3, "a", 1.0))]
     assert (left, others) == ([(2, "b", 2.0)], [(2, "x", 9.0)])
 
 
@@ -494,14 +494,14 @@ def test_what_lies_outside_of_the_case_is_never_read_or_written(shop: Shop, tmp_
     (shop.folder / "pipeline.yaml").write_text(text)
     folder = tmp_path / "case"
     settings = Settings.of(str(folder / "lake"), str(folder / "landing"), shop.folder.parent)
-    pipeline = testing_given.enclosed(load_definition("shop", settings), folder)
+    pipeline = testing_given.enclose_pipeline(load_definition("shop", settings), folder)
     bronze = pipeline.bronze
     assert bronze["orders"].path == str(folder / "landing" / "orders")
     assert bronze["theirs"].path == str(folder / "elsewhere" / "theirs")
     assert bronze["people"].path == str(folder / "elsewhere" / "people")
     assert bronze["people"].cleanSourceMoveDestination == str(folder / "moved" / "people")
     assert pipeline.silver["good"].query is not None
-    assert values.shown(None) == "NULL"
+    assert values.display_value(None) == "NULL"
 
 
 def test_no_row_in_quarantine_is_not_enough_while_the_records_of_its_table_wait(tmp_path: Path) -> None:
@@ -511,7 +511,7 @@ def test_no_row_in_quarantine_is_not_enough_while_the_records_of_its_table_wait(
     run = _Run(None, shop.definition, cases[0], tmp_path)  # type: ignore[arg-type]
 
     def differing() -> dict[str, str]:
-        found = [run._compared(one, 1) for one in cases[0].steps[0].expect]
+        found = [run._compare_table(one, 1) for one in cases[0].steps[0].expect]
         return {one.table: one.note for one in found if one}
 
     assert differing() == {}  # nothing has landed

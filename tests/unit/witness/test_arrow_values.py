@@ -70,16 +70,16 @@ def test_identifiers_within_others_are_texts(tmp_path: Path) -> None:
     of_struct = pa.StructArray.from_arrays([stored], ["k"])
     of_list = pa.ListArray.from_arrays([0, 1], stored)
     kind = pa.struct([("k", TEXT)])
-    assert not compared(tmp_path, of_struct, kind, {"k": str(KEY)}).any
-    assert compared(tmp_path, of_struct, kind, {"k": "x"}).any
-    assert not compared(tmp_path, of_list, pa.list_(TEXT), [str(KEY)]).any
+    assert not compared(tmp_path, of_struct, kind, {"k": str(KEY)}).has_differences
+    assert compared(tmp_path, of_struct, kind, {"k": "x"}).has_differences
+    assert not compared(tmp_path, of_list, pa.list_(TEXT), [str(KEY)]).has_differences
 
 
 def test_of_an_interval_nothing_is_said(tmp_path: Path) -> None:
     twelve = pa.array([b"\1\0\0\0\2\0\0\0\0\0\0\0"], pa.binary(12))
     found = compared(tmp_path, twelve, TEXT, "P1M2DT0.000S")
-    assert (found.any, found.unsaid["x"]) == (False, 1)
-    assert compared(tmp_path, twelve, TEXT, "another text").any
+    assert (found.has_differences, found.unsaid["x"]) == (False, 1)
+    assert compared(tmp_path, twelve, TEXT, "another text").has_differences
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_of_times_of_the_Julian_calendar_nothing_is_said(
             (pa.StructArray.from_arrays([landed], ["d"]), pa.struct([("d", kind)]), {"d": stored}),
         ):
             found = compared(tmp_path, column, type_, row, form, **notes)
-            assert (found.any, sum(found.unsaid.values())) == ((True, 0) if sure else (False, 1))
+            assert (found.has_differences, sum(found.unsaid.values())) == ((True, 0) if sure else (False, 1))
     since = pa.array([-2_208_988_800_000_000], pa.timestamp("us"))
-    assert compared(tmp_path, since, pa.timestamp("us"), 0, form, **notes).any
-    assert not compared(tmp_path, since, pa.timestamp("us"), -2_208_988_800_000_000, form, **notes).any
+    assert compared(tmp_path, since, pa.timestamp("us"), 0, form, **notes).has_differences
+    assert not compared(tmp_path, since, pa.timestamp("us"), -2_208_988_800_000_000, form, **notes).has_differences

@@ -24,7 +24,7 @@ from sluicegate.flow.verification.finding import Finding
 from sluicegate.flow.verification.sample import Sample
 from sluicegate.witness import comparison, difference, landed_files, records, values
 from sluicegate.witness.comparison import Comparison
-from sluicegate.witness.json_text import Number, parsed
+from sluicegate.witness.json_text import Number, parse_json
 from sluicegate.witness.records import Record
 from sluicegate.witness.table_columns import BronzeColumns
 from tests.conftest import Workspace
@@ -382,9 +382,9 @@ def test_rows_of_records_that_cannot_be_decoded_may_follow_those_of_all_others(
 
 def test_of_a_field_that_a_record_has_twice_nothing_is_said() -> None:
     twice = '{"id": 1, "id": 2}'
-    record = Record(parsed(twice), twice)
+    record = Record(parse_json(twice), twice)
     found = Comparison(BronzeColumns({"id": pa.int64()}), "a.json", csv=False).run(iter([record]), [[(1, None, None)]])
-    assert (found.any, sum(found.unsaid.values()) > 0) == (False, True)
+    assert (found.has_differences, sum(found.unsaid.values()) > 0) == (False, True)
 
 
 def test_what_no_second_reader_reads_is_named_with_the_reason(lake: Workspace) -> None:
@@ -425,8 +425,8 @@ def test_a_FLOAT_that_was_rescued_is_shown_with_its_own_digits() -> None:
     landed = struct.unpack("f", struct.pack("f", 0.1))[0]  # 0.10000000149011612, as pyarrow has it
     for shown, differs in (("0.1", False), ("0.2", True)):
         rescued = f'{{"x": {shown}, "_file_path": "file:///a.json"}}'
-        assert compared(BronzeColumns({"x": INT}), {"x": landed}, None, rescued, None).any is differs
-        assert compared(BronzeColumns({"x": TEXT}), {"x": landed}, shown, None, None).any is differs
+        assert compared(BronzeColumns({"x": INT}), {"x": landed}, None, rescued, None).has_differences is differs
+        assert compared(BronzeColumns({"x": TEXT}), {"x": landed}, shown, None, None).has_differences is differs
 
 
 @pytest.mark.parametrize(
@@ -443,27 +443,27 @@ def test_a_FLOAT_that_was_rescued_is_shown_with_its_own_digits() -> None:
 def test_a_DOUBLE_is_the_number_that_landed_and_not_the_nearest_one(landed: Any, stored: float, differs: bool) -> None:
     """Numbers from SKIPS_FROM on, and of more than PRINTED_DIGITS digits, may be rounded: these are to be rescued."""
     column = BronzeColumns({"x": pa.float64()})
-    assert compared(column, {"x": landed}, stored, None, None).any is differs
+    assert compared(column, {"x": landed}, stored, None, None).has_differences is differs
     if isinstance(landed, str):
-        assert compared(column, {"x": Number(landed)}, stored, None, None).any is differs
+        assert compared(column, {"x": Number(landed)}, stored, None, None).has_differences is differs
 
 
 def test_a_day_that_no_month_has_is_no_day_of_the_next_month() -> None:
     column = BronzeColumns({"x": pa.int32()})
-    column.compared["x"] = values.comparer(pa.date32())
+    column.comparers["x"] = values.comparer(pa.date32())
     for day, number, told_apart in (("2024-02-29", 19782, True), ("2024-02-30", 19783, False)):
         found = compared(column, {"x": day}, number, None, None)
-        assert (found.any, found.unsaid["x"]) == (False, int(not told_apart))
+        assert (found.has_differences, found.unsaid["x"]) == (False, int(not told_apart))
 
 
 @pytest.mark.parametrize("empty", [[], [[]], [None]])
 def test_an_array_that_became_NULL_differs(empty: list[Any]) -> None:
     """The engine has an empty array in its column, or as text in the rescued data."""
     column = BronzeColumns({"x": pa.list_(pa.list_(pa.int32()))})
-    assert compared(column, {"x": empty}, empty, None, None).any is False
-    assert compared(column, {"x": empty}, None, None, None).any is True
+    assert compared(column, {"x": empty}, empty, None, None).has_differences is False
+    assert compared(column, {"x": empty}, None, None, None).has_differences is True
     rescued = json.dumps({"x": json.dumps(empty), "_file_path": "file:/a.json"})
-    assert compared(column, {"x": empty}, None, rescued, None).any is False
+    assert compared(column, {"x": empty}, None, rescued, None).has_differences is False
 
 
 def test_of_a_VARIANT_nothing_is_said() -> None:
@@ -471,8 +471,8 @@ def test_of_a_VARIANT_nothing_is_said() -> None:
     column = BronzeColumns({"x": pa.null()})
     for landed, stored in ((None, {"value": b"\0"}), ([], {"value": b"\3\0\0"})):
         found = compared(column, {"x": landed}, stored, None, None)
-        assert (found.any, found.unsaid["x"]) == (False, 1)
-    assert compared(column, {}, None, None, None).any is False
+        assert (found.has_differences, found.unsaid["x"]) == (False, 1)
+    assert compared(column, {}, None, None, None).has_differences is False
 
 
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
@@ -497,12 +497,12 @@ def test_a_byte_order_that_nothing_tells_is_not_guessed(tmp_path: Path) -> None:
 
 def test_an_empty_text_is_neither_rescued_data_nor_a_corrupt_record() -> None:
     for sides in (("", None), (None, "")):
-        assert compared(BronzeColumns({"x": TEXT}), {"x": "a"}, "a", *sides).any
+        assert compared(BronzeColumns({"x": TEXT}), {"x": "a"}, "a", *sides).has_differences
 
 
 def test_a_value_that_is_not_there_is_not_proved_where_nothing_is_rescued() -> None:
     found = compared(BronzeColumns({"x": INT}, rescues=False), {"x": Number("7")}, None, None, None)
-    assert (found.any, found.unsaid["x"]) == (False, 1)
+    assert (found.has_differences, found.unsaid["x"]) == (False, 1)
 
 
 @pytest.mark.parametrize(
@@ -584,25 +584,25 @@ def test_times_are_compared_of_files_that_are_gone_too(lake: Workspace) -> None:
 def test_of_a_time_in_a_zone_that_Java_alone_knows_nothing_is_said() -> None:
     for zone, unsaid in (("PST", 1), ("Europe", 1), ("UTC", 0)):
         found = compared(BronzeColumns({"at": TIME}), {"at": f"1970-01-01 00:00:00 {zone}"}, 0, None, None)
-        assert (found.any, found.unsaid["at"]) == (False, unsaid)
+        assert (found.has_differences, found.unsaid["at"]) == (False, unsaid)
 
 
 @pytest.mark.parametrize("levels", [100, 400, 900])
 def test_of_records_of_too_many_levels_nothing_is_said(levels: int) -> None:
     text = "[" * levels + "1" + "]" * levels
-    found = compared(BronzeColumns({"x": TEXT}), {"x": parsed(text)}, text, None, None)
-    assert (found.any, sum(found.unsaid.values())) == (False, int(levels > 100))
+    found = compared(BronzeColumns({"x": TEXT}), {"x": parse_json(text)}, text, None, None)
+    assert (found.has_differences, sum(found.unsaid.values())) == (False, int(levels > 100))
     rescued = json.dumps({"y": text, "_file_path": "file:///a.json"})
-    found = compared(BronzeColumns({"x": TEXT}), {"y": parsed(text)}, None, rescued, None)
-    assert (found.any, sum(found.unsaid.values())) == (False, int(levels > 100))
+    found = compared(BronzeColumns({"x": TEXT}), {"y": parse_json(text)}, None, rescued, None)
+    assert (found.has_differences, sum(found.unsaid.values())) == (False, int(levels > 100))
 
 
 @pytest.mark.parametrize("landed", ["x", 2, ["x"]])
 def test_a_field_may_be_called_as_the_path_in_the_rescued_data(landed: Any) -> None:
     path, own = json.dumps("file:///a.json"), json.dumps(landed)
-    fields = parsed(f'{{"_file_path": {own}, "b": 1}}')
+    fields = parse_json(f'{{"_file_path": {own}, "b": 1}}')
     columns = BronzeColumns({"_file_path": pa.date32(), "b": INT})
     for shown, differs in ((own, False), ('"another"', True)):
         rescued = f'{{"_file_path": {shown}, "_file_path": {path}}}'
-        assert compared(columns, fields, None, 1, rescued, None).any is differs
-    assert compared(columns, fields, None, 1, f'{{"_file_path": {path}}}', None).any
+        assert compared(columns, fields, None, 1, rescued, None).has_differences is differs
+    assert compared(columns, fields, None, 1, f'{{"_file_path": {path}}}', None).has_differences

@@ -11,10 +11,10 @@ from pyspark.sql import functions as F
 
 from sluicegate.errors import SchemaMismatch
 from sluicegate.frames import small_writes
-from sluicegate.frames.difference.merge import OP, difference, exchange, merge_by, merge_rows, merged
+from sluicegate.frames.difference.merge import OP, difference, exchange, merge_by_keys, merge_rows, merged_rows
 from sluicegate.frames.record_ids import materialize
 from sluicegate.lake import tables
-from sluicegate.spark.session import configured
+from sluicegate.spark.session import override_settings
 from tests.support.gold_world import comparable
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def test_the_difference_by_keys_and_the_table_that_it_makes(spark: SparkSession)
     assert Counter(tuple(row) for row in changes.collect()) == Counter(
         [(*comes[0], "update"), (*comes[1], "insert"), (*comes[2], "insert"), (3, 1, None, None, "delete")]
     )
-    after = merged(held, changes, ["k", "n"])
+    after = merged_rows(held, changes, ["k", "n"])
     assert after.columns == held.columns
     assert Counter(map(tuple, after.collect())) == Counter([*stays, *comes])
     assert {row[OP] for row in difference(expected, None, ["k", "n"]).collect()} == {"insert"}
@@ -101,11 +101,11 @@ def test_rows_of_another_type_are_neither_merged_nor_appended(spark: SparkSessio
     assert [row[OP] for row in changes.collect()] == ["update"]
     inner = spark.sql("SELECT 2 AS k, 1 AS v, named_struct('a', 1.5D) AS s")
     for policy in ("ANSI", "LEGACY"):
-        with configured(spark, {"spark.sql.storeAssignmentPolicy": policy}):
+        with override_settings(spark, {"spark.sql.storeAssignmentPolicy": policy}):
             for rows in (made, inner):
                 merged = rows.withColumn(OP, F.lit("update"))
                 with pytest.raises(SchemaMismatch, match=r"column (v|s\.a) of t is INT, but the new rows have"):
-                    merge_by(uri, merged, ["k"], few=False, brought=None)
+                    merge_by_keys(uri, merged, ["k"], few=False, brought=None)
                 with pytest.raises(SchemaMismatch, match="but the new rows have"):
                     small_writes.append(rows, uri, few=False)
     assert tables.table_at(uri).version() == 0

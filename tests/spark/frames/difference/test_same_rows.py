@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sluicegate.frames.difference.same_rows import keys_of_differing_rows, rows_with_keys, same_rows
+from sluicegate.frames.difference.same_rows import have_same_rows, keys_of_differing_rows, rows_with_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,13 +28,13 @@ def test_rows_are_the_same_where_each_is_there_as_often(
     spark: SparkSession, other: list[tuple[int | None, float | None, str | None]], same: bool
 ) -> None:
     one = spark.createDataFrame(ROWS, COLUMNS)
-    assert same_rows(one, spark.createDataFrame(other, COLUMNS)) == same
+    assert have_same_rows(one, spark.createDataFrame(other, COLUMNS)) == same
 
 
 def test_columns_count_by_their_names_and_types(spark: SparkSession) -> None:
     one = spark.createDataFrame([(1,)], "k INT")
-    assert not same_rows(one, spark.createDataFrame([(1,)], "k BIGINT"))
-    assert not same_rows(one, spark.createDataFrame([(1,)], "n INT"))
+    assert not have_same_rows(one, spark.createDataFrame([(1,)], "k BIGINT"))
+    assert not have_same_rows(one, spark.createDataFrame([(1,)], "n INT"))
 
 
 def test_rows_of_a_key_of_which_one_differs(spark: SparkSession) -> None:

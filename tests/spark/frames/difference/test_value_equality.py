@@ -82,10 +82,10 @@ def table(spark: SparkSession) -> DataFrame:
 def test_two_values_of_a_type_are_equal_only_where_nothing_of_them_is_other(table: DataFrame) -> None:
     from pyspark.sql import functions as F
 
-    from sluicegate.frames.difference.value_equality import exact
+    from sluicegate.frames.difference.value_equality import exact_form
 
     def forms(side: str) -> list[Column]:
-        made = [exact(F.col(c), table.schema[c].dataType).alias(f"{side}{c}") for c in NAMES]
+        made = [exact_form(F.col(c), table.schema[c].dataType).alias(f"{side}{c}") for c in NAMES]
         return [*made, *[F.col(f"g{c[1:]}").alias(f"{side}g{c[1:]}") for c in NAMES]]
 
     pairs = table.select(*forms("l")).crossJoin(table.select(*forms("r")))
@@ -93,7 +93,7 @@ def test_two_values_of_a_type_are_equal_only_where_nothing_of_them_is_other(tabl
         F.count_if(F.col(f"l{c}").eqNullSafe(F.col(f"r{c}")) != (F.col(f"lg{c[1:]}") == F.col(f"rg{c[1:]}"))).alias(c)
         for c in NAMES
     ]
-    groups = [F.size(F.collect_set(exact(F.col(c), table.schema[c].dataType))).alias(f"n{c}") for c in NAMES]
+    groups = [F.size(F.collect_set(exact_form(F.col(c), table.schema[c].dataType))).alias(f"n{c}") for c in NAMES]
     found = pairs.agg(*wrong).collect()[0].asDict() | table.agg(*groups).collect()[0].asDict()
 
     assert {NAMES[c]: found[c] for c in NAMES if found[c]} == {}
@@ -104,11 +104,11 @@ def test_two_values_of_a_type_are_equal_only_where_nothing_of_them_is_other(tabl
 def test_what_is_sorted_stays_in_its_order_when_its_structs_get_fields(spark: SparkSession, table: DataFrame) -> None:
     from pyspark.sql import functions as F
 
-    from sluicegate.frames.difference.value_equality import exact, ordered
+    from sluicegate.frames.difference.value_equality import exact_form, sortable_form
 
     kinds = {name: table.schema[name].dataType for name in NAMES}
     apart = [F.count_distinct(*(form(F.col(n), k) for form in forms)).alias(f"{n}_{at}") for n, k in kinds.items()
-             for at, forms in enumerate([(exact,), (ordered,), (exact, ordered)])]  # fmt: skip
+             for at, forms in enumerate([(exact_form,), (sortable_form,), (exact_form, sortable_form)])]  # fmt: skip
     counts = table.agg(*apart).collect()[0]
     assert all(counts[f"{n}_0"] == counts[f"{n}_1"] == counts[f"{n}_2"] > 1 for n in NAMES)
 
@@ -120,7 +120,7 @@ def test_what_is_sorted_stays_in_its_order_when_its_structs_get_fields(spark: Sp
         orders = []
         for side in ("was", "now"):
             made = structs.select("id", F.expr(within.format(side)).alias("v"))
-            made = made.withColumn("form", ordered(F.col("v"), made.schema["v"].dataType))
+            made = made.withColumn("form", sortable_form(F.col("v"), made.schema["v"].dataType))
             orders.append([row.id for row in made.orderBy("form").collect()])
         assert orders[0] == orders[1] == [4, 1, 2, 3], within
 
@@ -128,7 +128,7 @@ def test_what_is_sorted_stays_in_its_order_when_its_structs_get_fields(spark: Sp
 def test_values_of_two_types_are_the_same_where_a_type_that_holds_both_makes_them_equal(spark: SparkSession) -> None:
     from pyspark.sql import functions as F
 
-    from sluicegate.frames.difference.value_equality import together
+    from sluicegate.frames.difference.value_equality import comparable_forms
 
     of_struct = "STRUCT<b: MAP<STRING, INT>, a: TIMESTAMP>"
     grown = "STRUCT<a: TIMESTAMP, B: MAP<STRING, BIGINT>, v: VARIANT, c: DOUBLE>"
@@ -169,7 +169,7 @@ def test_values_of_two_types_are_the_same_where_a_type_that_holds_both_makes_the
 
     def same(number: int) -> Column:
         held, made = f"h{number}", f"m{number}"
-        forms = together(F.col(held), frame.schema[held].dataType, F.col(made), frame.schema[made].dataType)
+        forms = comparable_forms(F.col(held), frame.schema[held].dataType, F.col(made), frame.schema[made].dataType)
         return forms[0].eqNullSafe(forms[1]).alias(f"s{number}")
 
     found: Any = frame.select(*[same(number) for number in range(len(cases))]).collect()[0]
@@ -179,12 +179,12 @@ def test_values_of_two_types_are_the_same_where_a_type_that_holds_both_makes_the
 def test_maps_of_one_group_have_one_key_and_others_have_another(table: DataFrame) -> None:
     from pyspark.sql import functions as F
 
-    from sluicegate.frames.difference.value_equality import grouped
+    from sluicegate.frames.difference.value_equality import group_form
 
     for column in [c for c, kind in NAMES.items() if kind.startswith("MAP")]:
         # Spark 4.2 puts a map of doubles with a NULL into the group of the one with 0.0 there.
         table = table.where(f"NOT coalesce(exists(map_values({column}), v -> v IS NULL), false)")
-        key = grouped(F.col(column), table.schema[column].dataType).alias("key")
+        key = group_form(F.col(column), table.schema[column].dataType).alias("key")
         mine = table.groupBy(key).agg(F.count("*").alias("n")).alias("mine")
         groups = table.groupBy(column).agg(F.count("*").alias("n"))  # Spark groups by a map, but joins by none
         theirs = groups.select(key, "n").alias("theirs")
@@ -209,10 +209,10 @@ CHANGES = """
 def test_a_lookup_has_changed_where_a_row_is_other_by_a_microsecond_and_not_where_one_was_written_anew(
     spark: SparkSession,
 ) -> None:
-    from sluicegate.frames.lookup_changes import net
+    from sluicegate.frames.lookup_changes import changed_keys
 
     changes = spark.sql(f"SELECT * FROM {CHANGES}")
-    assert {row["k"] for row in net(changes, ["k"], []).collect()} == {2, 3, None}
+    assert {row["k"] for row in changed_keys(changes, ["k"], []).collect()} == {2, 3, None}
 
 
 def test_the_difference_of_two_tables_is_that_of_their_values_also_where_a_map_is_the_key(spark: SparkSession) -> None:

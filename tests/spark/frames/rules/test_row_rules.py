@@ -27,7 +27,7 @@ def test_each_row_has_the_rules_that_it_breaks_in_their_order(spark: SparkSessio
         whole={"expect": "CAST(text AS INT) > 0"}, none={"expect": "absent = 1"},
     )  # fmt: skip
     rows = [(1, "a", "7"), (3, "a", "7"), (None, None, "seven"), (2, "b", "-1")]
-    evaluated = asked.evaluated(spark.createDataFrame(rows, "n INT, name STRING, text STRING"))
+    evaluated = asked.evaluate(spark.createDataFrame(rows, "n INT, name STRING, text STRING"))
     assert evaluated.columns == ["n", "name", "text", BROKEN]
     assert [row[BROKEN] for row in evaluated.collect()] == [
         ["none"], ["few", "none"], ["few", "known", "whole", "none"], ["whole", "none"],
@@ -39,7 +39,7 @@ def test_each_row_has_the_rules_that_it_breaks_in_their_order(spark: SparkSessio
 
 def test_a_rule_is_found_by_its_whole_name_whatever_is_in_it(spark: SparkSession) -> None:
     named = RowRules({name: Expectation(expect=text) for name, text in (("it's", "n > 1"), ("it", "n > 2"))})
-    evaluated = named.evaluated(spark.createDataFrame([(1,), (2,)], "n INT"))
+    evaluated = named.evaluate(spark.createDataFrame([(1,), (2,)], "n INT"))
     assert named.tally(evaluated).failed == {"it's": 1, "it": 2}
 
 
@@ -52,7 +52,7 @@ def test_what_is_refused_are_the_rows_of_rules_that_fail_the_run_and_of_those_ab
         share={"expect": "n < 3", "fail_above": "40%", "warn_above": "20%"}, seen={"expect": "n < 2", "warn_above": 2},
         kept={"expect_or_fail": "n > 0"},
     )  # fmt: skip
-    evaluated = asked.evaluated(spark.createDataFrame([(1,), (2,), (3,), (9,)], "n INT"))
+    evaluated = asked.evaluate(spark.createDataFrame([(1,), (2,), (3,), (9,)], "n INT"))
     tally = asked.tally(evaluated)
     refusal = asked.refusal(tally, lambda: evaluated)
     assert refusal is not None
@@ -63,5 +63,5 @@ def test_what_is_refused_are_the_rows_of_rules_that_fail_the_run_and_of_those_ab
     assert asked.warnings(tally) == [
         "share: 2 of 4 rows failed, above 20%", "seen: 3 of 4 rows failed, above 2",
     ]  # fmt: skip
-    good = asked.evaluated(spark.createDataFrame([(1,)], "n INT"))
+    good = asked.evaluate(spark.createDataFrame([(1,)], "n INT"))
     assert asked.refusal(asked.tally(good), lambda: good) is None

@@ -47,12 +47,12 @@ def test_columns_that_a_query_reads(spark: SparkSession) -> None:
         def run(records: DataFrame, query: Query = query) -> DataFrame:
             records.selectExpr("*", f"struct(*) AS {RECORD_STRUCT}").createOrReplaceTempView(VIEW)
             views = {"raw": VIEW, "names": "columns_read_names"}
-            return spark.sql(query.with_identity({name: views[name] for name in query.tables}, many=True))
+            return spark.sql(query.text_with_identity({name: views[name] for name in query.tables}, many=True))
 
-        assert columns_read.by_plan(run(plain), VIEW, ALL) == by_plan, text
-        assert columns_read.by_names(run, plain, query, ALL) >= by_plan, text
+        assert columns_read.plan_columns(run(plain), VIEW, ALL) == by_plan, text
+        assert columns_read.named_columns(run, plain, query, ALL) >= by_plan, text
         if by_names is not None:
-            assert columns_read.by_names(run, plain, query, ALL) == by_names, text
+            assert columns_read.named_columns(run, plain, query, ALL) == by_names, text
 
 
 def test_a_query_that_can_do_without_a_column(spark: SparkSession) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from sluicegate.schema.columns import FLOW, IDENTITY, SEQUENCE
 from sluicegate.silver import several_flows
 from sluicegate.silver.expectations import DISPOSITION
-from sluicegate.silver.keys.deduplicate import PLACE, Keyed, replaced
+from sluicegate.silver.keys.deduplicate import PLACE, Keyed, replaced_identity
 from sluicegate.silver.provenance import ARRIVED
 
 if TYPE_CHECKING:
@@ -37,14 +37,14 @@ def settled(keyed: Keyed, evaluated: DataFrame, held: DataFrame | None = None) -
     """Fate of each record, and the ledger batch of the stored row that it replaces or finds in its place."""
     rows = keyed.settle(evaluated, held).collect()
     assert len(rows) == evaluated.count()
-    return {one.id: (one[DISPOSITION], one[replaced(keyed.row_id)[0]]) for one in rows}
+    return {one.id: (one[DISPOSITION], one[replaced_identity(keyed.row_id)[0]]) for one in rows}
 
 
 def test_without_keys_every_record_is_a_row(spark: SparkSession) -> None:
     rows = frame(spark, [row("a", 1, 1), row("b", 1, 1), row("c", None, 2)])
     keyed = Keyed((), sequenced=False)
     assert settled(keyed, rows, rows) == dict.fromkeys("abc", ("good", None))
-    assert {*replaced(IDENTITY)} <= {*keyed.settle(rows, None).columns}
+    assert {*replaced_identity(IDENTITY)} <= {*keyed.settle(rows, None).columns}
 
 
 def test_the_first_to_arrive_wins_by_batch_then_file_then_position(spark: SparkSession) -> None:

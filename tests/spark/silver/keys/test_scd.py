@@ -425,8 +425,8 @@ def test_a_history_is_what_the_definition_says() -> None:
         keys=["k"], sequence_by="at", stored_as_scd_type=2, ignore_null_updates=True,
         track_history_except_column_list=["a"], column_list=["k", "a", "b"],
     )  # fmt: skip
-    assert History.of(changes) == History(("k",), "at", 2, track_except=("a",), ignore_null_updates=True)
+    assert History.from_definition(changes) == History(("k",), "at", 2, track_except=("a",), ignore_null_updates=True)
     snapshots = ApplyChangesFromSnapshot(
         keys=["k", "l"], sequence_by="day", stored_as_scd_type=2, track_history_column_list=["a"]
     )
-    assert History.of(snapshots) == History(("k", "l"), "day", 2, track=("a",), snapshots=True)
+    assert History.from_definition(snapshots) == History(("k", "l"), "day", 2, track=("a",), snapshots=True)

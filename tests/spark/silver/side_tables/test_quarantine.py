@@ -13,7 +13,7 @@ from sluicegate.schema.columns import FLOW, IDENTITY, RECORD, ROW
 from sluicegate.silver import many_rows
 from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.expectations import DISPOSITION
-from sluicegate.silver.keys.deduplicate import replaced
+from sluicegate.silver.keys.deduplicate import replaced_identity
 from sluicegate.silver.provenance import SOURCE
 from sluicegate.silver.side_tables.quarantine import quarantine, set_aside
 from tests.support.evaluators import evaluator
@@ -39,7 +39,7 @@ def settled(spark: SparkSession, of_table: RowEvaluator) -> DataFrame:
     return spark.createDataFrame(rows, f"n INT, {DISPOSITION} STRING, former INT").selectExpr(
         "n AS k", "n AS v", DISPOSITION, f"array('rule') AS {BROKEN}",
         *[f"{columns[name]} AS {name}" for name in names],
-        *[f"{former[name]} AS {column}" for name, column in zip(names, replaced(names), strict=True)],
+        *[f"{former[name]} AS {column}" for name, column in zip(names, replaced_identity(names), strict=True)],
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate.airflow.operators.alerts import news
+from sluicegate.airflow.operators.alerts import alerts_to_report
 from sluicegate.monitor.alerts import Alert
 from tests.conftest import Workspace
 from tests.support.airflow_runs import context_of
@@ -42,7 +42,7 @@ def late(level: Any) -> Alert:
 )
 def test_what_stays_is_told_once_a_day(before: dict[str, str], level: str, after: timedelta, told: bool) -> None:
     known = {"freshness of t": before | {"at": NOW.isoformat()}} if before else {}
-    new, state = news([late(level)], known, NOW + after, DAY)
+    new, state = alerts_to_report([late(level)], known, NOW + after, DAY)
     assert bool(new) is told
     assert ("freshness of t" in state) is (level != "ok")
     if told:

@@ -26,7 +26,7 @@ import sluicegate as sg
 from sluicegate.cli import app as cli
 from sluicegate.dashboard.source import Source
 from sluicegate.errors import PipelineMissing
-from sluicegate.launch.discard import Discard, find
+from sluicegate.launch.discard import Discard, find_records
 from sluicegate.storage import aws
 from tests.conftest import Workspace
 from tests.support.page_world import PageWorld
@@ -415,7 +415,7 @@ def test_the_page_has_the_stores_keys_by_the_connection_of_tasks(server: Any, mo
     seen: list[dict[str, str]] = []
 
     def view(source: Any, *_: Any, **__: Any) -> None:
-        seen.extend([aws.current(), source.soon("keys", aws.current, until=time.monotonic() + 5).value])
+        seen.extend([aws.overrides(), source.compute_soon("keys", aws.overrides, until=time.monotonic() + 5).value])
         raise PipelineMissing("there is none")
 
     monkeypatch.setattr("sluicegate.dashboard.one_table.table_details", view)
@@ -612,7 +612,7 @@ def discarded(world: PageWorld) -> Iterator[str]:
     """Id of a discard of all that waits, with a note that would be a script."""
     definition = world.workspace.definition
     assert sg.discard(definition, "recordings_enriched", note=EVIL)
-    [made] = find(definition, Discard("recordings_enriched", undo=True)).discards
+    [made] = find_records(definition, Discard("recordings_enriched", undo=True)).discards
     yield made.id
     sg.discard(definition, "recordings_enriched", undo=True)
 
@@ -729,7 +729,7 @@ def test_a_discard_can_be_taken_back_while_its_records_are_counted(
 ) -> None:
     login, before, ask = token("starter"), started(), f"{UNDO}?discard={discarded}"
     fields = asked(server, login, ask)
-    monkeypatch.setattr("sluicegate.dashboard.discarded.standing", lambda *_: None)
+    monkeypatch.setattr("sluicegate.dashboard.discarded.read_standing", lambda *_: None)
     question = get(server, ask, user="starter")
     assert (question.status_code, "being counted" in question.text) == (200, True)
     assert "<form" not in question.text.partition("Take back a discard")[2]

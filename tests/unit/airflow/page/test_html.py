@@ -45,10 +45,10 @@ def test_numbers_and_times_in_words() -> None:
         "–", "0.0 s", "59.9 s", "1 min 1 s", "1 h 0 min", "1 d 1 h",
     ]  # fmt: skip
     past = [NOW - timedelta(seconds=one) for one in (0, 59, 60, 3_599, 3_600, 86_400)]
-    assert [html.ago(one, NOW) for one in past] == [
+    assert [html.time_since(one, NOW) for one in past] == [
         "just now", "just now", "1 min ago", "59 min ago", "1 h ago", "1 d ago",
     ]  # fmt: skip
-    assert html.ago(None, NOW) == "never"
+    assert html.time_since(None, NOW) == "never"
     assert (html.size(None), html.size(1500), html.moment(None)) == ("–", "1.5 kB", "–")
 
 
@@ -74,7 +74,7 @@ def graph(nodes: list[tuple[str, str]], edges: list[tuple[str, str]]) -> graph_l
     """A graph of nodes with their kinds; what leads to a quarantine is beside its table."""
     made = tuple(Node(name, kind, name.removeprefix("quarantine:").removeprefix("landing:")) for name, kind in nodes)
     flows = tuple(Edge(a, b, "quarantine" if b.startswith("quarantine:") else "stream") for a, b in edges)
-    return graph_layout.placed(Graph("p", "", made, flows, (), None, PipelineBacklog()))
+    return graph_layout.place_graph(Graph("p", "", made, flows, (), None, PipelineBacklog()))
 
 
 def test_boxes_stand_apart_and_each_after_what_it_reads() -> None:

@@ -10,7 +10,7 @@ import pytest
 from deltalake import CommitProperties, write_deltalake
 
 from sluicegate.airflow.reporting import openlineage
-from sluicegate.airflow.reporting.openlineage import dataset, of_try
+from sluicegate.airflow.reporting.openlineage import dataset, try_lineage
 from sluicegate.lake import log
 from tests.conftest import Workspace
 from tests.unit.airflow.test_dag import airflow_home as airflow_home
@@ -29,7 +29,7 @@ def commit(workspace: Workspace, table: str, **said: Any) -> None:
 
 def told(workspace: Workspace, *layers: Any, attempt: int = 2) -> tuple[dict[str, Any], dict[str, Any]]:
     """Inputs and outputs by name, each with the values of its facets."""
-    found = of_try(workspace.definition, workspace.lake, layers, "one", attempt)
+    found = try_lineage(workspace.definition, workspace.lake, layers, "one", attempt)
     assert {one.namespace for one in [*found.inputs, *found.outputs]} <= {"file"}
     inputs = {
         one.name: (
@@ -118,7 +118,7 @@ def test_airflows_provider_takes_it_from_the_task(workspace: Workspace) -> None:
     job = job_of(workspace, "gold")
     context = context_of(job, run_id="one")
     for state in (TaskInstanceState.SUCCESS, TaskInstanceState.FAILED):
-        job._lineage = of_try(workspace.definition, workspace.lake, job.layers, "one", 1)
+        job._lineage = try_lineage(workspace.definition, workspace.lake, job.layers, "one", 1)
         found = ExtractorManager().extract_metadata(context["dag_run"], job, state, context["ti"])
         assert [one.name for one in found.outputs] == [workspace.uri("daily_patient_avg")]
     job._lineage = None
@@ -202,7 +202,7 @@ def column_lineage(workspace: Workspace, *layers: Any) -> dict[str, Any]:
     import jsonschema
     from openlineage.client.serde import Serde
 
-    found = of_try(workspace.definition, workspace.lake, layers, "one", 2)
+    found = try_lineage(workspace.definition, workspace.lake, layers, "one", 2)
     facets = {}
     for one in found.outputs:
         if "columnLineage" in one.facets:

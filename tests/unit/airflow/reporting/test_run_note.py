@@ -103,7 +103,7 @@ def test_the_reason_of_a_failure_adds_no_line_and_no_link_and_leaves_room_for_th
 def test_a_task_leaves_the_reason_of_its_failure_and_fails_as_it_did() -> None:
     from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
-    from sluicegate.airflow.reporting.failure_reason import REASON, keeping_reason
+    from sluicegate.airflow.reporting.failure_reason import REASON, keep_failure_reason
     from sluicegate.airflow.run_request import failure
     from sluicegate.errors import UserError, Where
 
@@ -115,7 +115,7 @@ def test_a_task_leaves_the_reason_of_its_failure_and_fails_as_it_did() -> None:
             self.pushed[key] = value
 
     def of(error: Exception) -> dict[str, str]:
-        @keeping_reason
+        @keep_failure_reason
         def execute(_task: None, _context: dict[str, Any]) -> None:
             raise error
 
@@ -210,16 +210,16 @@ def test_a_run_that_a_mistake_stopped_says_what_it_did_until_then() -> None:
 
 
 def test_clearing_a_run_erases_nothing_of_its_note() -> None:
-    from sluicegate.airflow.reporting.run_note import BEFORE, LONGEST, continued
+    from sluicegate.airflow.reporting.run_note import BEFORE, LONGEST, continue_note
 
     first = "**This run takes in what is new**\n\n- silver patients 4 read\n- patients: 1 rows stand in quarantine"
     again = "**This run takes in what is new**\n\n- patients: 1 rows stand in quarantine"
     whole = f"{again}\n\n{BEFORE}\n- silver patients 4 read"
-    assert continued(again, first) == whole
-    assert continued(again, whole) == whole  # cleared once more
-    assert continued(first, first) == first
-    assert continued(first, "") == first
-    assert len(continued(again, f"{first}\n" + "- line\n- other\n" * 200)) <= LONGEST
+    assert continue_note(again, first) == whole
+    assert continue_note(again, whole) == whole  # cleared once more
+    assert continue_note(first, first) == first
+    assert continue_note(first, "") == first
+    assert len(continue_note(again, f"{first}\n" + "- line\n- other\n" * 200)) <= LONGEST
 
 
 @pytest.mark.parametrize("beyond", [-1, 0, 1])

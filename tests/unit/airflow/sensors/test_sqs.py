@@ -174,11 +174,11 @@ def test_a_wait_for_messages_holds_up_no_other_trigger(monkeypatch: pytest.Monke
         return True
 
     monkeypatch.setattr(trigger, "_messages", nothing_comes)
-    monkeypatch.setattr(trigger, "_settles", lambda: 0.0)
+    monkeypatch.setattr(trigger, "_settle_seconds", lambda: 0.0)
 
     async def another_check() -> int:
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
-        resting = asyncio.ensure_future(trigger._rest(1.0, settling=False))
+        resting = asyncio.ensure_future(trigger._wait_for_check(1.0, settling=False))
         while not waits.is_set():
             await asyncio.sleep(0.01)
         try:

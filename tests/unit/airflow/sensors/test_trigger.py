@@ -113,14 +113,14 @@ def test_each_arrival_is_told_of_once(started_by_files: Workspace) -> None:
 def test_after_an_outage_of_the_store_no_file_is_told_of_again(
     started_by_files: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arrived, outage = triggers.arrived, Event()
+    arrived, outage = triggers.find_arrived, Event()
 
     def arrived_unless_out(*of: Any) -> Any:
         if outage.is_set():
             raise OSError("the store does not answer")
         return arrived(*of)
 
-    monkeypatch.setattr(triggers, "arrived", arrived_unless_out)
+    monkeypatch.setattr(triggers, "find_arrived", arrived_unless_out)
     at = started_by_files
     events = told(
         at,
@@ -154,14 +154,14 @@ def test_a_missing_folder_is_told_of_once_and_then_looked_for(started_by_files: 
 def test_a_store_that_is_away_is_waited_for(started_by_files: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     from sluicegate.airflow.sensors import trigger
 
-    arrived, away = trigger.arrived, [OSError("no route to host")] * 2
+    arrived, away = trigger.find_arrived, [OSError("no route to host")] * 2
 
     def sometimes(*of: Any) -> Any:
         if away:
             raise away.pop()
         return arrived(*of)
 
-    monkeypatch.setattr(trigger, "arrived", sometimes)
+    monkeypatch.setattr(trigger, "find_arrived", sometimes)
     started_by_files.land("recordings/a.json", "[]")
     assert names(told(started_by_files)) == [[{"recordings_bronze": 1}]]
     assert not away
@@ -173,9 +173,9 @@ def test_a_store_that_is_away_is_waited_for(started_by_files: Workspace, monkeyp
     ids=["nothing-settles", "once-it-has", "no-busy-loop", "a-folder-of-a-second", "a-large-folder", "an-hour"],
 )
 def test_files_that_settle_are_checked_for_sooner(settle_in: float | None, took: float, seconds: float) -> None:
-    from sluicegate.airflow.sensors.trigger import until_next
+    from sluicegate.airflow.sensors.trigger import seconds_to_check
 
-    assert until_next(30, settle_in, took) == seconds
+    assert seconds_to_check(30, settle_in, took) == seconds
 
 
 def test_a_run_begins_when_its_file_has_settled_not_at_the_next_check(started_by_files: Workspace) -> None:

@@ -98,10 +98,10 @@ def test_another_quote_separator_escape_and_comment() -> None:
 def test_what_spark_reads_in_another_way_is_noticed(tmp_path: Path, text: str, several: str, line: int | None) -> None:
     path = tmp_path / "x.csv"
     path.write_bytes(text.encode())
-    found = csv_check.trouble(str(path), {"header": "true", "multiline": several})
+    found = csv_check.find_trouble(str(path), {"header": "true", "multiline": several})
     assert (found and found["line"]) == line
     path.write_bytes(text.encode("utf-16"))
-    found = csv_check.trouble(str(path), {"header": "true", "multiline": several, "encoding": "UTF-16"})
+    found = csv_check.find_trouble(str(path), {"header": "true", "multiline": several, "encoding": "UTF-16"})
     assert (found and found["line"]) == line
 
 
@@ -110,7 +110,7 @@ def test_a_quote_is_seen_in_any_BLOCK(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(csv_check, "BLOCK", 8)
     path = tmp_path / "x.csv"
     path.write_text("a" * before + '\n"x\n')
-    assert csv_check.trouble(str(path), {})
+    assert csv_check.find_trouble(str(path), {})
 
 
 @pytest.mark.parametrize(("lines", "columns"), [(4, 3), (5, 2)])
@@ -120,7 +120,7 @@ def test_the_usual_number_of_values_is_that_of_SAMPLE_lines(
     monkeypatch.setattr(csv_check, "SAMPLE", lines)
     path = tmp_path / "x.csv"
     path.write_text("1,2,3\n1,2,3\n1,2\n1,2\n1,2\n" + '"x\n')
-    found = csv_check.trouble(str(path), {})
+    found = csv_check.find_trouble(str(path), {})
     assert found
     assert found["columns"] == columns
 
@@ -134,7 +134,7 @@ def test_a_file_of_more_than_MOST_BYTES_fails_with_its_line(
     damaged: dict[str, str] = {}
     files = csv_files.CsvFiles(None, table, {}, {"x": 16}, damaged)  # type: ignore[arg-type]
     about = {"x": {"trouble": {"line": 7, "why": "a quote is open", "minor": False, "characters": 16, "begins": True}}}
-    assert files.to_split(about) == (set() if fails else {"x"})
+    assert files.files_to_split(about) == (set() if fails else {"x"})
     assert [reason.split(",")[0] for reason in damaged.values()] == (["line 7: a quote is open"] if fails else [])
 
 

@@ -27,8 +27,8 @@ def test_copies_of_a_killed_run_are_removed_after_LEFT_OVER(tmp_path: Path, seco
     landed = tmp_path / "a.csv"
     landed.write_bytes(b"a\n\xe9\n")
     session: Any = None
-    with decoded_files.opened(session, f"{tmp_path}/p/bronze/things") as decoded:
-        copy = Path(decoded.places("things", LATIN, [str(landed)], {})[0])
+    with decoded_files.open_copies(session, f"{tmp_path}/p/bronze/things") as decoded:
+        copy = Path(decoded.paths_to_read("things", LATIN, [str(landed)], {})[0])
         assert copy.read_text() == "a\né\n"
     assert not copy.exists()
     assert left.exists() == stays
@@ -44,21 +44,21 @@ def test_files_of_more_than_SMALL_bytes_are_decoded_by_executors(
         asked.append(few)
         return {path: work(path, *given) for path in paths}
 
-    monkeypatch.setattr(executors, "each", each)
+    monkeypatch.setattr(executors, "map_files", each)
     monkeypatch.setattr(decoded_files, "SMALL", 1000)
     landed = tmp_path / "a.csv"
     landed.write_bytes(b"a\n\xe9\n")
     session: Any = None
-    with decoded_files.opened(session, f"{tmp_path}/p/bronze/things") as decoded:
-        decoded.places("things", LATIN, [str(landed)], {str(landed): 1000 + size})
+    with decoded_files.open_copies(session, f"{tmp_path}/p/bronze/things") as decoded:
+        decoded.paths_to_read("things", LATIN, [str(landed)], {str(landed): 1000 + size})
     assert asked == [few]
 
 
 def test_a_broken_file_is_named(tmp_path: Path) -> None:
     session: Any = None
     with (
-        decoded_files.opened(session, f"{tmp_path}/p/bronze/things") as decoded,
+        decoded_files.open_copies(session, f"{tmp_path}/p/bronze/things") as decoded,
         pytest.raises(SourceError, match=r"none.csv") as raised,
     ):
-        decoded.places("things", LATIN, [f"{tmp_path}/none.csv"], {})
+        decoded.paths_to_read("things", LATIN, [f"{tmp_path}/none.csv"], {})
     assert "FileNotFoundError" in (raised.value.cause or "")

@@ -64,7 +64,7 @@ def shop(tmp_path: Path) -> Pipeline:
 
 
 def test_the_graph_has_each_table_once_with_what_it_reads(shop: Pipeline) -> None:
-    assert [*graph.drawn(shop)] == [
+    assert [*graph.graph_lines(shop)] == [
         "gold    c",
         "gold    ├─ a",
         "silver  │  └─ orders",
@@ -93,7 +93,7 @@ def test_the_graph_has_views_between_the_tables(tmp_path: Path) -> None:
     )
     where = Settings.of(str(tmp_path / "lake"), str(tmp_path / "landing"), tmp_path / "pipelines")
     shop = load("shop", where)
-    assert [*graph.drawn(shop)][:5] == [
+    assert [*graph.graph_lines(shop)][:5] == [
         "gold    c",
         "gold    ├─ a",
         "view    │  └─ paid",
@@ -106,7 +106,7 @@ def test_the_graph_has_views_between_the_tables(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", names(ROOT / "pipelines"))
 def test_the_graphs_of_the_pipelines_fit_into_eighty_columns(name: str, tmp_path: Path) -> None:
     pipeline = load(name, Settings.of(str(tmp_path), str(tmp_path), ROOT / "pipelines"))
-    lines = [*graph.drawn(pipeline)]
+    lines = [*graph.graph_lines(pipeline)]
     assert max(map(len, lines)) + 2 <= 80
     drawn = {line.split("─ ")[-1].split()[-1] for line in lines if not line.endswith("(above)")}
     assert drawn == {table for layer in LAYERS for table in pipeline.names(layer)}
@@ -129,8 +129,8 @@ def test_a_table_follows_what_those_of_its_layer_will_write(shop: Pipeline, tmp_
     work = [TableWork(flow, Progress("incremental", 0, 1) if name == "a" else Progress("idle"))
             for name, flow in flows.items()]  # fmt: skip
     waiting = Plan(work)
-    news = plan._with_news(shop, waiting)
-    would = {one.table: plan._planned(shop, waiting, one, news, {})["a run would"] for one in work}
+    news = plan._tables_with_work(shop, waiting)
+    would = {one.table: plan._table_facts(shop, waiting, one, news, {})["a run would"] for one in work}
     assert (would["a"], would["b"], would["c"]) == (
         "process versions 1 to 1", "process the output of a", "process the output of a, b"
     )  # fmt: skip
@@ -189,7 +189,7 @@ def test_flows_of_a_table_are_told_with_what_each_takes_in(tmp_path: Path) -> No
     now = Progress("incremental", 1, 2, streams=streams, why="the flow a is new")
     definition = workspace.definition
     work = [TableWork(flow, now) for flow in flow_flows.flows(definition, workspace.lake, "silver").values()]
-    [planned, _] = [plan._planned(definition, Plan(work), one, set(), {}) for one in work]
+    [planned, _] = [plan._table_facts(definition, Plan(work), one, set(), {}) for one in work]
     assert planned["a run would"] == "process a: all rows, b: versions 4 to 5; the flow a is new"
 
 
@@ -217,14 +217,14 @@ def test_the_rules_of_each_table(tmp_path: Path) -> None:
     )
     (tmp_path / "landing" / "raw").mkdir(parents=True)
     waiting = api.plan(workspace.definition)
-    facts = {one.table: plan._planned(workspace.definition, waiting, one, set(), {}) for one in waiting.tables}
+    facts = {one.table: plan._table_facts(workspace.definition, waiting, one, set(), {}) for one in waiting.tables}
     assert {name: fact["rules"] for name, fact in facts.items()} == {
         "raw": ["there"], "t": [], "t_deidentified": [], "g": ["some", "one"],
     }  # fmt: skip
     assert facts["g"]["how"].endswith("; rules: some, one")
     assert "rules: " not in facts["t"]["how"]
-    assert "; rules: `some`, `one`" in doc_md.of_layer(workspace.definition, "gold")
-    assert "; rules: `there`" in doc_md.of_layer(workspace.definition, "bronze")
+    assert "; rules: `some`, `one`" in doc_md.describe_layer(workspace.definition, "gold")
+    assert "; rules: `there`" in doc_md.describe_layer(workspace.definition, "bronze")
 
 
 def test_rules_that_deletes_are_not_held_to_are_told(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from sluicegate.cli import app
 from sluicegate.errors import PipelineRenamed, SluicegateError, TargetConflict, UserError
 from sluicegate.lake.exclusion import renamed
 from sluicegate.lake.exclusion.target_ownership import take_ownership
-from sluicegate.launch.discard import LONGEST_NOTE, Discard, find, one_line, state
+from sluicegate.launch.discard import LONGEST_NOTE, Discard, find_records, state, to_one_line
 from tests.support.page_world import PageWorld
 
 pytestmark = pytest.mark.unit
@@ -121,22 +121,22 @@ def test_a_note_has_up_to_LONGEST_NOTE_characters(world: PageWorld, more: int) -
 
 
 def test_a_note_is_one_line() -> None:
-    assert one_line("<b>x</b>\r\n=1+1\x1b[0m \u202e y") == "<b>x</b> =1+1 [0m y"
+    assert to_one_line("<b>x</b>\r\n=1+1\x1b[0m \u202e y") == "<b>x</b> =1+1 [0m y"
 
 
 def test_of_a_quarantine_that_was_shown_nothing_is_discarded_that_came_later(world: PageWorld) -> None:
     at, definition = world.workspace.lake, world.workspace.definition
     shown = state(DeltaTable(at.quarantine(TABLE)), None)
     world.run(quarantined=4)
-    assert find(definition, Discard(TABLE, note="x", shown=shown)).records == 6
-    assert find(definition, Discard(TABLE, note="x", shown=f"{shown}/3")).records == 6
-    assert find(definition, Discard(TABLE, note="x")).records == 10
+    assert find_records(definition, Discard(TABLE, note="x", shown=shown)).records == 6
+    assert find_records(definition, Discard(TABLE, note="x", shown=f"{shown}/3")).records == 6
+    assert find_records(definition, Discard(TABLE, note="x")).records == 10
     identity = shown.partition("@")[0]
     odd = [f"{identity}@{version}" for version in ("²", "٢", "-1", " 1", "9" * 12, "9" * 30, "1_0", "")]
     for gone in ("x@0", shown.replace("@", "@9"), "", "@", *odd):
         if gone:
             with pytest.raises(UserError, match="it was shown"):
-                find(definition, Discard(TABLE, note="x", shown=gone))
+                find_records(definition, Discard(TABLE, note="x", shown=gone))
 
 
 @pytest.mark.parametrize("rules", [(), ("valid_heartrate",)])
@@ -149,7 +149,7 @@ def test_a_discard_that_came_after_the_question_is_not_taken_back(world: PageWor
         return bool(sg.discard(definition, TABLE, note="of another"))
 
     assert sg.discard(definition, TABLE, undo=True, rules=rules, confirm=meanwhile) == 6
-    left = find(definition, Discard(TABLE, undo=True)).discards
+    left = find_records(definition, Discard(TABLE, undo=True)).discards
     assert [(one.note, one.records) for one in left] == [("of another", 2)]
 
 
@@ -158,7 +158,7 @@ def test_the_name_of_a_user_is_one_line_of_text(world: PageWorld, monkeypatch: p
     definition = world.workspace.definition
     monkeypatch.setattr("getpass.getuser", lambda: name)
     assert sg.discard(definition, TABLE, note="x") == 6
-    (made,) = find(definition, Discard(TABLE, undo=True)).discards
+    (made,) = find_records(definition, Discard(TABLE, undo=True)).discards
     assert made.by == "a [31mb"
     assert sg.discard(definition, TABLE, undo=True) == 6
 
@@ -169,10 +169,10 @@ def test_tables_of_others_are_left_alone(world: PageWorld) -> None:
     with pytest.raises(TargetConflict):
         sg.discard(definition, TABLE, note="x")
     Path(at.target).unlink()
-    renamed.begun(at.root, "heart_rate", "beats")
+    renamed.record_rename(at.root, "heart_rate", "beats")
     with pytest.raises(PipelineRenamed):
         sg.discard(definition, TABLE, note="x")
-    assert not Path(at.discarded(TABLE)).exists()
+    assert not Path(at.discards(TABLE)).exists()
 
 
 def test_without_a_quarantine_there_is_nothing_to_do(world: PageWorld) -> None:
@@ -181,7 +181,7 @@ def test_without_a_quarantine_there_is_nothing_to_do(world: PageWorld) -> None:
 
 
 def test_an_error_of_the_store_is_a_sentence(world: PageWorld) -> None:
-    folder = Path(world.workspace.lake.discarded(TABLE))
+    folder = Path(world.workspace.lake.discards(TABLE))
     folder.mkdir(parents=True)
     (folder / "note.txt").write_text("mine")
     with pytest.raises(SluicegateError, match="not a Delta table"):

@@ -13,9 +13,9 @@ from pydantic_core import PydanticCustomError
 from sqlglot import exp
 
 from sluicegate.definition.pipeline import param_values
-from sluicegate.definition.pipeline.param_values import value_of
-from sluicegate.spark_sql.placeholders import Literals, Misplaced, filled
-from sluicegate.spark_sql.tokens import parsed
+from sluicegate.definition.pipeline.param_values import parse_param_value
+from sluicegate.spark_sql.placeholders import Literals, Misplaced, fill_placeholders
+from sluicegate.spark_sql.tokens import parse_sql
 from tests.unit.definition.reading.test_loader import Folder
 
 pytestmark = pytest.mark.unit
@@ -208,7 +208,7 @@ class TestValues:
         ],
     )
     def test_each_type_has_its_literal(self, kind: Any, value: Any, literal: str) -> None:
-        assert value_of(kind, value).literals.text == literal
+        assert parse_param_value(kind, value).literals.text == literal
 
     @pytest.mark.parametrize(
         ("kind", "value"),
@@ -223,26 +223,26 @@ class TestValues:
     )  # fmt: skip
     def test_a_value_of_no_such_type_is_refused(self, kind: Any, value: Any) -> None:
         with pytest.raises(PydanticCustomError):
-            value_of(kind, value)
+            parse_param_value(kind, value)
 
     def test_a_decimal_has_DIGITS_at_most(self) -> None:
         digits = param_values.DIGITS
-        assert value_of("decimal", "9" * digits).literals.text == "9" * digits + "BD"
+        assert parse_param_value("decimal", "9" * digits).literals.text == "9" * digits + "BD"
         with pytest.raises(PydanticCustomError):
-            value_of("decimal", "9" * (digits + 1))
+            parse_param_value("decimal", "9" * (digits + 1))
 
     def test_times_are_in_utc(self) -> None:
-        [time] = value_of("timestamp", "2024-05-01T12:00:00").items
+        [time] = parse_param_value("timestamp", "2024-05-01T12:00:00").items
         assert time == datetime.fromisoformat("2024-05-01T12:00:00+00:00")
-        assert value_of("timestamp", "2024-05-01T12:00:00+02:00").text == "2024-05-01T10:00:00Z"
+        assert parse_param_value("timestamp", "2024-05-01T12:00:00+02:00").text == "2024-05-01T10:00:00Z"
 
     @given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"], include_characters="\n\t'\\\"`-/*")))
     def test_no_text_gets_out_of_its_literal(self, text: str) -> None:
         if "${" in text:
             return
-        literals = value_of("string", text).literals
-        made = filled("SELECT ${param:x} AS x,\n a FROM t", lambda name, line: literals)
-        select = parsed(made)
+        literals = parse_param_value("string", text).literals
+        made = fill_placeholders("SELECT ${param:x} AS x,\n a FROM t", lambda name, line: literals)
+        select = parse_sql(made)
         assert isinstance(select, exp.Select)
         assert [one.alias_or_name for one in select.expressions] == ["x", "a"]
         assert select.expressions[0].this.this == text
@@ -251,7 +251,7 @@ class TestValues:
 
 class TestPlaces:
     def filled(self, text: str, literal: str = "1", *, many: bool = False) -> str:
-        return filled(text, lambda name, line: Literals(literal, many))
+        return fill_placeholders(text, lambda name, line: Literals(literal, many))
 
     def test_a_reference_is_a_token_of_its_own(self) -> None:
         assert self.filled("SELECT ${param:a}, f(${param:b}) FROM t") == "SELECT 1, f(1) FROM t"
@@ -276,5 +276,5 @@ class TestPlaces:
             lines.append((name, line))
             return Literals("1")
 
-        filled("SELECT ${param:a},\n\n${param:b}", literals)
+        fill_placeholders("SELECT ${param:a},\n\n${param:b}", literals)
         assert lines == [("a", 1), ("b", 3)]

@@ -109,7 +109,7 @@ class TestChoice:
     def test_a_job_needs_no_variable_of_the_master_that_it_was_submitted_to(self, folder: Folder) -> None:
         folder.write(TARGETS.replace("local[1]", "spark://${NOT_SET}:7077"))
         said = ["--pipeline=shop", f"--pipelines={folder.root}", "--target=dev"]
-        pipeline, at, _ = base.subject(base.parser("silver").parse_args(said))
+        pipeline, at, _ = base.job_context(base.parser("silver").parse_args(said))
         assert (pipeline.settings.target, at.root) == ("dev", "/here/dev")
 
     def test_cases_need_no_variable_of_the_places_of_a_target(self, folder: Folder) -> None:

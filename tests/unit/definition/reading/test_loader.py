@@ -108,7 +108,7 @@ class TestHeartRate:
         table = pipeline.bronze["recordings_bronze"]
         assert (table.path, table.format, table.options) == ("s3://bucket/in/recordings", "json", {"multiLine": "true"})
         assert table.hints == {"device_id": "INT", "mrn": "BIGINT", "time": "DOUBLE", "heartrate": "DOUBLE"}
-        assert table.declared is None
+        assert table.declared_columns is None
         assert table.schemaEvolutionMode == "addNewColumns"
         assert (table.maxFilesPerTrigger, table.maxBytesPerTrigger, table.settleSeconds) == (1000, None, 5.0)
 
@@ -468,7 +468,7 @@ class TestBronze:
     def test_a_schema_takes_no_new_columns(self, folder: Folder) -> None:
         table = folder.load(bronze('schema: "id INT, at TIMESTAMP"')).bronze["raw"]
         assert table.schema_ == "id INT, at TIMESTAMP"
-        assert table.declared == {"id": "INT", "at": "TIMESTAMP"}
+        assert table.declared_columns == {"id": "INT", "at": "TIMESTAMP"}
         assert table.schemaEvolutionMode == "none"
         found = folder.mistake(bronze("schema: id INT, schemaEvolutionMode: addNewColumns"))
         assert found.code == "schema-and-evolution"
@@ -603,17 +603,17 @@ class TestSql:
         changes = table.apply_changes
         assert changes is not None
         assert table.changes is changes
-        assert (changes.stored_as_scd_type, changes.history, changes.ignore_null_updates) == (2, True, True)
-        assert changes.deletes == "op = 'D' OR TRY_CAST(gone AS INT) = 1"
+        assert (changes.stored_as_scd_type, changes.has_history, changes.ignore_null_updates) == (2, True, True)
+        assert changes.delete_condition == "op = 'D' OR TRY_CAST(gone AS INT) = 1"
         assert changes.delete_columns == ["op", "gone"]
-        assert changes.selected(["id", "Op", "phone", "gone"]) == ["id", "phone"]
+        assert changes.selected_columns(["id", "Op", "phone", "gone"]) == ["id", "phone"]
         assert changes.track_history_except_column_list == ["phone"]
 
     def test_columns_are_chosen_in_the_order_of_the_source(self, folder: Folder) -> None:
         text = ordered("from: raw\n    apply_changes: {keys: [id], sequence_by: at, column_list: [Name, id, later]}")
         changes = folder.load(text).silver["made"].apply_changes
         assert changes is not None
-        assert changes.selected(["id", "at", "name"]) == ["id", "name"]
+        assert changes.selected_columns(["id", "at", "name"]) == ["id", "name"]
 
     @pytest.mark.parametrize(
         ("fields", "code", "words"),
@@ -654,7 +654,7 @@ class TestSql:
         assert table.apply_changes is None
         assert table.changes is table.apply_changes_from_snapshot
         assert table.changes is not None
-        assert (table.changes.history, table.changes.selected(["id", "a"])) == (True, ["id", "a"])
+        assert (table.changes.has_history, table.changes.selected_columns(["id", "a"])) == (True, ["id", "a"])
         assert table.stream == "raw"
 
     @pytest.mark.parametrize(
@@ -1178,8 +1178,8 @@ class TestGoldOnGold:
         assert (pipeline.reads("made"), pipeline.reads("raw")) == (["raw"], [])
         found = flows.flows(pipeline, layout.Lake("/lake", "shop"), "gold")
         assert [*found] == pipeline.in_order("gold")
-        assert flows.needs(found) == {"own": [], "leaf": [], "mid": ["leaf"], "top": ["leaf", "mid"]}
-        renewed = flows.renewed(found["top"], pipeline, layout.Lake("/lake", "shop"))
+        assert flows.dependencies(found) == {"own": [], "leaf": [], "mid": ["leaf"], "top": ["leaf", "mid"]}
+        renewed = flows.renew_flow(found["top"], pipeline, layout.Lake("/lake", "shop"))
         assert (renewed, renewed.private) == (found["top"], True)
         assert (found["top"].source, found["top"].inputs["mid"]) == ("/lake/shop/gold/leaf", "/lake/shop/gold/mid")
 
@@ -1327,9 +1327,9 @@ class TestSilverSchema:
 
     def test_declared_columns_come_first(self, folder: Folder) -> None:
         table = folder.load(silver(self.QUERY + 'schema: "b INT, a DECIMAL(10, 2)"')).silver["made"]
-        assert list((table.declared or {}).items()) == [("b", "INT"), ("a", "DECIMAL(10, 2)")]
+        assert list((table.declared_columns or {}).items()) == [("b", "INT"), ("a", "DECIMAL(10, 2)")]
         assert table.schemaEvolutionMode == "addNewColumns"
-        assert folder.load(silver(self.QUERY)).silver["made"].declared is None
+        assert folder.load(silver(self.QUERY)).silver["made"].declared_columns is None
 
     @pytest.mark.parametrize(
         ("fields", "code", "hint"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluicegate.definition.reading.places import placed
+from sluicegate.definition.reading.places import locate_field
 from sluicegate.errors import Where
 from tests.conftest import Workspace
 
@@ -31,7 +31,7 @@ silver:
 )
 def test_fields_and_rules_have_lines(workspace: Workspace, field: str, line: int | None) -> None:
     workspace.define(DEFINITION)
-    found = placed(Where(table="t"), workspace.definition, "silver", "t", field)
+    found = locate_field(Where(table="t"), workspace.definition, "silver", "t", field)
     file = str(workspace.folder / "pipelines/heart_rate/pipeline.yaml")
     assert found == (Where("t", file, line) if line else Where("t"))
 
@@ -39,6 +39,6 @@ def test_fields_and_rules_have_lines(workspace: Workspace, field: str, line: int
 def test_what_has_a_place_keeps_it(workspace: Workspace) -> None:
     workspace.define(DEFINITION)
     own, definition = Where(table="t", file="t.sql"), workspace.definition
-    assert placed(own, definition, "silver", "t", "keys") == own
+    assert locate_field(own, definition, "silver", "t", "keys") == own
     (workspace.folder / "pipelines/heart_rate/pipeline.yaml").unlink()
-    assert placed(Where(table="t"), definition, "silver", "t", "keys") == Where(table="t")
+    assert locate_field(Where(table="t"), definition, "silver", "t", "keys") == Where(table="t")

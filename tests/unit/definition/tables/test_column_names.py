@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate.definition.tables.column_names import normalized
+from sluicegate.definition.tables.column_names import normalize_name
 from sluicegate.spark_sql.engine_columns import RESERVED
 from sluicegate.spark_sql.types import REFUSED, UNNAMED
 from tests.unit.definition.reading.test_loader import Folder, bronze
@@ -28,13 +28,13 @@ pytestmark = pytest.mark.unit
     ],
 )  # fmt: skip
 def test_a_field_has_its_name(field: str, column: str) -> None:
-    assert normalized(field) == column
+    assert normalize_name(field) == column
 
 
 @given(st.text())
 def test_a_name_is_one_that_every_tool_can_say(field: str) -> None:
-    name = normalized(field)
-    assert normalized(name) == name
+    name = normalize_name(field)
+    assert normalize_name(name) == name
     assert not REFUSED & set(name)
     assert name not in RESERVED
     assert name == name.lower()

@@ -48,12 +48,12 @@ def mistake(tmp_path: Path, old: str, new: str) -> Mistake:
 def test_its_address_stands_for_a_path(tmp_path: Path) -> None:
     table = load(tmp_path, TABLE).bronze["orders"]
     assert table.path == "kafka://b1:9092,b2:9092/orders"
-    assert not table.of_files
-    assert table.of_topics.named == ["orders"]
-    assert table.of_values.format == "json"
+    assert not table.reads_files
+    assert table.topic_source.topic_names == ["orders"]
+    assert table.value_table.format == "json"
     assert table.schemaEvolutionMode == "addNewColumns"
     with pytest.raises(TypeError, match="no topics"):
-        _ = BronzeTable.model_validate({"path": "/x", "format": "json"}).of_topics
+        _ = BronzeTable.model_validate({"path": "/x", "format": "json"}).topic_source
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_it_has_several_topics(tmp_path: Path, topics: str, address: str) -> Non
 def test_columns_of_a_declared_schema_are_known(tmp_path: Path) -> None:
     found = mistake_of_columns(tmp_path, "no_such")
     assert found.code == "unknown-column"
-    assert load(tmp_path, TABLE.replace("schemaHints", "schema")).bronze["orders"].declared == {"id": "BIGINT"}
+    assert load(tmp_path, TABLE.replace("schemaHints", "schema")).bronze["orders"].declared_columns == {"id": "BIGINT"}
 
 
 def mistake_of_columns(tmp_path: Path, column: str) -> Mistake:

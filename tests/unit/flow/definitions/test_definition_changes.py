@@ -36,7 +36,7 @@ def stored(folder: Path, text: str) -> StoredRows:
 
 
 def commit(of: StoredRows, **others: Any) -> Commit:
-    flows = {"definitions": {name: one.fingerprint for name, one in of.table.several.items()}}
+    flows = {"definitions": {name: one.fingerprint for name, one in of.table.flows_or_branches.items()}}
     ours = {"definition": of.table.fingerprint, SilverFacts.stored.key: of.facts(), **flows, **others}
     return Commit(1, 0, "WRITE", CommitInfo(ours), None, overwrites=False, partly=False)
 
@@ -89,23 +89,23 @@ CASES = [
 def test_what_makes_stored_rows_incomparable(tmp_path: Path, before: str, after: str, why: str) -> None:
     was, now = stored(tmp_path / "was", before), stored(tmp_path / "now", after)
     columns = {"id": "bigint", "d": "string", "at": "string", "v": "int"}
-    found = now.change(commit(was), columns)
+    found = now.why_incomparable(commit(was), columns)
     assert found == why
-    assert was.change(commit(was), columns) == ""
+    assert was.why_incomparable(commit(was), columns) == ""
 
 
 def test_types_are_looked_at_after_an_edit_only(tmp_path: Path) -> None:
     """Else a type that is written in another way than it is stored would call for a full refresh in each run."""
     now = stored(tmp_path, KEYED)
-    assert now.change(commit(now), {"v": "string"}) == ""
+    assert now.why_incomparable(commit(now), {"v": "string"}) == ""
 
 
 def test_expressions_are_looked_at_after_an_edit_only(tmp_path: Path) -> None:
     """Another version of the program may write the text of the same expression in another way."""
     table = stored(tmp_path, BY_D)
     in_other_words = {SilverFacts.stored.key: table.facts() | {"expressions": {"": {"d": "ucase(r.d)"}}}}
-    assert table.change(commit(table, **in_other_words), {}) == ""
-    edited = table.change(commit(table, **in_other_words, definition="another"), {})
+    assert table.why_incomparable(commit(table, **in_other_words), {}) == ""
+    edited = table.why_incomparable(commit(table, **in_other_words, definition="another"), {})
     assert "d, by which its rows are compared" in edited
 
 
@@ -117,8 +117,8 @@ def test_rows_of_another_definition_stay_until_a_commit_says_that_none_is_left(
     tmp_path: Path, facts: dict[str, Any], mixed: bool
 ) -> None:
     table = stored(tmp_path, KEYED)
-    assert former_definition.in_silver(table.table, commit(table, **facts), []) is mixed
-    assert not former_definition.in_silver(table.table, None, [])
+    assert former_definition.has_former_rows(table.table, commit(table, **facts), []) is mixed
+    assert not former_definition.has_former_rows(table.table, None, [])
 
 
 def test_commits_of_the_version_before_do_not_tell_the_keys(tmp_path: Path) -> None:
@@ -126,9 +126,9 @@ def test_commits_of_the_version_before_do_not_tell_the_keys(tmp_path: Path) -> N
     was, now = stored(tmp_path / "was", KEYED), stored(tmp_path / "now", SEQUENCED)
     bare = stored(tmp_path / "bare", QUERY)
     unrecorded = {SilverFacts.stored.key: None}
-    assert was.change(commit(was, **unrecorded), {}) == ""
-    assert "does not record the keys" in now.change(commit(was, **unrecorded), {})
-    assert bare.change(commit(was, **unrecorded), {}) == ""
+    assert was.why_incomparable(commit(was, **unrecorded), {}) == ""
+    assert "does not record the keys" in now.why_incomparable(commit(was, **unrecorded), {})
+    assert bare.why_incomparable(commit(was, **unrecorded), {}) == ""
 
 
 BRANCHES = {"x": "SELECT id FROM STREAM(raw) WHERE v = 1", "y": "SELECT id FROM STREAM(raw) WHERE v = 2",
@@ -155,8 +155,8 @@ def test_branches_of_a_union_all_that_get_the_names_of_others(
         return StoredRows(workspace.definition.silver["t"], "the command")
 
     was = union("was", before)
-    streams = {name: {"source_id": flow.stream, "until": 1} for name, flow in was.table.several.items()}
-    assert bool(union("now", now).change(commit(was, streams=streams), {})) == renumbered
+    streams = {name: {"source_id": flow.stream, "until": 1} for name, flow in was.table.flows_or_branches.items()}
+    assert bool(union("now", now).why_incomparable(commit(was, streams=streams), {})) == renumbered
 
 
 def test_flows_have_names_of_their_own_and_are_no_branches(tmp_path: Path) -> None:
@@ -164,8 +164,8 @@ def test_flows_have_names_of_their_own_and_are_no_branches(tmp_path: Path) -> No
     flows = "    flows:\n      {}: {{sql: SELECT id FROM STREAM(raw) WHERE v = {}}}\n"
     flows += "      {}: {{sql: SELECT id FROM STREAM(raw)}}\n"
     was, now = stored(tmp_path / "was", flows.format("x", 1, "y")), stored(tmp_path / "now", flows.format("x", 2, "z"))
-    streams = {name: {"source_id": flow.stream, "until": 1} for name, flow in was.table.several.items()}
-    assert now.change(commit(was, streams=streams), {}) == ""
+    streams = {name: {"source_id": flow.stream, "until": 1} for name, flow in was.table.flows_or_branches.items()}
+    assert now.why_incomparable(commit(was, streams=streams), {}) == ""
 
 
 def test_the_page_has_the_table_of_changes() -> None:

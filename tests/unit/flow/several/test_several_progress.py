@@ -72,7 +72,7 @@ def made(folder: Path, *flows: str) -> History:
 
 
 def work(now: Progress) -> dict[str, tuple[int, int]]:
-    return {name: (one.since, one.until) for name, one in now.streams.items() if one.work}
+    return {name: (one.since, one.until) for name, one in now.streams.items() if one.has_work}
 
 
 def test_each_flow_goes_on_from_its_own_offset(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_each_flow_goes_on_from_its_own_offset(tmp_path: Path) -> None:
     history.add("b", "b")
     now = history.now()
     assert (now.kind, work(now), now.reprocesses, now.why) == ("incremental", {"b": (0, 2)}, False, "")
-    assert now.spans(history.flow) == {history.uri("b"): (0, 2)}
+    assert now.unprocessed_versions(history.flow) == {history.uri("b"): (0, 2)}
     assert (now.since, now.until) == (0, 1)  # of batches
     history.run()
     history.add("a")
@@ -96,7 +96,7 @@ def test_a_new_flow_is_read_whole_and_one_that_is_gone_takes_its_records_along(t
     assert (now.kind, work(now), now.removed) == ("incremental", {"c": (-1, 0)}, ("b",))
     assert now.why == "the flow c is new; the flow b is no longer in the definition"
     assert now.reprocesses
-    assert now.replaced == ("b",)
+    assert now.replaced_flows == ("b",)
     history.run()
     assert (history.now().kind, history.now().removed) == ("idle", ())
     history.define("a")
@@ -142,7 +142,7 @@ def test_a_source_whose_column_was_renamed_is_read_again_alone(tmp_path: Path) -
     commit = [{"commitInfo": {"operation": "CHANGE COLUMN"}}, {"metaData": renamed}]
     (entries / f"{1:020}.json").write_text("\n".join(map(json.dumps, commit)))
     now = history.now()
-    assert (now.kind, now.replaced, work(now)) == ("incremental", ("a",), {"a": (0, 1)})
+    assert (now.kind, now.replaced_flows, work(now)) == ("incremental", ("a",), {"a": (0, 1)})
     assert now.why == "the columns of a were changed by CHANGE COLUMN in version 1"
 
 
@@ -151,7 +151,7 @@ def test_a_source_that_is_another_table_is_read_again_alone(tmp_path: Path) -> N
     (tmp_path / "a").rename(tmp_path / "away")
     history.add("a")
     now = history.now()
-    assert (now.kind, now.replaced, work(now)) == ("incremental", ("a",), {"a": (-1, 0)})
+    assert (now.kind, now.replaced_flows, work(now)) == ("incremental", ("a",), {"a": (-1, 0)})
     assert now.why == "a is not the table that the flow a was filled from"
 
 
@@ -160,7 +160,7 @@ def test_a_source_that_was_overwritten_is_read_again_and_one_that_changed_is_fol
     history.add("a", mode="overwrite")
     DeltaTable(history.uri("b")).delete("id = 1")
     now = history.now()
-    assert (now.replaced, now.revised) == (("a",), True)
+    assert (now.replaced_flows, now.revised) == (("a",), True)
     assert now.why == "a was changed by WRITE in version 1; b was changed by DELETE in version 1"
 
 
@@ -251,7 +251,7 @@ def test_a_column_that_a_flow_is_certain_to_make_is_lacked_by_nobody(tmp_path: P
 
     def lacking(columns: list[str], **makes: frozenset[str] | None) -> tuple[list[str], list[str]]:
         policy = CopyPolicy(treated=frozenset({"id", "name", "born"}), makes=makes)
-        return several_progress.lacking(replace(copy, policy=policy), source, columns)
+        return several_progress.missing_columns(replace(copy, policy=policy), source, columns)
 
     assert lacking(["ID"]) == (["born", "name"], [])
     certain: dict[str, Any] = {"b": frozenset({"name", "other"})}

@@ -231,7 +231,7 @@ def test_what_was_committed_since_the_marks_were_read_is_the_next_runs(table: Ta
     flow = Flow("silver", "s", table.uri, "", policy=QueryPolicy(row_deltas=signed))
     run: Any = BatchRun(None, flow, list, {}, None, None, None)  # type: ignore[arg-type]
     for until, count in ((1, 1), (2, 3), (3, 7), (4, 15)):
-        taken: Any = run._of_feed(Feed(duckdb.from_arrow(given)), Progress("incremental", 0, until))  # type: ignore[arg-type]
+        taken: Any = run._limit_feed(Feed(duckdb.from_arrow(given)), Progress("incremental", 0, until))  # type: ignore[arg-type]
         assert len(taken.rows) == count
         assert ("_commit_version" in taken.rows.columns) is signed
 
@@ -242,10 +242,10 @@ def offsets(version: int, index: int) -> str:
 
 
 def test_a_batch_that_ends_in_the_middle_of_a_version_ends_nowhere() -> None:
-    assert stream_checkpoint.covered(offsets(3, -1)) == 2
-    assert stream_checkpoint.covered(offsets(3, 0)) is None
-    assert stream_checkpoint.covered(offsets(3, 9223372036854775807)) is None
-    of_twelve = [stream_checkpoint.covered(offsets(3, index), {3: 12}.__getitem__) for index in (10, 11, 12)]
+    assert stream_checkpoint.end_version(offsets(3, -1)) == 2
+    assert stream_checkpoint.end_version(offsets(3, 0)) is None
+    assert stream_checkpoint.end_version(offsets(3, 9223372036854775807)) is None
+    of_twelve = [stream_checkpoint.end_version(offsets(3, index), {3: 12}.__getitem__) for index in (10, 11, 12)]
     assert of_twelve == [None, 3, None]
 
 

@@ -46,7 +46,7 @@ def test_what_is_wrong_or_could_not_be_proved_is_compared_again(
     Proofs(lake).keep("silver", "s", "as defined", {}, None)
     proofs = Proofs(lake, since_last=True)
     verification.forget_doubtful(pipeline, [Finding(kind, table, "for a test")], proofs)  # type: ignore[arg-type]
-    assert (proofs.last("silver", "s", "as defined") is not None) == is_kept
+    assert (proofs.last_proof("silver", "s", "as defined") is not None) == is_kept
 
 
 def test_a_proof_says_when_all_of_the_table_was_compared() -> None:
@@ -73,15 +73,15 @@ def test_a_proof_holds_for_WHOLE_AFTER_days_and_not_if_it_is_of_a_day_to_come(
     facts = json.loads(proof.read_text())
     compared = date.fromisoformat(facts["whole"]) - timedelta(days=days)
     proof.write_text(json.dumps(facts | {"whole": compared.isoformat()}))
-    assert (Proofs(lake, since_last=True).last("silver", "s", "as defined") is not None) == holds
-    assert Proofs(lake).last("silver", "s", "as defined") is None, "all is to be compared"
+    assert (Proofs(lake, since_last=True).last_proof("silver", "s", "as defined") is not None) == holds
+    assert Proofs(lake).last_proof("silver", "s", "as defined") is None, "all is to be compared"
 
 
 def test_a_proof_of_what_changed_keeps_the_day_on_which_all_was_compared(settings: Settings) -> None:
     lake = Lake(settings.lake, "p")
     whole, later = datetime.now(UTC).date() - timedelta(days=3), datetime.now(UTC).date() - timedelta(days=1)
     Proofs(lake).keep("silver", "s", "as defined", {}, Proof("as defined", whole, later, {}))
-    proof = Proofs(lake, since_last=True).last("silver", "s", "as defined")
+    proof = Proofs(lake, since_last=True).last_proof("silver", "s", "as defined")
     assert proof is not None
     assert proof.whole == whole
     assert proof.last > later

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import VariantVal
 
-from sluicegate.frames.difference.variants import encoded, encoded_all
+from sluicegate.frames.difference.variants import encode, encode_all
 
 pytestmark = pytest.mark.unit
 
@@ -25,7 +25,7 @@ values: st.SearchStrategy[Any] = st.recursive(
 
 def of(text: str) -> bytes:
     variant = VariantVal.parseJson(text)
-    return encoded(variant.value, variant.metadata)
+    return encode(variant.value, variant.metadata)
 
 
 def turned(value: Any) -> Any:
@@ -59,10 +59,10 @@ def test_the_type_of_a_number_counts_and_zeros_behind_a_decimal_do_not() -> None
 
 
 def test_null_is_none_and_a_null_of_json_is_one() -> None:
-    assert encoded_all(None) == encoded_all([]) == encoded_all([None]) == []
-    assert encoded_all([VariantVal.parseJson("null"), None]) == [of("null")]
+    assert encode_all(None) == encode_all([]) == encode_all([None]) == []
+    assert encode_all([VariantVal.parseJson("null"), None]) == [of("null")]
 
 
 def test_a_type_that_is_not_known_is_refused() -> None:
     with pytest.raises(ValueError, match="type 40"):
-        encoded(bytes([40 << 2]), VariantVal.parseJson("1").metadata)
+        encode(bytes([40 << 2]), VariantVal.parseJson("1").metadata)

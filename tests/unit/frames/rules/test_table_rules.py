@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
-from sluicegate.frames.rules.table_rules import last_held
+from sluicegate.frames.rules.table_rules import last_checked_facts
 from sluicegate.lake import log
 
 pytestmark = pytest.mark.unit
@@ -28,17 +28,17 @@ def test_commits_of_comments_and_maintenance_change_no_row(tmp_path: Path) -> No
     committed(uri, rules="f", table_rules={"one": 0})
     DeltaTable(uri).alter.set_table_properties({"team": "shop"}, raise_if_not_exists=False)
     DeltaTable(uri).optimize.compact()
-    held = last_held(uri, "f")
+    held = last_checked_facts(uri, "f")
     assert held is not None
     assert held["table_rules"] == {"one": 0}
-    assert last_held(uri, "of other rules") is None
+    assert last_checked_facts(uri, "of other rules") is None
 
 
 def test_rows_of_others_and_commits_without_rules_are_no_reason_to_trust(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
-    assert last_held(uri, "f") is None
+    assert last_checked_facts(uri, "f") is None
     committed(uri, rules="f", table_rules={"one": 0})
     write_deltalake(uri, ROWS, mode="append")
-    assert last_held(uri, "f") is None
+    assert last_checked_facts(uri, "f") is None
     committed(uri, rules="f", until=3)
-    assert last_held(uri, "f") is None
+    assert last_checked_facts(uri, "f") is None

@@ -77,17 +77,17 @@ def test_a_commit_that_is_made_again_has_another_log_entry(tmp_path: Path) -> No
     assert commit_identity.entry_digest(uris[0], 2) is None
 
     # A proof holds for the log entry that was proved, and for what came after it.
-    proved, version_read = ProvedState.of(DeltaTable(uris[0])), VersionRead.of(Table(uris[0]), 1)
+    proved, version_read = ProvedState.from_table(DeltaTable(uris[0])), VersionRead.from_table(Table(uris[0]), 1)
     assert proved is not None
     assert version_read is not None
     assert proved.is_history_of(DeltaTable(uris[0]))
     Path(uris[0], "_delta_log", f"{1:020}.json").write_bytes(Path(uris[1], "_delta_log", f"{1:020}.json").read_bytes())
     write_deltalake(uris[0], ROWS, mode="append")
     assert commit_identity.identity(uris[0], 1) == first
-    newest = VersionRead.of(Table(uris[0]), 2)
+    newest = VersionRead.from_table(Table(uris[0]), 2)
     assert newest is not None
     assert not proved.is_history_of(DeltaTable(uris[0]))
-    assert not version_read.led_to(newest, Table(uris[0]))
+    assert not version_read.continues_to(newest, Table(uris[0]))
 
 
 def test_a_commit_is_known_wherever_its_table_lies_and_by_any_writer(tmp_path: Path) -> None:

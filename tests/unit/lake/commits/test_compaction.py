@@ -44,7 +44,7 @@ def test_files_are_put_together_once_there_are_MANY_FILES(
         enter(uri, chunk)
     before, table = content(uri), DeltaTable(uri)
     version = table.version()
-    assert compaction.put_together(table, "chunk", facts={"folders": ["/a"]}) == (beyond >= 0)
+    assert compaction.compact_newest(table, "chunk", facts={"folders": ["/a"]}) == (beyond >= 0)
     assert content(uri) == before
     assert table.version() == version + (beyond >= 0)
     if beyond < 0:
@@ -69,12 +69,12 @@ def test_the_files_of_many_commits_are_few_and_their_rows_written_a_few_times(
     wanted: list[tuple[int, str]] = []
     table = None
     for _ in range(150):
-        if table is not None and compaction.put_together(table, "chunk"):
+        if table is not None and compaction.compact_newest(table, "chunk"):
             written += tables.statistics(table, "num_records")["num_records"].to_pylist()[0]
             described = tables.statistics(table, "max.chunk", "num_records").sort_by([("max.chunk", "descending")])
             sizes = described["num_records"].to_pylist()
             most = max(most, len(sizes))
-            rows = tables.above(table, "chunk", -1).to_table()["chunk"].combine_chunks()
+            rows = tables.rows_above(table, "chunk", -1).to_table()["chunk"].combine_chunks()
             assert pc.all(pc.less_equal(rows[1:], rows[:-1])).as_py(), "the newest come first"
         number = 0 if table is None else table.version() + 1
         rows_ = chance.choice([1, 1, 1, 2, 40])
@@ -92,9 +92,9 @@ def test_of_two_at_once_one_gives_way(tmp_path: Path, monkeypatch: pytest.Monkey
     for chunk in range(4):
         enter(uri, chunk)
     before, one, other, appends = content(uri), DeltaTable(uri), DeltaTable(uri), DeltaTable(uri)
-    assert compaction.put_together(one, "chunk")
+    assert compaction.compact_newest(one, "chunk")
     with pytest.raises(CommitFailedError):
-        compaction.put_together(other, "chunk")
+        compaction.compact_newest(other, "chunk")
     once = CommitProperties(max_commit_retries=0)
     with pytest.raises(CommitFailedError):  # and so does who would enter files
         tables.write(appends, pa.table({"chunk": [4], "path": ["4/0"]}), mode="append", commit_properties=once)
@@ -102,7 +102,7 @@ def test_of_two_at_once_one_gives_way(tmp_path: Path, monkeypatch: pytest.Monkey
     late = DeltaTable(uri, version=3)
     enter(uri, 5)
     with pytest.raises(CommitFailedError):
-        compaction.put_together(late, "chunk")
+        compaction.compact_newest(late, "chunk")
     assert content(uri) == [*before, (5, "5/0")]
 
 
@@ -119,9 +119,9 @@ def test_a_kill_before_the_commit_changes_nothing(tmp_path: Path, monkeypatch: p
     with monkeypatch.context() as patched:
         patched.setattr(DeltaTable, "create_write_transaction", killed)
         with pytest.raises(KeyboardInterrupt):
-            compaction.put_together(DeltaTable(uri), "chunk")
+            compaction.compact_newest(DeltaTable(uri), "chunk")
     assert content(uri) == before
-    assert compaction.put_together(DeltaTable(uri), "chunk")
+    assert compaction.compact_newest(DeltaTable(uri), "chunk")
     assert content(uri) == before
 
 
@@ -137,11 +137,11 @@ def test_files_that_are_not_as_the_log_says_are_left_alone(tmp_path: Path, monke
         )
     )
     monkeypatch.setattr(tables, "statistics", more)
-    assert not compaction.put_together(DeltaTable(uri), "chunk")
+    assert not compaction.compact_newest(DeltaTable(uri), "chunk")
     monkeypatch.setattr(tables, "statistics", files)
     uncounted = str(tmp_path / "uncounted")
     settings = {"delta.dataSkippingNumIndexedCols": "0"}
     for number in range(4):
         options = {} if number else {"configuration": settings}
         tables.write(uncounted, pa.table({"chunk": [number]}), mode="append", **options)
-    assert not compaction.put_together(DeltaTable(uncounted), "chunk")
+    assert not compaction.compact_newest(DeltaTable(uncounted), "chunk")

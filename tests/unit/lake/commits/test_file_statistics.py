@@ -42,18 +42,18 @@ def stored(uri: Path, values: Any, kind: Any, **properties: str) -> DeltaTable:
 def test_values_of_doubtful_types_have_to_be_in_the_log(
     tmp_path: Path, values: Any, kind: Any, right: bool, right_without: bool
 ) -> None:
-    assert file_statistics.right_of_stored(stored(tmp_path / "with", values, kind)) is right
+    assert file_statistics.are_right_for_table(stored(tmp_path / "with", values, kind)) is right
     without = stored(tmp_path / "without", values, kind, dataSkippingNumIndexedCols="1")
-    assert file_statistics.right_of_stored(without) is right_without
+    assert file_statistics.are_right_for_table(without) is right_without
 
 
 def test_every_file_counts(tmp_path: Path) -> None:
     table = stored(tmp_path / "t", [1, 2], pa.decimal128(38, 0))
-    assert file_statistics.right_of_stored(table)
+    assert file_statistics.are_right_for_table(table)
     tables.write(table, pa.table({"k": [3], "x": pa.array([10**15], pa.decimal128(38, 0))}), mode="append")
-    assert not file_statistics.right_of_stored(tables.table_at(str(tmp_path / "t")))
+    assert not file_statistics.are_right_for_table(tables.table_at(str(tmp_path / "t")))
 
 
 def test_a_table_without_rows_has_none_that_stay(tmp_path: Path) -> None:
     tables.write(str(tmp_path / "t"), pa.table({"x": pa.array([], pa.float64())}))
-    assert file_statistics.right_of_stored(tables.table_at(str(tmp_path / "t")))
+    assert file_statistics.are_right_for_table(tables.table_at(str(tmp_path / "t")))

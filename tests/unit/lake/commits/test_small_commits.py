@@ -155,4 +155,4 @@ def test_values_are_stored_without_spark_if_statistics_of_files_tell_them(values
         column = pa.array(values, ends[kind][0]).view(ends[kind][1])
     else:
         column = pa.array(values, deep if kind == "deep" else kind)
-    assert file_statistics.right_of(pa.table({"c": column})) is is_
+    assert file_statistics.are_right_for_rows(pa.table({"c": column})) is is_

@@ -68,12 +68,12 @@ def fenced(lake: Lake) -> None:
 def test_a_fence_leaves_all_as_it_is_but_one_property(lake: Lake, uri: str) -> None:
     before = tables.table_at(uri)
     [was] = [one["metaData"] for one in log.actions(uri, 0) if "metaData" in one]
-    assert small_commits.takes(before)
+    assert small_commits.can_write(before)
     fenced(lake)
     after = tables.table_at(uri)
     assert after.version() == 1
     assert after.protocol() == before.protocol()
-    assert small_commits.takes(after)
+    assert small_commits.can_write(after)
     commit = list(log.actions(uri, 1))
     assert [list(action) for action in commit] == [["commitInfo"], ["metaData"]]
     now = commit[1]["metaData"]
@@ -107,8 +107,8 @@ class Others:
     """Another program, which appends a row each time that the metadata is read, so many times."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, uri: str, times: int) -> None:
-        self.uri, self.left, self.action = uri, times, metadata_commit.action
-        monkeypatch.setattr(metadata_commit, "action", self)
+        self.uri, self.left, self.action = uri, times, metadata_commit.logged_metadata
+        monkeypatch.setattr(metadata_commit, "logged_metadata", self)
 
     def __call__(self, table: DeltaTable) -> dict[str, Any]:
         if self.left:

@@ -38,9 +38,9 @@ def test_a_pipeline_without_targets_enters_none(tmp_path: Path) -> None:
 
 def test_whoever_writes_asks_first(tmp_path: Path) -> None:
     at = Lake(str(tmp_path), "shop")
-    with base.writing(at, "a run", target="dev"):
+    with base.hold_write_lock(at, "a run", target="dev"):
         assert Path(at.target).read_text() == "dev\n"
-    with pytest.raises(TargetConflict), base.writing(at, "a run", target="prod"):
+    with pytest.raises(TargetConflict), base.hold_write_lock(at, "a run", target="prod"):
         pytest.fail("it came in")
 
 

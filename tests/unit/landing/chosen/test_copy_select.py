@@ -6,7 +6,7 @@ import pytest
 
 from sluicegate.definition import BronzeTable
 from sluicegate.errors import QueryError, UserError
-from sluicegate.landing.chosen.copy import Copy, moment, names, options
+from sluicegate.landing.chosen.copy import Copy, parse_moment, parse_names, parse_options
 from sluicegate.landing.chosen.copy_options import CopyOptions
 from sluicegate.landing.chosen.copy_select import Select
 from sluicegate.spark_sql.tokens import QuerySyntax
@@ -115,20 +115,20 @@ def test_what_a_copy_changes_of_the_definition() -> None:
 
 def test_what_the_ledger_keeps_is_what_was_said() -> None:
     said = CopyOptions("SELECT a FROM source", ("x",), "csv", {"sep": ";"}, False)
-    assert CopyOptions.of(said.facts) == said
+    assert CopyOptions.from_facts(said.facts) == said
     assert CopyOptions().facts == {}
-    copy = Copy("/x", modified_after=moment("2024-05-01"), how=said)
+    copy = Copy("/x", modified_after=parse_moment("2024-05-01"), how=said)
     arguments = copy.arguments("things", None)
     assert "--modified-after=2024-05-01T00:00:00+00:00" in arguments
     assert any(argument.startswith("--how={") for argument in arguments)
 
 
 def test_words_of_the_command_line() -> None:
-    assert names("a, b") == ("a", "b")
-    assert options(["header=true", "sep=="]) == {"header": "true", "sep": "="}
-    assert moment("2024-05-01T12:00:00+02:00") == moment("2024-05-01T10:00:00")
+    assert parse_names("a, b") == ("a", "b")
+    assert parse_options(["header=true", "sep=="]) == {"header": "true", "sep": "="}
+    assert parse_moment("2024-05-01T12:00:00+02:00") == parse_moment("2024-05-01T10:00:00")
     for texts in (["header"], ["a=1", "A=2"]):
         with pytest.raises(UserError):
-            options(texts)
+            parse_options(texts)
     with pytest.raises(UserError):
-        moment("yesterday")
+        parse_moment("yesterday")

@@ -107,7 +107,7 @@ def test_a_list_that_is_not_there_is_refused(tmp_path: Path) -> None:
 )
 def test_names_below_a_landing_folder_on_s3(listed: str, names: tuple[str, ...]) -> None:
     mapped = prefixes(["dbfs:/mnt/raw/", "dbfs:/mnt/raw2"], ["s3a://bucket/land/x", "s3://bucket/land/x/deeper/"])
-    assert Landing("s3a://bucket/land/x", "s3://bucket/land/x/", mapped).names(listed) == names
+    assert Landing("s3a://bucket/land/x", "s3://bucket/land/x/", mapped).names_below(listed) == names
 
 
 def test_names_below_a_landing_folder_on_disk(tmp_path: Path) -> None:
@@ -115,16 +115,16 @@ def test_names_below_a_landing_folder_on_disk(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "disk")
     landing = Landing(f"{tmp_path}/link/x", f"{tmp_path}/link/x")
     for folder in (f"{tmp_path}/link", f"{tmp_path}/disk", f"file:{tmp_path}/disk", f"file://{tmp_path}/link/./"):
-        assert landing.names(f"{folder}/x/a%20b.json") == ("a%20b.json", "a b.json")
+        assert landing.names_below(f"{folder}/x/a%20b.json") == ("a%20b.json", "a b.json")
     (tmp_path / "second").symlink_to(tmp_path / "disk/x")
-    assert landing.names(f"{tmp_path}/second/a.json") == ("a.json",)
-    assert landing.names(f"{tmp_path}/elsewhere/a.json") == ()
+    assert landing.names_below(f"{tmp_path}/second/a.json") == ("a.json",)
+    assert landing.names_below(f"{tmp_path}/elsewhere/a.json") == ()
 
 
 def test_the_longest_prefix_counts(tmp_path: Path) -> None:
     mapped = prefixes(["/old", "/old/deep"], [str(tmp_path / "a"), str(tmp_path / "b")])
-    assert Landing(f"{tmp_path}/b", f"{tmp_path}/b", mapped).names("/old/deep/x.json") == ("x.json",)
-    assert Landing(f"{tmp_path}/a", f"{tmp_path}/a", mapped).names("/old/deep/x.json") == ()
+    assert Landing(f"{tmp_path}/b", f"{tmp_path}/b", mapped).names_below("/old/deep/x.json") == ("x.json",)
+    assert Landing(f"{tmp_path}/a", f"{tmp_path}/a", mapped).names_below("/old/deep/x.json") == ()
 
 
 @pytest.mark.parametrize(("former", "present"), [(["a"], []), (["a"], ["b", "c"]), ([""], ["b"]), (["a"], [""])])

@@ -41,7 +41,7 @@ def ranges(place: Place, number: int) -> dict[str, list[tuple[int, int]]]:
     entries = [e for e in place.ledger().to_pyarrow_table().to_pylist() if e["chunk"] == number]
     paths = {entry["path"]: entry for entry in entries}
     places = reread_rows.ArchivedLocations(place.at, NAME, str(place.folder))
-    former = reread_rows.Former.of(place.ledger(), {*paths}, number, paths, places.landed_at(paths))
+    former = reread_rows.Former.from_ledger(place.ledger(), {*paths}, number, paths, places.landed_facts(paths))
     return {} if former is None else {p.rsplit("/", 1)[-1]: [*those] for p, those in former.ranges.items()}
 
 
@@ -83,15 +83,15 @@ def test_rows_of_every_arrival_give_way_to_those_that_are_read_again(daily: Land
     entered(place, reread.Reset().discover)
     entries = [e for e in place.ledger().to_pyarrow_table().to_pylist() if e["chunk"] == 4]
     paths = {entry["path"]: entry for entry in entries}
-    landed_at = reread_rows.ArchivedLocations(place.at, NAME, str(place.folder)).landed_at(paths)
-    former = reread_rows.Former.of(place.ledger(), {*paths}, 4, paths, landed_at)
+    landed_at = reread_rows.ArchivedLocations(place.at, NAME, str(place.folder)).landed_facts(paths)
+    former = reread_rows.Former.from_ledger(place.ledger(), {*paths}, 4, paths, landed_at)
     assert former is not None
     assert sorted(former.ranges[f"{place.folder}/export.csv"]) == [(1, 1), (2, 2), (3, 3)]
     # Without the first of them, its rows stay.
     first = f"{place.folder.parent}/out/export.csv"
     others = {path: entry for path, entry in paths.items() if path != first}
-    landed_at = reread_rows.ArchivedLocations(place.at, NAME, str(place.folder)).landed_at(others)
-    former = reread_rows.Former.of(place.ledger(), {*others}, 4, others, landed_at)
+    landed_at = reread_rows.ArchivedLocations(place.at, NAME, str(place.folder)).landed_facts(others)
+    former = reread_rows.Former.from_ledger(place.ledger(), {*others}, 4, others, landed_at)
     assert former is not None
     assert sorted(former.ranges[f"{place.folder}/export.csv"]) == [(2, 2), (3, 3)]
 
@@ -204,11 +204,11 @@ def test_an_overwritten_file_replaces_all_readings_of_its_content_and_none_of_an
     landed("monday", 1)
     place.enter()
     for _ in range(2):
-        files = landing_ledger.to(LedgerAction.READ, landed("tuesday!", 2))
+        files = landing_ledger.add_action(LedgerAction.READ, landed("tuesday!", 2))
         landing_ledger.append(place.ledger(), files, {})
     [now] = landed("wednesday", 3).to_pylist()
     assert place.ledger().version() == 3
-    assert arrivals.replaced(place.ledger(), [path], 4, {path: now}) == {path: (2, 3)}
+    assert arrivals.replaced_batches(place.ledger(), [path], 4, {path: now}) == {path: (2, 3)}
 
 
 def test_a_reload_reaches_an_earlier_arrival_by_its_address_in_the_archive(daily: Landed) -> None:
@@ -278,19 +278,19 @@ def test_copies_are_read_again_by_their_own_options(tmp_path: Path) -> None:
             ("a.json", "reset"), ("x.csv", "replace"), ("y.csv", "replace"), ("z.json", "replace"),
         ]  # fmt: skip
         last = place.ledger().version()
-        options = copy_options.of_chunks(place.ledger(), range(last - 2, last + 1))
+        options = copy_options.options_by_batch(place.ledger(), range(last - 2, last + 1))
         assert {chunk: how.facts for chunk, how in options.items()} in (
             {last - 1: semicolons_of(place), last: computed.facts},
             {last - 1: computed.facts, last: semicolons_of(place)},
         ), round_
     assert entered(place, reread.Reload(pattern="*x.csv").discover) == [("x.csv", "replace")]
     last = place.ledger().version()
-    assert copy_options.of_chunks(place.ledger(), [last])[last].facts == semicolons_of(place)
+    assert copy_options.options_by_batch(place.ledger(), [last])[last].facts == semicolons_of(place)
 
 
 def semicolons_of(place: Place) -> dict[str, Any]:
     how = CopyOptions(format="csv", options={"sep": ";"})
-    facts: dict[str, Any] = how.settled(how.table(NAME, place.table)).facts
+    facts: dict[str, Any] = how.pin_format(how.table(NAME, place.table)).facts
     return facts
 
 
@@ -303,4 +303,4 @@ def test_an_archived_file_of_a_former_landing_folder_is_read_from_the_archive(tm
     before = reread.preview(NAME, table, landed.at)
     assert (before.files, before.missing) == (1, [])
     assert isinstance(reread.Reset().discover(NAME, table, landed.at).new, pa.Table)
-    assert clean_source.due(NAME, table, landed.at).num_rows == 0
+    assert clean_source.files_due(NAME, table, landed.at).num_rows == 0

@@ -316,7 +316,7 @@ def test_a_file_whose_rows_were_given_up_can_be_skipped(cut_over: CutOver) -> No
     assert ledger is not None
     entries = tables.dataset(ledger).to_table(FILES.names).to_pylist()
     given_up = pa.Table.from_pylist([entry for entry in entries if entry["path"].endswith("/1.json")], FILES)
-    landing_ledger.append(ledger, landing_ledger.to(LedgerAction.DROP, given_up), {})
+    landing_ledger.append(ledger, landing_ledger.add_action(LedgerAction.DROP, given_up), {})
     preview = cut_over.preview("1.json")
     assert [Path(path).name for path in preview.files["path"].to_pylist()] == ["1.json"]
 

@@ -46,10 +46,10 @@ def test_of_files_of_one_name_those_of_the_same_size_and_time_are_meant(daily: L
     archived = archive.table(daily.at, NAME, ledger)
     assert sorted(archived["size"].to_pylist()) == [1, 2, 3]
     first_and_last = archived.filter(pc.is_in(archived["size"], value_set=pa.array([1, 3]))).select(FILES.names)
-    found = archive.among(daily.at, NAME, ledger, first_and_last)
+    found = archive.match_files(daily.at, NAME, ledger, first_and_last)
     assert sorted(found["size"].to_pylist()) == [1, 3]
     places = {row["size"]: row["place"] for row in archived.to_pylist()}
-    assert {facts[1] for facts in archive.landed_at(daily.at, NAME, ledger, [places[2]]).values()} == {2}
+    assert {facts[1] for facts in archive.landed_facts(daily.at, NAME, ledger, [places[2]]).values()} == {2}
 
 
 def test_what_was_archived_for_a_former_ledger_does_not_count(daily: Landed) -> None:
@@ -59,7 +59,7 @@ def test_what_was_archived_for_a_former_ledger_does_not_count(daily: Landed) -> 
     daily.place.enter()
     ledger = daily.place.ledger()
     assert archive.table(daily.at, NAME, ledger).num_rows == 0
-    assert archive.landed_at(daily.at, NAME, ledger, places) == {}
+    assert archive.landed_facts(daily.at, NAME, ledger, places) == {}
 
 
 def test_a_file_that_was_skipped_first_is_the_first_to_arrive_under_its_name() -> None:

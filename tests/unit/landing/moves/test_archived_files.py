@@ -31,7 +31,7 @@ def names(files: Any) -> list[str]:
 
 
 def unknown(landed: Landed) -> list[str]:
-    return names(archived_files.unknown(NAME, landed.table, landed.at))
+    return names(archived_files.unknown_files(NAME, landed.table, landed.at))
 
 
 def read_and_moved(landed: Landed, name: str, text: str, seconds: int) -> None:
@@ -132,15 +132,15 @@ def test_they_are_told_and_an_archive_of_several_tables_is_not_guessed_about(tmp
     (found,) = verify_archive.findings(definition, NAME, landed.at)
     assert (found.kind, found.mend) == ("wrong", "sluicegate reload outcomes things --archived")
     assert "1 file of its archive, such as" in found.what
-    assert isinstance(reread.chosen((), None, definition, NAME, archived=True), reread.FromArchive)
+    assert isinstance(reread.choose_reload((), None, definition, NAME, archived=True), reread.FromArchive)
     pipeline(tmp_path, "second")
     (found,) = verify_archive.findings(definition, NAME, landed.at)
     assert (found.kind, found.mend) == ("unproved", "")
     with pytest.raises(UserError, match=r"second\.things"):
-        reread.chosen((), None, definition, NAME, archived=True)
-    assert reread.chosen(("x",), None, definition, NAME, archived=True) == reread.FromArchive(("x",))
+        reread.choose_reload((), None, definition, NAME, archived=True)
+    assert reread.choose_reload(("x",), None, definition, NAME, archived=True) == reread.FromArchive(("x",))
     with pytest.raises(UserError, match="--pattern"):
-        reread.chosen((), "*", definition, NAME, archived=True)
+        reread.choose_reload((), "*", definition, NAME, archived=True)
 
 
 def test_a_file_that_another_table_moved_to_the_same_archive_is_known(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from sluicegate.landing.moves import archive as archives
 from sluicegate.landing.moves import clean_source, file_moves
 from sluicegate.settings import Settings
 from sluicegate.storage import durable
-from sluicegate.storage.filesystems import file
+from sluicegate.storage.filesystems import file_facts
 from tests.unit.landing.test_file_status import NAME, Place
 
 pytestmark = pytest.mark.unit
@@ -56,7 +56,7 @@ def write(path: str, text: str) -> dict[str, Any]:
     fs.pipe_file(root, text.encode())
     if "://" not in path:
         os.utime(path, (time.time() - 60, time.time() - 60))
-    found = file(path)
+    found = file_facts(path)
     assert found is not None
     return {"path": path, "size": found[0], "modification_time": found[1]}
 
@@ -89,7 +89,7 @@ def test_a_name_with_two_colons_is_no_chain_of_stores(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in/a").write_text("other")
     (tmp_path / "in/a::b.json").write_text("one")
-    found = file(str(tmp_path / "in/a::b.json"))
+    found = file_facts(str(tmp_path / "in/a::b.json"))
     assert found is not None
     entry = {"path": str(tmp_path / "in/a::b.json"), "size": found[0], "modification_time": found[1]}
     assert moved(entry, str(tmp_path / "out/a::b.json"), ()) == str(tmp_path / "out/a::b.json")
@@ -223,7 +223,7 @@ def test_of_a_link_the_content_is_kept(tmp_path: Path, monkeypatch: pytest.Monke
     """A relative one would lead to nothing from where it is moved to."""
     write(str(tmp_path / "in/.staged/x.json"), "one")
     (tmp_path / "in/x.json").symlink_to(".staged/x.json")
-    found = file(str(tmp_path / "in/x.json"))
+    found = file_facts(str(tmp_path / "in/x.json"))
     assert found is not None
     entry = {"path": str(tmp_path / "in/x.json"), "size": found[0], "modification_time": found[1]}
     assert moved(entry, str(tmp_path / "out/x.json"), ()) == str(tmp_path / "out/x.json")
@@ -281,7 +281,8 @@ class Landed:
 
     def due(self, now: datetime | None = None) -> list[str]:
         return [
-            path.rsplit("/", 1)[-1] for path in clean_source.due(NAME, self.table, self.at, now)["path"].to_pylist()
+            path.rsplit("/", 1)[-1]
+            for path in clean_source.files_due(NAME, self.table, self.at, now)["path"].to_pylist()
         ]
 
     def clean(self, now: datetime | None = None) -> clean_source.Cleaned:
@@ -290,7 +291,7 @@ class Landed:
     def mark(self) -> int:
         ledger = lake_tables.delta_table(self.at.ledger(NAME))
         assert ledger is not None
-        return archives.done(self.at, NAME, ledger, str(self.place.folder))
+        return archives.cleaned_batch(self.at, NAME, ledger, str(self.place.folder))
 
 
 @pytest.mark.parametrize("beyond", [-1, 0, 1, 4])
@@ -379,7 +380,7 @@ def test_what_was_taken_away_is_not_looked_at_again(tmp_path: Path, monkeypatch:
     landed.clean()
     read: list[Any] = []
     monkeypatch.setattr(archives, "table", lambda *_: read.append("all of the archive"))
-    monkeypatch.setattr(archives, "by_facts", lambda *_: read.append("all of the archive"))
+    monkeypatch.setattr(archives, "archived_by_facts", lambda *_: read.append("all of the archive"))
     monkeypatch.setattr(clean_source.ledger_index, "entries", lambda *given, **_: read.append(given))
     assert landed.due() == []
     assert read == []
@@ -560,7 +561,7 @@ def test_what_a_killed_cleaning_took_away_is_told_before_the_next_one(
     assert landed.place.states() == [("a.json", "archived"), ("b.json", "archived")]
     log = lake_tables.delta_table(landed.at.archive(NAME))
     assert log is not None
-    assert archives.announced(log, landed.place.ledger()) == []
+    assert archives.announced_removals(log, landed.place.ledger()) == []
     assert lake_tables.rows(log) == 2
 
 

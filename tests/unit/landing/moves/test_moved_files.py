@@ -64,4 +64,4 @@ def test_a_file_that_was_moved_is_at_one_of_its_paths_and_else_at_the_last(
     landed: tuple[str, ...], superseded: set[str]
 ) -> None:
     moved = ledger((3, THIRD, LedgerAction.MOVED), (2, SECOND, LedgerAction.MOVED), (1, FIRST, LedgerAction.READ))
-    assert moved_files.superseded(moved, landed) == superseded
+    assert moved_files.find_superseded(moved, landed) == superseded

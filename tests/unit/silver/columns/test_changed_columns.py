@@ -11,7 +11,7 @@ from deltalake import write_deltalake
 
 from sluicegate.definition.tables.silver import SilverTable
 from sluicegate.schema.columns import SEQUENCE
-from sluicegate.silver.columns.changed_columns import lacking
+from sluicegate.silver.columns.changed_columns import why_missing_column
 from sluicegate.silver.evaluate import RowEvaluator
 
 pytestmark = pytest.mark.unit
@@ -27,18 +27,18 @@ def evaluator(uri: Any, columns: list[str], *, whole: bool = False, **fields: ob
 
 
 def test_a_missing_key_is_named(tmp_path: Any) -> None:
-    assert " day," in lacking(evaluator(tmp_path / "t", ["id"], keys=["id", "day"]))
+    assert " day," in why_missing_column(evaluator(tmp_path / "t", ["id"], keys=["id", "day"]))
 
 
 def test_a_key_in_another_case_is_there(tmp_path: Any) -> None:
-    assert lacking(evaluator(tmp_path / "t", ["ID"], keys=["id"])) == ""
+    assert why_missing_column(evaluator(tmp_path / "t", ["ID"], keys=["id"])) == ""
 
 
 def test_a_missing_sequence_is_named_as_the_definition_does(tmp_path: Any) -> None:
     fields = {"keys": ["id"], "sequence_by": "changed_at"}
-    assert "changed_at" in lacking(evaluator(tmp_path / "t", ["id", "changed_at"], **fields))
-    assert lacking(evaluator(tmp_path / "u", ["id", SEQUENCE], **fields)) == ""
+    assert "changed_at" in why_missing_column(evaluator(tmp_path / "t", ["id", "changed_at"], **fields))
+    assert why_missing_column(evaluator(tmp_path / "u", ["id", SEQUENCE], **fields)) == ""
 
 
 def test_rows_that_are_replaced_may_lack_any_column(tmp_path: Any) -> None:
-    assert lacking(evaluator(tmp_path / "t", ["n"], whole=True, keys=["id"])) == ""
+    assert why_missing_column(evaluator(tmp_path / "t", ["n"], whole=True, keys=["id"])) == ""

@@ -27,7 +27,7 @@ def test_a_row_without_a_text_of_its_record_has_no_landed_values() -> None:
 
 
 def test_rows_are_counted_that_broke_another_rule_than_the_static_ones() -> None:
-    counted = rescued.unexpected(["it's cheap"])
+    counted = rescued.unfit_count_sql(["it's cheap"])
     assert "array_except(" in counted
     assert "it\\'s cheap" in counted or "it''s cheap" in counted
-    assert "cast(array() as array<string>)" in rescued.unexpected([])
+    assert "cast(array() as array<string>)" in rescued.unfit_count_sql([])

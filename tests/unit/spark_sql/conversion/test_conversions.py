@@ -11,7 +11,7 @@ pytestmark = pytest.mark.unit
 
 def rewritten(text: str) -> str:
     query = Query.parse(text)
-    return query.with_identity({name: "v" for name in query.tables}, ())
+    return query.text_with_identity({name: "v" for name in query.tables}, ())
 
 
 @pytest.mark.parametrize(

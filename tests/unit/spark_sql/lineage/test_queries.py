@@ -198,5 +198,5 @@ def test_what_is_not_certain_is_every_column(text: str) -> None:
     ],
 )
 def test_a_use_of_a_use(outer: str, inner: str, both: str) -> None:
-    assert Use(outer).of(Use(inner)) == Use(both)  # type: ignore[arg-type]
-    assert Use(outer).of(Use(inner, masked=True)).masked  # type: ignore[arg-type]
+    assert Use(outer).compose(Use(inner)) == Use(both)  # type: ignore[arg-type]
+    assert Use(outer).compose(Use(inner, masked=True)).masked  # type: ignore[arg-type]
