@@ -108,7 +108,7 @@ class BronzeTable(Described, Ruled):
             value that does not fit is then corrupt.
         readerCaseSensitive: whether a column's name in another case is another name, whose values are rescued.
         columnNames: ``landed``: columns have the names of the fields; a field with an impossible name is rescued.
-            ``normalize_name``: ``us_gross`` for a field ``US Gross``; of two fields with one such name the second is
+            ``normalized``: ``us_gross`` for a field ``US Gross``; of two fields with one such name the second is
             rescued. Hints and a schema use the columns' names.
         partitionColumns: columns to take from ``name=value`` folders in the paths of files.
         pathGlobFilter: pattern that the names of files must match.

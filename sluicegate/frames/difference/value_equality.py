@@ -49,8 +49,8 @@ def exact_form(value: Column, kind: DataType) -> Column:
 def sortable_form(value: Column, kind: DataType) -> Column:
     """Return a form by which Spark sorts a value in a lasting order: ``exact_form``, with structs by field name.
 
-    A struct sorts by the order of its fields, and by their names once it has a field for which ``exact_form`` needs that
-    (a double, a map); a new field is NULL in all former values.
+    A struct sorts by the order of its fields, and by their names once it has a field (a double, a map) for which
+    ``exact_form`` needs that; a new field is NULL in all former values.
 
     Args:
         value: the value.

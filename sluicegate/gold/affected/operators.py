@@ -1,10 +1,10 @@
 """Operators of an analyzed plan, each with its rule for carrying changes of input to keys of output.
 
 A *key* is a choice of columns of an operator's output. ``affected_keys`` returns key values such that for all other
-values the operator has the same rows, equally often, before and after the changes: only the rows of these keys, computed
-from the current tables, have to be replaced. It may return too many values, but never too few. ``cover`` returns column
-values that include all that the operator's rows have or had: from current and former rows of tables, filtered only by
-conditions on single rows. Both are plans over the changed rows of some tables and all rows of others.
+values the operator has the same rows, equally often, before and after the changes: only the rows of these keys,
+computed from the current tables, have to be replaced. It may return too many values, but never too few. ``cover``
+returns column values that include all that the operator's rows have or had: from current and former rows of tables,
+filtered only by conditions on single rows. Both are plans over the changed rows of some tables and all rows of others.
 
 The rules are those of differential dataflow for the *support* of a change (Budiu and others, "DBSP", 2023,
 https://arxiv.org/abs/2203.16684: a change is a Z-set, and the change of a join is what each side's change meets on the
