@@ -160,10 +160,7 @@ class BatchRun:
         expected, end = source_stream.demand_all(checkpoint, self.flow, part, counted)
         self.report.trigger = AVAILABLE_NOW
         if not self.flow.has_foreign_source:
-            # With a condition on a version in it, the plan of each batch would be compiled anew.
-            if end > part.until:
-                rows = rows.where(f"_commit_version <= {part.until}")
-            self._apply(self._limit_feed(rows), part, expected)
+            self._apply(self._limit_feed(rows, part, end), part, expected)
             return
         # Rows of a feed say which commit they are of; without one, all that came is taken in.
         source_changes.demand_additive(self.flow.source, part.until, end)
@@ -173,7 +170,7 @@ class BatchRun:
         """Commit the offset past commits without changes, as of an OPTIMIZE."""
         expected = counted or self._expected_changes(part)
         self.report.trigger = AVAILABLE_NOW
-        self._apply(self._limit_feed(no_rows), part, expected)
+        self._apply(self._feed_columns(no_rows), part, expected)
 
     def _why_rewritten(self, error: Exception) -> str:
         """Return the reason if another program's table changed during the read; the next run handles that."""
@@ -223,13 +220,20 @@ class BatchRun:
         source = self.flow.source
         if self.flow.has_foreign_source:
             return table_reader.added_rows(self.session, source, part.since, part.until)
-        return self._limit_feed(table_reader.changes(self.session, source, part.since + 1, part.until))
+        return self._feed_columns(table_reader.changes(self.session, source, part.since + 1, part.until))
 
     def _expected_changes(self, part: Progress) -> ExpectedRows:
         """Return the expected number of these rows by the source's log."""
         return delivery.expected_rows(self.flow.source, part.since, part.until, feed=not self.flow.has_foreign_source)
 
-    def _limit_feed(self, rows: DataFrame) -> DataFrame:
+    def _limit_feed(self, rows: DataFrame, part: Progress, end: int) -> DataFrame:
+        """Return the rows of a change feed that goes on to version ``end``, up to the end of the batch."""
+        # With a condition on a version in it, the plan of each batch would be compiled anew.
+        if end > part.until:
+            rows = rows.where(f"_commit_version <= {part.until}")
+        return self._feed_columns(rows)
+
+    def _feed_columns(self, rows: DataFrame) -> DataFrame:
         """Return the rows of a change feed with the columns that the layer expects."""
         if self.flow.policy.row_deltas:
             return rows

@@ -224,7 +224,7 @@ class Sum:
         return f"CAST({self.value_at(_WHOLE + 1)} AS DECIMAL(20, 0)) * 4294967296 + {self.value_at(_WHOLE)}"
 
     def _decimal_sum(self) -> str:
-        return self._signed_decimal(lambda digits: _as_text(digits, self.scale))
+        return self._decimal_text(lambda digits: _as_text(digits, self.scale))
 
     def _decimal_mean(self, scale: int) -> str:
         """Return the mean rounded half up, as Spark divides decimals."""
@@ -236,9 +236,9 @@ class Sum:
                 lambda q: _as_text(_carry_nines(_plus_one(f"reverse({q}.q)", f"2 * {q}.r >= {self.count}")), scale),
             )
 
-        return self._signed_decimal(rounded_text)
+        return self._decimal_text(rounded_text)
 
-    def _signed_decimal(self, text: Callable[[str], str]) -> str:
+    def _decimal_text(self, text: Callable[[str], str]) -> str:
         places = ", ".join(self.value_at(_DECIMAL + i) for i in range(_NINES))
         raw = f"array({places}, {', '.join(['0L'] * _ABOVE)})"
         return _bind(raw, lambda name: _apply_sign(name, _carry_nines, text, "concat('-', {})"))

@@ -97,7 +97,7 @@ class Table:
 
         The table is reopened rather than updated: a table that was deleted and re-created has another ID and log.
         """
-        for name in ("delta", "restores", "last_commit_of_ours", "dataset"):
+        for name in ("delta", "restores", "last_own_commit", "dataset"):
             self.__dict__.pop(name, None)
         self._identities.clear()
 

@@ -83,7 +83,7 @@ def final_rows(aside: DataFrame) -> DataFrame:
     return aside.where(f"reason <> '{IN_EXCHANGE}'")
 
 
-def mark_begun_records(
+def flag_begun_records(
     changes: dict[str, DataFrame],
     table: str,
     set_aside: str,

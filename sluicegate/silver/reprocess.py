@@ -207,7 +207,7 @@ class _Reprocessing:
             begun = many_rows.begun_records(aside, self.record_id)
             stored = stored | {self.set_aside: many_rows.final_rows(aside)}
         differences = {uri: self._difference(rows, stored[uri]) for uri, rows in expected.items()}
-        aside = many_rows.mark_begun_records(differences, self.table, self.set_aside, begun, self.record_id)
+        aside = many_rows.flag_begun_records(differences, self.table, self.set_aside, begun, self.record_id)
         return differences | {self.set_aside: self.chosen.materialize(aside)}
 
     def _counts(self, differences: dict[str, DataFrame], stored: Sequence[DataFrame]) -> Counter[tuple[str, str]]:

@@ -65,7 +65,7 @@ def landed_values(column: pa.Array, *, is_gregorian: bool = True) -> Sequence[An
     values = _convert_values(column)
     if is_gregorian or not any(word in str(column.type) for word in ("date", "timestamp")):
         return values
-    return [_map_parts(value, _mark_unsure) for value in values]
+    return [_map_parts(value, _flag_unsure) for value in values]
 
 
 def _convert_values(column: pa.Array) -> Sequence[Any]:
@@ -123,7 +123,7 @@ def _as_text(part: Any) -> Any:
     return part
 
 
-def _mark_unsure(part: Any) -> Any:
+def _flag_unsure(part: Any) -> Any:
     """``UNSURE`` in the place of a time of which that is to be said; anything else as it is."""
     if isinstance(part, Moment) and part < (microseconds(SURE) or 0):
         return UNSURE

@@ -92,7 +92,7 @@ def compare(
     form = canonical_form
     if slack is None:
         form = exact_form
-    both = _signed_rows(stored, kinds, names, 1, form).unionByName(_signed_rows(due, kinds, names, -1, form))
+    both = _row_deltas(stored, kinds, names, 1, form).unionByName(_row_deltas(due, kinds, names, -1, form))
     differ = both.groupBy(*names.values()).agg(F.sum("sign").alias("more")).where("more <> 0").persist()
     try:
         if differ.isEmpty():
@@ -164,7 +164,7 @@ def _entry(pair: Column, kind: Any) -> Column:
     return F.struct(*[canonical_form(pair.getField(name), part).alias(name) for name, part in parts])
 
 
-def _signed_rows(
+def _row_deltas(
     frame: DataFrame, kinds: dict[str, DataType], names: dict[str, str], sign: int, form: _Form
 ) -> DataFrame:
     values = [form(_stored_form(frame, column, kind), kind).alias(names[column]) for column, kind in kinds.items()]

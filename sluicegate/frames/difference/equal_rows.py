@@ -62,19 +62,19 @@ class _Equals:
         for node in nodes(self.plan):
             match name_of(node):
                 case "Window":
-                    yield from self._window_ties(node)
+                    yield from self._window_peers(node)
                 case "Aggregate":
-                    yield from self._aggregate_ties(node)
+                    yield from self._aggregate_peers(node)
                 case "GlobalLimit" | "Offset":
-                    yield self._limit_ties(node)
+                    yield self._limit_peers(node)
 
-    def _window_ties(self, node: Any) -> Iterator[DataFrame]:
+    def _window_peers(self, node: Any) -> Iterator[DataFrame]:
         if not any(word in WINDOWED for one in elements(node.windowExpressions()) for word in words(one)):
             return
         keys = [*elements(node.partitionSpec()), *(order.child() for order in elements(node.orderSpec()))]
-        yield self._ties(node.child(), keys)
+        yield self._peers(node.child(), keys)
 
-    def _aggregate_ties(self, node: Any) -> Iterator[DataFrame]:
+    def _aggregate_peers(self, node: Any) -> Iterator[DataFrame]:
         from pyspark.sql import Window
 
         groups = [self._column(one) for one in elements(node.groupingExpressions())]
@@ -92,20 +92,20 @@ class _Equals:
             ranked = rows.where("o IS NOT NULL").withColumn("r", F.rank().over(by.orderBy(first))).where("r = 1")
             yield ranked.withColumn("n", F.count(F.lit(1)).over(by)).where("n > 1")
 
-    def _limit_ties(self, node: Any) -> DataFrame:
+    def _limit_peers(self, node: Any) -> DataFrame:
         """Return the rows that a LIMIT's order treats as equal; all if it has no order and omits any."""
         child = node.child()
         while name_of(child) in (*LIMITS, "Project", "SubqueryAlias"):
             child = child.children().apply(0)
         if name_of(child) == "Sort":
-            return self._ties(child.child(), [order.child() for order in elements(child.order())])
+            return self._peers(child.child(), [order.child() for order in elements(child.order())])
         rows = self.catalyst.frame(child)
         left_out = rows.count() - self.catalyst.frame(node).count()
         if not left_out:
             return rows.limit(0)
         return rows.limit(1)
 
-    def _ties(self, plan: Any, keys: Sequence[Any]) -> DataFrame:
+    def _peers(self, plan: Any, keys: Sequence[Any]) -> DataFrame:
         """Return distinct rows with the same keys."""
         values = F.struct(*[self._column(one) for one in elements(plan.output())])
         named = [self._column(key).alias(f"k{number}") for number, key in enumerate(keys)]

@@ -24,7 +24,7 @@ def have_same_rows(rows: DataFrame, other: DataFrame) -> bool:
     """Return whether two frames have the same columns and the same rows, in any order."""
     if columns_of(rows.schema) != columns_of(other.schema):
         return False
-    weighted = _signed_rows(rows, 1).unionByName(_signed_rows(other, -1))
+    weighted = _row_deltas(rows, 1).unionByName(_row_deltas(other, -1))
     return weighted.groupBy("row").agg(F.sum("sign").alias("left")).where("left <> 0").isEmpty()
 
 
@@ -36,7 +36,7 @@ def keys_of_differing_rows(rows: DataFrame, other: DataFrame, keys: Sequence[str
         other: rows with the same columns.
         keys: key columns.
     """
-    both = _signed_rows(rows, 1, keys).unionByName(_signed_rows(other, -1, keys))
+    both = _row_deltas(rows, 1, keys).unionByName(_row_deltas(other, -1, keys))
     differing = both.groupBy(_KEY, "row").agg(F.sum("sign").alias("left")).where("left <> 0")
     return differing.select(_KEY).distinct()
 
@@ -57,7 +57,7 @@ def rows_with_keys(frame: DataFrame, of: DataFrame, keys: Sequence[str], *, few:
     return keyed.join(of.alias("_of"), same, "left_semi").drop(_KEY)
 
 
-def _signed_rows(frame: DataFrame, sign: int, keys: Sequence[str] = ()) -> DataFrame:
+def _row_deltas(frame: DataFrame, sign: int, keys: Sequence[str] = ()) -> DataFrame:
     """Return each row as one comparable value with its weight, and with its key if there are key columns."""
     compared = [field for field in frame.schema if field.name not in keys or _differs_as_key(field.dataType)]
     values = [exact_form(F.col(quote_name(f.name)), f.dataType).alias(f"c{n}") for n, f in enumerate(compared)]

@@ -195,7 +195,7 @@ class History:
     # --- type 2, and snapshots ---------------------------------------------------------------------------------------
 
     def _decide_versions(self, frame: DataFrame, values: list[str]) -> DataFrame:
-        frame = self._number_runs(self._mark_version_starts(frame, values))
+        frame = self._number_runs(self._flag_version_starts(frame, values))
         first = self._first_record_columns(values)
         if self.snapshots or len(first) < len(values):
             whole = self._window(_RUN).rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
@@ -214,7 +214,7 @@ class History:
             is_row = F.col(_BEGINS) & F.col(_END).isNull()
         return frame.withColumn(DISPOSITION, _disposition(is_row))
 
-    def _mark_version_starts(self, frame: DataFrame, values: list[str]) -> DataFrame:
+    def _flag_version_starts(self, frame: DataFrame, values: list[str]) -> DataFrame:
         """Add whether a record begins a version: it counts, and differs from the previous one that counts."""
         types = frame.schema
         tracked = {

@@ -103,7 +103,7 @@ def _columns(table: SilverTable | GoldTable, columns: Any) -> dict[str, dict[str
 def _keys(table: SilverTable | GoldTable) -> list[str]:
     changes = getattr(table, "changes", None)
     if changes is not None:  # a history has several rows of a key
-        if changes.history:
+        if changes.has_history:
             return []
         return list(changes.keys)
     return list(getattr(table, "keys", ()))

@@ -361,5 +361,5 @@ def test_the_command_prints_a_contract_and_makes_a_definition(folder: Folder, tm
     run = CliRunner().invoke(app.app, ["contract", "import", str(file), "--json", *places])
     assert run.exit_code == 3
     assert json.loads(run.output)["left"] == ["t: the rule text, which is not a row condition"]
-    with pytest.raises(UserError, match="contract"):
+    with pytest.raises(UserError, match="copy"):
         CliRunner().invoke(app.app, ["contract", "copy", "x", *places], catch_exceptions=False)

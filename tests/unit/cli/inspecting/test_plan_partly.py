@@ -104,7 +104,7 @@ def test_a_landing_folder_that_is_missing_does_not_end_the_plan(made: Workspace)
     facts = json.loads(planned(made, "--json").stdout)
     assert (facts["complete"], [*facts["problems"]]) == (False, ["raw"])
     assert facts["problems"]["raw"]["code"] == LandingMissing.code
-    assert "for raw is" in done.stdout
+    assert "raw is" in done.stdout
     assert [one["table"] for one in facts["tables"]] == ["raw", "t", "copied", "g"]
     with pytest.raises(LandingMissing):  # a program that does not say that it copes
         api.plan(made.definition)

@@ -231,7 +231,7 @@ def test_what_was_committed_since_the_marks_were_read_is_the_next_runs(table: Ta
     flow = Flow("silver", "s", table.uri, "", policy=QueryPolicy(row_deltas=signed))
     run: Any = BatchRun(None, flow, list, {}, None, None, None)  # type: ignore[arg-type]
     for until, count in ((1, 1), (2, 3), (3, 7), (4, 15)):
-        taken: Any = run._limit_feed(Feed(duckdb.from_arrow(given)), Progress("incremental", 0, until))  # type: ignore[arg-type]
+        taken: Any = run._limit_feed(Feed(duckdb.from_arrow(given)), Progress("incremental", 0, until), 4)  # type: ignore[arg-type]
         assert len(taken.rows) == count
         assert ("_commit_version" in taken.rows.columns) is signed
 
