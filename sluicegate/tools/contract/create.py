@@ -116,18 +116,15 @@ class _Draft:
     def definition(self) -> dict[str, Any]:
         """The definition as its YAML has it."""
         contract = self.contract
-        about = contract.get("description")
-        if isinstance(about, dict):
-            purpose = about.get("purpose")
-        else:
-            purpose = about
-        head: dict[str, Any] = {"name": self.imported.name}
-        if purpose:
-            head |= {"description": str(purpose)}
-        if owner := self._owner():
-            head |= {"owner": owner}
-        if tags := _texts(contract.get("tags")):
-            head |= {"tags": tags}
+        purpose = contract.get("description")
+        if isinstance(purpose, dict):
+            purpose = purpose.get("purpose")
+        head = {
+            "name": self.imported.name,
+            "description": str(purpose or ""),
+            "owner": self._owner(),
+            "tags": _texts(contract.get("tags")),
+        }
         bronze: dict[str, Any] = {}
         silver: dict[str, Any] = {}
         for schema in _parts(contract.get("schema")):
@@ -144,16 +141,16 @@ class _Draft:
         for part in ("slaProperties", "roles", "price", "support", "context"):
             if contract.get(part):
                 self.imported.remarks.append(f"{part}: a definition has no equivalent")
-        return {**head, "bronze": bronze, "silver": silver}
+        return _without_empty(head) | {"bronze": bronze, "silver": silver}
 
     def _owner(self) -> str:
         team = self.contract.get("team")
-        members = _parts(team.get("members") if isinstance(team, dict) else team)
-        owners = [member for member in members if str(member.get("role", "")).lower() == "owner"] or members
-        name = None
-        if owners:
-            name = owners[0].get("username") or owners[0].get("name")
-        return str(name or (team.get("name") if isinstance(team, dict) else "") or "")
+        if not isinstance(team, dict):
+            team = {"members": team}
+        members = _parts(team.get("members"))
+        owners = [member for member in members if str(member.get("role", "")).lower() == "owner"]
+        owner = next(iter(owners or members), {})
+        return str(owner.get("username") or owner.get("name") or team.get("name") or "")
 
     def _columns(self, table: str, schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         names: set[str] = set()
@@ -195,7 +192,7 @@ class _Draft:
         return {
             "sql": f"SELECT {', '.join(f'r.{quote_name(n)}' for n in names)} FROM STREAM({name}_raw) AS r",
             "schema": ", ".join(f"{quote_name(str(c['name']))} {types.spark_type(c)}" for c in columns),
-            **{field: value for field, value in optional.items() if value},
+            **_without_empty(optional),
         }
 
     def _table_rules(self, table: str, schema: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -366,6 +363,10 @@ def _value(value: Any) -> str:
 def _is_personal(column: Mapping[str, Any]) -> bool:
     tags = {tag.lower() for tag in _texts(column.get("tags"))}
     return "pii" in tags or str(column.get("classification", "")).lower() == "pii"
+
+
+def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value}
 
 
 def _parts(values: Any) -> list[dict[str, Any]]:

@@ -143,16 +143,15 @@ def _custom(properties: Mapping[str, str]) -> dict[str, Any]:
 
 def _table_check(name: str, rule: TableRule) -> dict[str, Any]:
     """A check that other tools run, of a rule about a whole table."""
+    placeholders = {name: "${object}"}  # what the table of a check is called in its query
     if rule.rows is not None:
         least, most = rule.rows.min, rule.rows.max
-        both = {}
-        if least is not None and most is not None:
-            both = {"mustBeBetween": [least, most]}
+        bounds: dict[str, Any] = {"mustBeBetween": [least, most]}
         if most is None:
-            bound = {"mustBeGreaterOrEqualTo": least}
-        else:
-            bound = {"mustBeLessOrEqualTo": most}
-        return {"type": "library", "metric": "rowCount", **(both or bound)}
+            bounds = {"mustBeGreaterOrEqualTo": least}
+        elif least is None:
+            bounds = {"mustBeLessOrEqualTo": most}
+        return {"type": "library", "metric": "rowCount", **bounds}
     if rule.unique is not None:
         return {"type": "library", "metric": "duplicateValues", "arguments": {"properties": rule.unique}, "mustBe": 0}
     if rule.foreign_key is not None:
@@ -161,13 +160,10 @@ def _table_check(name: str, rule: TableRule) -> dict[str, Any]:
             f"o.{quote_name(key)} = t.{quote_name(column)}" for key, column in zip(keys, rule.foreign_key, strict=True)
         )
         condition = " AND ".join(f"t.{quote_name(column)} IS NOT NULL" for column in rule.foreign_key)
-        if other == name:
-            referenced = "${object}"
-        else:
-            referenced = other
+        referenced = placeholders.get(other, other)
         query = f"FROM ${{object}} AS t WHERE {condition} AND NOT EXISTS (SELECT 1 FROM {referenced} AS o WHERE {same})"
         return {"type": "sql", "query": f"SELECT count(*) {query}", "mustBe": 0}
-    text = rule.query.text_over_views({read: "${object}" if read == name else read for read in rule.query.tables})
+    text = rule.query.text_over_views({read: placeholders.get(read, read) for read in rule.query.tables})
     return {"type": "sql", "query": f"SELECT count(*) FROM ({text})", "mustBe": 0}
 
 

@@ -159,36 +159,33 @@ class _Reader:
         return CaseStep(
             self._place(path),
             step.description.strip(),
-            tuple(input_table for input_table in inputs if input_table),
+            tuple(filter(None, inputs)),
             step.landing,
             step.landed,
-            tuple(input_table for input_table in expect if input_table),
+            tuple(filter(None, expect)),
             step.fails,
         )
 
     def _read_input(self, table: str, value: Any, path: Path) -> TableGiven | None:
         if not self._is_bronze(table, path):
             return None
-        more: Given | None = None
+        more: Given | None = Given(rows=value, schema=None)
+        rows_path = path
         if isinstance(value, dict):
             more = self._parse_part(Given, value, path)
-            if more is None:
-                return None
-        if more:
-            rows = self._rows(more.rows, (*path, "rows"))
-        else:
-            rows = self._rows(value, path)
-        if more and more.file is not None:
-            self._demand_inside(more.file, (*path, "file"))
+            rows_path = (*path, "rows")
+        if more is None:
+            return None
+        rows = self._rows(more.rows, rows_path)
         of_delta = self.pipeline.bronze[table].format == "delta"
-        if more and "mode" in more.model_fields_set and not of_delta:
+        if "mode" in more.model_fields_set and not of_delta:
             self._add("not-allowed", (*path, "mode"), f"mode requires a Delta source, but {table} reads files")
-        if more and more.file is not None and of_delta:
-            self._add("not-allowed", (*path, "file"), f"{table} reads a Delta table, not files")
+        if more.file is not None:
+            self._demand_inside(more.file, (*path, "file"))
+            if of_delta:
+                self._add("not-allowed", (*path, "file"), f"{table} reads a Delta table, not files")
         if rows is None:
             return None
-        if more is None:
-            return TableGiven(table, rows, self._place(path))
         return TableGiven(table, rows, self._place(path), more.file, more.mode, more.schema_)
 
     def _is_bronze(self, table: str, path: Path) -> bool:
@@ -214,26 +211,24 @@ class _Reader:
             self._add("unknown-table", path, f"unknown table {table}", hint)
             return None
         if not isinstance(value, dict):
-            rows = self._demand_same_columns(self._rows(value, path))
-            if rows:
-                return TableExpected(table, self._place(path), rows)
-            return None
+            rows = self._expected_rows(value, path)
+            if rows is None:
+                return None
+            return TableExpected(table, self._place(path), rows)
         more = self._parse_part(Expected, value, path)
         if more is None:
             return None
-        field = "contains"
-        if more.rows is not None:
-            field = "rows"
+        partly = more.rows is None
+        field = "contains" if partly else "rows"
         row_values = getattr(more, field)
-        if row_values is None and more.columns:
-            self._add("not-allowed", (*path, "columns"), "columns requires rows as lists of values")
         if row_values is None:
-            rows = None
-        else:
-            rows = self._demand_same_columns(self._rows(row_values, (*path, field), more.columns))
-        if row_values is not None and rows is None:
+            if more.columns:
+                self._add("not-allowed", (*path, "columns"), "columns requires rows as lists of values")
+            return TableExpected(table, self._place(path), None, partly, more.count, more.tolerance)
+        rows = self._expected_rows(row_values, (*path, field), more.columns)
+        if rows is None:
             return None
-        return TableExpected(table, self._place(path), rows, field == "contains", more.count, more.tolerance)
+        return TableExpected(table, self._place(path), rows, partly, more.count, more.tolerance)
 
     def _rows(self, value: Any, path: Path, columns: Sequence[str] = ()) -> Rows | None:
         try:
@@ -242,10 +237,13 @@ class _Reader:
             self._add("rows", fault.path, fault.message, fault.hint, line=fault.line)
             return None
 
-    def _demand_same_columns(self, rows: Rows | None) -> Rows | None:
-        """Expected rows, which must all name the same columns: else it is open whether an omitted one is compared."""
-        for record, place in zip(rows.records, rows.places, strict=True) if rows else ():
-            for column in rows.columns if rows else ():
+    def _expected_rows(self, value: Any, path: Path, columns: Sequence[str] = ()) -> Rows | None:
+        """Rows that must all name the same columns: else it is open whether an omitted one is compared."""
+        rows = self._rows(value, path, columns)
+        if rows is None:
+            return None
+        for record, place in zip(rows.records, rows.places, strict=True):
+            for column in rows.columns:
                 if column not in record:
                     sentence = f"this row lacks {column}, which other rows have"
                     hint = f"write {column}: null for NULL"

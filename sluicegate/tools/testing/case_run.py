@@ -162,12 +162,12 @@ class _Run:
         if rows is not None and rows.columns:
             expected, actual = _comparable_rows(rows, table, expectation.place)
             diff.columns, diff.expected = list(rows.columns), len(expected)
-            keys = [rows.columns.index(key) for key in self._keys(expectation.table) if key in rows.columns]
-            complete = []
-            if len(keys) == len(self._keys(expectation.table)):
-                complete = keys
+            keys = self._keys(expectation.table)
+            if not set(keys) <= set(rows.columns):
+                keys = []
+            positions = [rows.columns.index(key) for key in keys]
             right = compare(
-                diff, expected, actual, keys=complete, tolerance=expectation.tolerance, partly=expectation.partly
+                diff, expected, actual, keys=positions, tolerance=expectation.tolerance, partly=expectation.partly
             )
         elif rows is not None and not expectation.partly and diff.found:
             diff.expected, right = 0, False
@@ -185,8 +185,7 @@ class _Run:
         records = expectation.rows.records if expectation.rows else ()
         if not records and not expectation.count:
             return self._waiting_difference(expectation.table, diff)
-        reason = self._waiting_reason(expectation.table)
-        diff.note = f"the table does not exist yet{f': {reason}' if reason else ''}"
+        diff.note = self._with_waiting_reason("the table does not exist yet", expectation.table)
         diff.expected = len(records) or expectation.count
         if expectation.rows:
             diff.columns = list(expectation.rows.columns)
@@ -205,8 +204,7 @@ class _Run:
         sources = flows.flows(self.pipeline, self.at, "silver")[made_by].sources
         if not any(lake_tables.rows(lake_tables.delta_table(uri)) for uri in sources):
             return None
-        reason = self._waiting_reason(made_by)
-        diff.note = f"{made_by} does not exist, and its records wait{f': {reason}' if reason else ''}"
+        diff.note = self._with_waiting_reason(f"{made_by} does not exist, and its records wait", made_by)
         return diff
 
     def _keys(self, name: str) -> list[str]:
@@ -217,21 +215,21 @@ class _Run:
             return []
         return list(table.changes.keys if table.changes else table.keys)
 
-    def _waiting_reason(self, name: str) -> str:
-        """Reason why a table does not exist; empty if there is nothing to say."""
+    def _with_waiting_reason(self, sentence: str, name: str) -> str:
+        """Sentence on a table that does not exist, with the reason if one is known."""
+        reason = ""
+        if name in self.pipeline.bronze:
+            reason = "none of its files landed"
         for layer in LAYERS[1:]:
             if name in self.pipeline.names(layer):
-                return progress(flows.flows(self.pipeline, self.at, layer)[name]).why
-        if name in self.pipeline.bronze:
-            return "none of its files landed"
-        return ""
+                reason = progress(flows.flows(self.pipeline, self.at, layer)[name]).why
+        return ": ".join(filter(None, [sentence, reason]))
 
     def _uri(self, name: str) -> str:
         made_by = tables(self.pipeline)[name]
-        if name != made_by and name.endswith("_quarantine"):
-            return self.at.quarantine(made_by)
-        if name != made_by and name.endswith("_set_aside"):
-            return self.at.set_aside(made_by)
+        side_tables = {f"{made_by}_quarantine": self.at.quarantine, f"{made_by}_set_aside": self.at.set_aside}
+        if name in side_tables:
+            return side_tables[name](made_by)
         layer = next(layer for layer in LAYERS if name in self.pipeline.names(layer))
         return self.at.table(layer, name)
 

@@ -38,6 +38,9 @@ _UNFIT = "_sluicegate_unfit"
 # Suffixes by which a path of a definition is a file, not a folder.
 _OF_FILES = {".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".parquet", ".orc", ".avro"}
 
+# Spark's names of formats, where they are not those of the definition.
+_PROVIDERS = {"avro": avro_header.PROVIDER}
+
 
 def enclose_pipeline(pipeline: Pipeline, folder: Path) -> Pipeline:
     """Pipeline with all that it reads, moves or deletes inside a folder of the case.
@@ -218,11 +221,7 @@ def _csv(input_table: TableGiven, table: BronzeTable, options: Mapping[str, str]
 def _csv_value(value: Any) -> str | None:
     if value is None:
         return None
-    if isinstance(value, bool):
-        if value:
-            return "true"
-        return "false"
-    if isinstance(value, (dict, list)):
+    if isinstance(value, (bool, dict, list)):
         return json.dumps(value, ensure_ascii=False)
     return str(value)
 
@@ -241,13 +240,9 @@ def _write_by_spark(spark: SparkSession, input_table: TableGiven, table: BronzeT
     """Rows as one file written by Spark: Parquet, ORC or Avro."""
     with tempfile.TemporaryDirectory() as scratch:
         target = Path(scratch) / "written"
-        if table.format == "avro":
-            form = avro_header.PROVIDER
-        else:
-            form = table.format
         rows = _frame(spark, input_table, Path(scratch)).coalesce(1)
-        rows.write.format(form).save(str(target))
-        (file,) = [part for part in target.iterdir() if part.name.startswith("part-")]
+        rows.write.format(_PROVIDERS.get(table.format, table.format)).save(str(target))
+        (file,) = target.glob("part-*")
         return file.read_bytes()
 
 

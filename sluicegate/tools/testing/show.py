@@ -19,6 +19,13 @@ MISSING, UNEXPECTED, CHANGED, OTHER = "- missing", "+ unexpected", "~ differs", 
 
 _STYLES = {MISSING: "red", UNEXPECTED: "yellow", CHANGED: ""}
 
+# What is said of one row and of several, by their kind in ``TableDifference.counts``.
+_PREDICATES = {
+    "changed": ("differs", "differ"),
+    "missing": ("is missing", "are missing"),
+    "unexpected": ("is unexpected", "are unexpected"),
+}
+
 
 def console(width: int | None = None) -> Console:
     """Console for results; ``width`` defaults to the terminal's."""
@@ -55,14 +62,14 @@ def show(result: CaseResult, to: Console, *, keep: bool = False) -> None:
 
 
 def _show_difference(result: CaseResult, diff: TableDifference, to: Console) -> None:
-    words = {"changed": "differ", "missing": "are missing", "unexpected": "are unexpected"}
-    verb = {"changed": "differs", "missing": "is missing", "unexpected": "is unexpected"}
-    counted = [
-        f"{count:,} {'row' if count == 1 else 'rows'} {(verb if count == 1 else words)[kind]}"
-        for kind in words
-        if (count := diff.counts.get(kind, 0))
-    ]
-    counts_text = "; ".join([*counted, *([diff.note] if diff.note else [])])
+    parts = []
+    for kind, (of_one, of_several) in _PREDICATES.items():
+        count = diff.counts.get(kind, 0)
+        if count == 1:
+            parts.append(f"1 row {of_one}")
+        elif count:
+            parts.append(f"{count:,} rows {of_several}")
+    counts_text = "; ".join(filter(None, [*parts, diff.note]))
     step = ""
     if diff.step > 1:
         step = f" after step {diff.step}"

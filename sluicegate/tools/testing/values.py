@@ -80,7 +80,7 @@ def case_value(value: Any, kind: pa.DataType, *, text: bool = False) -> Value:
         if fits(kind):
             try:
                 return convert(value, kind)
-            except (ValueError, TypeError, InvalidOperation, OverflowError, struct.error):
+            except (ValueError, TypeError, KeyError, InvalidOperation, OverflowError, struct.error):
                 raise _unfit(value, kind) from None
     raise Unfit(f"values of type {kind} cannot be compared", "omit the column")
 
@@ -112,7 +112,7 @@ def _from_json(value: Any, kind: pa.DataType) -> Any:
 
 
 def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+    return isinstance(kind, (pa.ListType, pa.LargeListType, pa.FixedSizeListType))
 
 
 def _number(value: float) -> Value:
@@ -122,7 +122,7 @@ def _number(value: float) -> Value:
 def _boolean(value: Any, _kind: pa.DataType) -> bool:
     if isinstance(value, bool):
         return value
-    return {"true": True, "false": False}[value] if value in ("true", "false") else _refuse()
+    return {"true": True, "false": False}[value]
 
 
 def _whole_number(value: Any, _kind: pa.DataType) -> int:
