@@ -14,6 +14,7 @@ import re
 import secrets
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -71,10 +72,7 @@ def attach() -> None:
     """Take over the channel that this job's parent has named, and hide it from what the job starts."""
     global _sender
     file, token = os.environ.pop(FILE, ""), os.environ.pop(TOKEN, "")
-    if token:
-        _sender = _Sender(file, token)
-    else:
-        _sender = None
+    _sender = _Sender(file, token) if token else None
 
 
 def is_attached() -> bool:
@@ -114,12 +112,10 @@ class Channel:
         self._rest = b""  # of a message whose end has not been read yet
 
     def __enter__(self) -> Self:
-        try:
+        with suppress(OSError):  # no temporary folder: the job prints its messages, with the token
             self._folder = PrivateFolder()
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             self._file = os.open(self._folder.path / "channel", flags, 0o600)
-        except OSError:  # no temporary folder: the job prints its messages, with the token
-            self._file = -1
         return self
 
     def __exit__(

@@ -98,11 +98,10 @@ def ui_address(driver_address: str | None, master: str, application: str) -> str
     front = os.environ.get("SLUICEGATE_SPARK_UI", "").rstrip("/")
     if driver_address and front and master.startswith("spark://"):
         return f"{front}/proxy/{application}/"
-    if "KUBERNETES_SERVICE_HOST" not in os.environ and not any(file.exists() for file in _OF_CONTAINERS):
-        return driver_address or ""
-    if os.environ.get("SPARK_PUBLIC_DNS"):
-        return driver_address or ""
-    return ""
+    in_container = "KUBERNETES_SERVICE_HOST" in os.environ or any(file.exists() for file in _OF_CONTAINERS)
+    if in_container and not os.environ.get("SPARK_PUBLIC_DNS"):
+        return ""
+    return driver_address or ""
 
 
 def files(count: int) -> str:
@@ -125,10 +124,10 @@ def time_left(took: float, done_units: float, remaining_units: float) -> str:
         seconds = took / done_units * remaining_units
     if seconds < LONG:
         return ""
-    for length, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")):
-        if seconds >= 2 * length or length == 1:
+    for length, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds >= 2 * length:
             return f", about {seconds / length:,.0f} {unit}s left"
-    return ""
+    return f", about {seconds:,.0f} seconds left"
 
 
 def sparkline(values: Sequence[float]) -> str:

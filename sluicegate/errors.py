@@ -141,11 +141,7 @@ class Mistake:
     hint: str = ""
 
     def __str__(self) -> str:
-        if self.line:
-            place = f"{self.file}:{self.line}"
-        else:
-            place = self.file
-        text = f"{place}: {self.path}: {self.message} [{self.code}]"
+        text = f"{Where(file=self.file, line=self.line)}: {self.path}: {self.message} [{self.code}]"
         if self.hint:
             return f"{text}\n    help: {self.hint}"
         return text
@@ -159,13 +155,10 @@ class DefinitionError(UserError):
 
     def __init__(self, pipeline: str, mistakes: list[Mistake]) -> None:
         first = mistakes[0]
+        subject = self.subject.format(pipeline)
+        message = f"{subject} {len(mistakes)} mistakes"
         if len(mistakes) == 1:
-            count = "a mistake"
-        else:
-            count = f"{len(mistakes)} mistakes"
-        message = f"{self.subject.format(pipeline)} {count}"
-        if len(mistakes) == 1:
-            message += f": {first.path}: {first.message}"
+            message = f"{subject} a mistake: {first.path}: {first.message}"
         super().__init__(message, where=Where(file=first.file, line=first.line), hint=first.hint)
         self.mistakes = mistakes
 

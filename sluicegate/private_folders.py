@@ -64,7 +64,7 @@ def remove_abandoned_folders() -> None:
     """Remove the folders of this user whose processes are gone without having removed them."""
     with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         for entry in entries:
-            if entry.name.startswith(PREFIX) and _is_own(entry.path):
+            if entry.name.startswith(PREFIX) and _own_folder_facts(entry.path) is not None:
                 _remove_if_abandoned(entry.path)
 
 
@@ -72,10 +72,6 @@ def is_private(folder: str | Path) -> bool:
     """Return whether a folder is this user's and closed to others; not a link, which others could point elsewhere."""
     facts = _own_folder_facts(folder)
     return facts is not None and not facts.st_mode & 0o077
-
-
-def _is_own(folder: str) -> bool:
-    return _own_folder_facts(folder) is not None
 
 
 def _own_folder_facts(folder: str | Path) -> os.stat_result | None:

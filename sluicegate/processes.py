@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -89,29 +89,32 @@ def end_job_on_error(job: Job) -> Iterator[None]:
     An orphaned job would go on and hold the lock. Signals that have another handler or are ignored (``nohup``) are
     left alone.
     """
-    former = {}
+    numbers: list[int] = []
     if threading.current_thread() is threading.main_thread():
-        former = {
-            number: signal.signal(number, _raise_stopped)
-            for number in ENDS
-            if signal.getsignal(number) == signal.SIG_DFL
-        }
-    try:
-        yield
-    except BaseException as error:
-        if isinstance(error, Stopped):
-            number = error.number
-        else:
-            number = signal.SIGINT
-        interrupted = isinstance(error, (Stopped, KeyboardInterrupt))
-        _end_job(job, number if interrupted else signal.SIGKILL)
-        if interrupted:
+        numbers = [number for number in ENDS if signal.getsignal(number) == signal.SIG_DFL]
+    with handle_signals(numbers, _raise_stopped):
+        try:
+            yield
+        except (Stopped, KeyboardInterrupt) as error:
+            number = getattr(error, "number", signal.SIGINT)
+            _end_job(job, number)
             name = signal.Signals(number).name
             warn(f"stopped by {name}: the job has ended, and a new run continues after its last commit")
-        raise
+            raise
+        except BaseException:
+            _end_job(job, signal.SIGKILL)
+            raise
+
+
+@contextmanager
+def handle_signals(numbers: Iterable[int], handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Have signals handled within the block; their former handlers return at its end."""
+    former = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
     finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)
+        for number, former_handler in former.items():
+            signal.signal(number, former_handler)
 
 
 def heeded_signals(*numbers: int) -> list[int]:

@@ -28,18 +28,18 @@ def time_span(text: str) -> timedelta:
         ValueError: it is not an interval; months and years are refused, since they differ in length.
     """
     remaining_text = re.sub(r"^\s*interval\b", "", text.lower()).rstrip()
-    length, parts = timedelta(), 0
+    if not remaining_text:
+        raise ValueError(text)
+    length = timedelta()
     while remaining_text:
         part = _PART.match(remaining_text)
-        unit = None
-        if part:
-            unit = _OF_WORD.get(part[2])
-        if part is None or unit is None or ("." in part[1] and unit != "seconds"):
+        if part is None or part[2] not in _OF_WORD:
+            raise ValueError(text)
+        unit = _OF_WORD[part[2]]
+        if "." in part[1] and unit != "seconds":
             raise ValueError(text)
         length += timedelta(**{unit: float(part[1])})
-        remaining_text, parts = remaining_text[part.end() :], parts + 1
-    if not parts:
-        raise ValueError(text)
+        remaining_text = remaining_text[part.end() :]
     return length
 
 

@@ -96,10 +96,7 @@ def overrides() -> dict[str, str]:
 
 def read_variable(name: str) -> str:
     """Return the value of a variable, overridden or from the environment; empty if it is not set."""
-    given_here = _GIVEN.get()
-    if name in given_here:
-        return given_here[name]
-    return os.environ.get(name, "")
+    return overrides().get(name, os.environ.get(name, ""))
 
 
 def endpoint() -> str:

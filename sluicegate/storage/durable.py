@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -24,11 +25,10 @@ def sync_file_systems(addresses: Iterable[str]) -> None:
         OSError: a file system could not write everything, or does not confirm it.
     """
     devices: dict[int, str] = {}
-    for path in (address for address in addresses if "://" not in address):
-        try:
-            devices.setdefault(os.stat(path).st_dev, path)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
+    for path in addresses:
+        if "://" not in path:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                devices.setdefault(os.stat(path).st_dev, path)
     for path in devices.values():
         _sync_file_system(path)
 

@@ -67,30 +67,23 @@ def open_store(address: str) -> tuple[Any, str]:
 
     from sluicegate.storage import s3  # for a chained address, too: with the import it is known to fsspec
 
-    store = s3.OURS.get(address.partition("://")[0])
-    if store is None:
-        if _has_colons(address):
-            fs, root = _open_unchained(address)
-        else:
-            fs, root = fsspec.core.url_to_fs(address)
-        # Normalised as Spark will name the files, so that ledger and `source_file` agree.
-        return fs, os.path.normpath(root) if "file" in fs.protocol else root
-    return store(**store._get_kwargs_from_urls(address)), store._strip_protocol(address)
+    scheme, separator, _ = address.partition("://")
+    of_store = s3.OURS.get(scheme)
+    if of_store is None and _has_colons(address):
+        of_store = fsspec.get_filesystem_class(scheme if separator else "file")
+    if of_store is None:
+        fs, path = fsspec.core.url_to_fs(address)
+    else:
+        fs, path = of_store(**of_store._get_kwargs_from_urls(address)), of_store._strip_protocol(address)
+    if "file" in fs.protocol:
+        path = os.path.normpath(path)  # as Spark will name the files, so that ledger and `source_file` agree
+    return fs, path
 
 
 def _has_colons(address: str) -> bool:
     """Return whether ``::`` is part of a name, not fsspec's chaining (``zip://x.json::s3://bucket/y.zip``)."""
     scheme, _, path = address.rpartition("://")
     return "::" in path and "::" not in scheme
-
-
-def _open_unchained(address: str) -> tuple[Any, str]:
-    """Return the file system and path of an unchained address whose names have ``::``."""
-    import fsspec
-
-    scheme, separator, _ = address.partition("://")
-    of_store = fsspec.get_filesystem_class(scheme if separator else "file")
-    return of_store(**of_store._get_kwargs_from_urls(address)), of_store._strip_protocol(address)
 
 
 def reader(address: str, mode: str = "rb", compression: str | None = None, **text: str) -> Any:
@@ -198,10 +191,8 @@ def _to_datetime(microseconds: int) -> datetime:
 
 def modification_time(fs: Any, path: str, info: dict[str, Any]) -> int:
     """Return a file's modification time from fsspec's description, in microseconds since 1970 UTC."""
-    named = [info[key] for key in CHANGED if info.get(key) is not None]
-    if named:
-        stamp = named[0]
-    else:
+    stamp = next((info[key] for key in CHANGED if info.get(key) is not None), None)
+    if stamp is None:
         stamp = fs.modified(path)
     if not isinstance(stamp, datetime):
         return round(float(stamp) * 1e6)

@@ -19,7 +19,7 @@ from fsspec.asyn import AsyncFileSystem
 from pyarrow import fs as arrow
 
 from sluicegate.storage.filesystems import clamp_time, modification_time, open_store, uri
-from sluicegate.storage.local_files import Admits, Entry, Walk
+from sluicegate.storage.local_files import Admits, Entry, Walk, reason_of
 from sluicegate.storage.s3 import S3
 
 FILES = pa.schema(
@@ -67,7 +67,7 @@ def files(address: str, admits: Admits = lambda _: True, skipped_paths: dict[str
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), address)
         listed = _table(_list_fsspec(fs, root, passed))
     if skipped_paths is not None:
-        skipped_paths |= {_printable_path(path): reason for path, reason in passed.items()}
+        skipped_paths |= {os.fsencode(path).decode("utf-8", "replace"): reason for path, reason in passed.items()}
     return listed
 
 
@@ -91,7 +91,7 @@ def _walk(fs: Any, root: str, refused: dict[str, str]) -> Iterator[tuple[str, di
             if folder == root:
                 raise
             if isinstance(error, PermissionError):  # else it was moved after its name was listed
-                refused[f"{uri(fs, folder)}/"] = error.strerror or str(error)
+                refused[f"{uri(fs, folder)}/"] = reason_of(error)
             continue
         for info in inside:
             path = info["name"].rstrip("/")
@@ -113,10 +113,6 @@ def _table(entries: Iterable[Entry]) -> pa.Table:
         columns = [pa.array(paths, pa.string()), pa.array(sizes, pa.int64()), stamps]
         batches.append(pa.record_batch(columns, schema=FILES))
     return pa.Table.from_batches(batches, schema=FILES)
-
-
-def _printable_path(path: str) -> str:
-    return os.fsencode(path).decode("utf-8", "replace")
 
 
 def _list_s3(fs: S3, root: str) -> Iterator[Entry]:

@@ -32,6 +32,11 @@ def leads_out(path: str, root: str) -> bool:
     return not _lies_in(os.path.realpath(path), os.path.realpath(root))
 
 
+def reason_of(error: OSError) -> str:
+    """Return the system's own words for an error, without number and path."""
+    return error.strerror or str(error)
+
+
 def _is_text(name: str) -> bool:
     try:
         name.encode()
@@ -78,10 +83,8 @@ class Walk:
             for entry in self._entries_inside(folder):
                 if not _is_text(entry.name):
                     # Its replacement in UTF-8 could be the name of another file.
-                    of_folder = ""
-                    if entry.is_dir(follow_symlinks=False):
-                        of_folder = "/"
-                    self.skipped_paths[named + entry.path[len(top) :] + of_folder] = NO_TEXT
+                    end = "/" if entry.is_dir(follow_symlinks=False) else ""
+                    self.skipped_paths[named + entry.path[len(top) :] + end] = NO_TEXT
                     continue
                 try:
                     if entry.is_symlink():
@@ -91,7 +94,7 @@ class Walk:
                 except FileNotFoundError:
                     continue  # moved since it was listed
                 except OSError as error:
-                    self.skipped_paths[named + entry.path[len(top) :]] = error.strerror or str(error)
+                    self.skipped_paths[named + entry.path[len(top) :]] = reason_of(error)
                     continue
                 if stat.S_ISREG(about.st_mode):
                     yield entry.path, about
@@ -104,16 +107,13 @@ class Walk:
         try:
             with os.scandir(folder) as entries:
                 yield from entries
-        except FileNotFoundError:
-            if folder == self.root:
-                raise  # any other was moved since it was listed
-        except NotADirectoryError as error:
-            if folder == self.root:
-                raise FileNotFoundError(errno.ENOENT, "it is not a folder", folder) from error
         except OSError as error:
             if folder == self.root:
+                if isinstance(error, NotADirectoryError):
+                    raise FileNotFoundError(errno.ENOENT, "it is not a folder", folder) from error
                 raise
-            self.skipped_paths[f"{folder}/"] = error.strerror or str(error)
+            if not isinstance(error, (FileNotFoundError, NotADirectoryError)):  # else it was moved since it was listed
+                self.skipped_paths[f"{folder}/"] = reason_of(error)
 
     def _linked_files(self) -> Iterator[Entry]:
         """Yield the files reached by links that are not admitted under their own names."""
@@ -129,11 +129,9 @@ class Walk:
             try:
                 about = os.stat(link)
             except OSError as error:
-                nothing = error.errno in (errno.ENOENT, errno.ELOOP)
-                if nothing:
+                self.skipped_paths[link] = reason_of(error)
+                if error.errno in (errno.ENOENT, errno.ELOOP):
                     self.skipped_paths[link] = NOTHING
-                else:
-                    self.skipped_paths[link] = error.strerror or str(error)
                 continue
             if stat.S_ISDIR(about.st_mode) and target not in taken:
                 taken.add(target)

@@ -85,12 +85,10 @@ def translate_error(error: BaseException, *, private: bool = False) -> Sluicegat
     )
     if refusal is None:
         return None
-    where = Where(file=None if private else next(iter(ADDRESS.findall(text)), None))
     if private:
-        cause = ""
-    else:
-        cause = _cause(text)
-    return refusal.error(refusal.message, where=where, cause=cause, hint=refusal.hint)
+        return refusal.error(refusal.message, hint=refusal.hint)
+    where = Where(file=next(iter(ADDRESS.findall(text)), None))
+    return refusal.error(refusal.message, where=where, cause=_cause(text), hint=refusal.hint)
 
 
 @contextmanager
