@@ -8,12 +8,11 @@ from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from sluicegate.errors import (
-    PipelineMissing,
-    UserError,
-)
+from sluicegate import processes
+from sluicegate.errors import UserError
 from sluicegate.flow.report import RunReport
 from sluicegate.lake import layout
+from sluicegate.launch.run_mode import demand_layer
 from sluicegate.monitor import streams
 from sluicegate.settings import Settings
 from sluicegate.times import time_span
@@ -75,8 +74,7 @@ def start(
     from sluicegate.launch.submit import submit
 
     interval(every)
-    if layer is not None and layer not in layout.LAYERS:
-        raise PipelineMissing(f"unknown layer {layer}", hint=f"layers: {', '.join(layout.LAYERS)}")
+    demand_layer(layer)
     lake, identity = layout.Lake(settings.lake, pipeline.name), streams.new_id()
     signals: list[int] = []
 
@@ -87,12 +85,11 @@ def start(
         streams.ask_to_stop(lake, identity)
         tell("stopping after the current batch; press Ctrl-C again to stop at once, without loss")
 
-    former = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     extra = ["--every", every, "--id", identity, *(["--layer", layer] if layer else [])]
+    facts = {"run_id": f"continuous {identity}"}
     try:
-        return submit("continuous", pipeline.name, settings, {"run_id": f"continuous {identity}"}, tell, extra, take)
+        with processes.handle_signals((signal.SIGINT, signal.SIGTERM), on_signal):
+            return submit("continuous", pipeline.name, settings, facts, tell, extra, take)
     finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)
         with suppress(OSError):  # a killed job could not do it
             streams.forget(lake, identity)

@@ -96,11 +96,10 @@ def state(quarantine: DeltaTable, discards: DeltaTable | None) -> str:
     """Return the state of a quarantine and its discards: what ``Discard.shown`` takes."""
     from sluicegate.lake import tables
 
-    if discards is None:
-        of_discards = ""
-    else:
-        of_discards = f"/{discards.version()}"
-    return f"{tables.table_id(quarantine)}@{quarantine.version()}{of_discards}"
+    text = f"{tables.table_id(quarantine)}@{quarantine.version()}"
+    if discards is not None:
+        text += f"/{discards.version()}"
+    return text
 
 
 @dataclass(frozen=True)
@@ -227,16 +226,14 @@ def find_records(pipeline: Pipeline, request: Discard) -> Chosen:
 
 def _discard_mask(rows: pa.Table, request: Discard) -> Any:
     """Return a mask of the discards that a request undoes."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     from sluicegate.lake import discards
 
+    mask = discards.breach_mask(rows, request.rules)
     if request.only:
-        is_it = pc.equal(rows["discard"], request.only)
-    else:
-        is_it = pa.repeat(pa.scalar(True), rows.num_rows)
-    return pc.and_(discards.breach_mask(rows, request.rules), is_it)
+        mask = pc.and_(mask, pc.equal(rows["discard"], request.only))
+    return mask
 
 
 def _demand_rules(pipeline: Pipeline, request: Discard, broken: dict[str, int]) -> None:

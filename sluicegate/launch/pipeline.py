@@ -12,13 +12,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sluicegate.console import files, program
-from sluicegate.errors import AccountingError, DamagedTable, PipelineMissing, UserError
+from sluicegate.errors import AccountingError, DamagedTable, UserError
 from sluicegate.flow.model import ProgressKind
 from sluicegate.flow.report import RunReport
 from sluicegate.lake import layout, log
 from sluicegate.lake.damage import files as damaged_files
 from sluicegate.lake.exclusion import renamed
 from sluicegate.launch import submit
+from sluicegate.launch.run_mode import demand_layer
 from sluicegate.monitor import plan
 from sluicegate.spark import metastore
 
@@ -59,8 +60,7 @@ def run(
         PipelineRenamed: the pipeline was renamed, or is being renamed.
         SluicegateError: a job failed; the layers after it were not run.
     """
-    if layer is not None and layer not in layout.LAYERS:
-        raise PipelineMissing(f"unknown layer {layer}", hint=f"layers: {', '.join(layout.LAYERS)}")
+    demand_layer(layer)
     renamed.demand_current(layout.Lake(settings.lake, pipeline.name))  # a job asks again, but not where nothing waits
     waiting = _await_settling(pipeline, settings, tell)
     layers = [name for name in waiting.layers if layer in (None, name)]
@@ -161,13 +161,14 @@ def refresh(
     """
     if layer is not None:
         raise UserError("a full refresh chooses the layers itself", hint="omit --layer")
-    for name in request.tables:
-        if name in pipeline.bronze and pipeline.bronze[name].kafka is not None:
+    bronze_tables = {name: pipeline.bronze[name] for name in request.tables if name in pipeline.bronze}
+    for name, table in bronze_tables.items():
+        if table.kafka is not None:
             raise UserError(
                 f"{name} reads Kafka, whose older records may be gone",
                 hint="refresh tables that read it; to read its topics again, define a table with another name",
             )
-        if name in pipeline.bronze and pipeline.bronze[name].reads_files:
+        if table.reads_files:
             raise UserError(f"{name} reads files", hint=f"sluicegate reset {pipeline.name} {name} reads them again")
     # Tables that follow these are run too, also in their own layer.
     return _submit_layers(

@@ -123,12 +123,9 @@ class Request:
     def _demand_event_time(self, pipeline: Pipeline) -> None:
         if any(self.includes(name) and table.event_time for name, table in pipeline.silver.items()):
             return
-        if self.tables:
-            of = f"of {', '.join(self.tables)}"
-        else:
-            of = f"of {pipeline.name}"
+        tables = ", ".join(self.tables) or pipeline.name
         raise UserError(
-            f"no silver table {of} has an event_time, which an interval requires",
+            f"no silver table of {tables} has an event_time, which an interval requires",
             hint="set event_time in the definition, or use `sluicegate replay` or a full refresh",
         )
 
@@ -209,13 +206,12 @@ class Request:
             RunMode.INTERVAL: f"ingests new data and reprocesses {self.interval} in silver, and gold follows",
             RunMode.FULL_REFRESH: "does a full refresh of the tables from all files and records",
         }
+        text = parts[self.mode]
         if self.tables:
-            text = f"{parts[self.mode]}; only {', '.join(self.tables)}"
-        else:
-            text = parts[self.mode]
-        if self.max_files is None:
-            return text
-        return f"{text}; at most {self.max_files:,} files for each bronze table"
+            text += f"; only {', '.join(self.tables)}"
+        if self.max_files is not None:
+            text += f"; at most {self.max_files:,} files for each bronze table"
+        return text
 
 
 def _discover_oldest(limit: int, name: str, table: BronzeTable, lake: layout.Lake) -> discovery.Discovery:
@@ -234,12 +230,10 @@ def _count_entered(name: str, lake: layout.Lake) -> int:
     if ledger is None:
         return 0
     app_id = offsets.app_id("bronze", name, ledger)
-    offset = None
+    offset = 0
     if bronze is not None:
-        offset = offsets.committed_offset(bronze, app_id, offsets.restore_history(bronze)).offset
-    waits = (pc.field("chunk") > (0 if offset is None else offset)) & ~pc.field("action").isin(
-        [LedgerAction.SKIP, LedgerAction.MOVED]
-    )
+        offset = offsets.committed_offset(bronze, app_id, offsets.restore_history(bronze)).offset or 0
+    waits = (pc.field("chunk") > offset) & ~pc.field("action").isin([LedgerAction.SKIP, LedgerAction.MOVED])
     return int(lake_tables.dataset(ledger).to_table(["chunk", "action"]).filter(waits).num_rows)
 
 

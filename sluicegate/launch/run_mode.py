@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from sluicegate.errors import PipelineMissing
+from sluicegate.lake.layout import LAYERS
+
 
 class RunMode(StrEnum):
     """What a run is to do."""
@@ -26,3 +29,13 @@ class RunMode(StrEnum):
 
 MODES = (RunMode.INCREMENTAL, RunMode.INTERVAL, RunMode.FULL_REFRESH)
 """Modes that take in what is new."""
+
+
+def demand_layer(layer: str | None) -> None:
+    """Check the name of a layer; None stands for all.
+
+    Raises:
+        PipelineMissing: the layer is unknown.
+    """
+    if layer not in (None, *LAYERS):
+        raise PipelineMissing(f"unknown layer {layer}", hint=f"layers: {', '.join(LAYERS)}")

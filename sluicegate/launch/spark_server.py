@@ -124,15 +124,10 @@ def _serve(command: list[str], channel: Channel, file: Path, tell: Callable[[str
         start_new_session=True,
     )  # fmt: skip
     heeded = processes.heeded_signals(signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    former = {number: signal.signal(number, on_signal) for number in heeded}
-    try:
-        with processes.end_job_on_error(server):
-            lines, tail = _listen(server, channel, file, tell)
-            code = server.wait()
-            processes.wait_for_group(server.pid)
-    finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)
+    with processes.handle_signals(heeded, on_signal), processes.end_job_on_error(server):
+        lines, tail = _listen(server, channel, file, tell)
+        code = server.wait()
+        processes.wait_for_group(server.pid)
     if signals:
         tell("stopped")
         return
@@ -156,12 +151,11 @@ def _kill_later(server: subprocess.Popen[str]) -> None:
 def _usage(url: str, file: Path) -> tuple[str, str]:
     """Explain how other commands of this user connect to the server."""
     url = url.replace("//0.0.0.0", "//localhost")
-    if file == connect.own_token_file():
-        named = ""
-    else:
-        named = f" {connect.TOKEN_FILE}={shlex.quote(str(file))}"
+    variables = f"{connect.REMOTE}={url}"
+    if file != connect.own_token_file():
+        variables += f" {connect.TOKEN_FILE}={shlex.quote(str(file))}"
     return (
-        f"use it with --remote {url}, or for all commands: export {connect.REMOTE}={url}{named}",
+        f"use it with --remote {url}, or for all commands: export {variables}",
         "Ctrl-C stops it; from other machines, and for TLS, see docs/howto/spark-connect.md",
     )
 

@@ -140,9 +140,7 @@ def _error_of(lines: ReportLines, code: int, layer: str, tail: list[str]) -> Slu
     before = [RunReport.from_dict(report) for report in lines.reports()]
     error = lines.error
     if error is None:
-        until = "and without a report"
-        if before:
-            until = f"after the report of {before[-1].layer}"
+        until = f"after the report of {before[-1].layer}" if before else "and without a report"
         error = JobFailed(
             f"the {layer} job ended with exit code {code} {until}",
             cause="\n    ".join(tail[-8:]),

@@ -176,11 +176,10 @@ def _state(
 ) -> MaintainedTable:
     sizes = tables.statistics(table, "size_bytes")["size_bytes"].to_pylist()
     small = sum(size < SMALL for size in sizes)
-    clustered = "clustering" in (table.protocol().writer_features or ())
-    scattered = small >= tables.MANY_FILES
-    if clustered:
-        scattered = small > 1
-    own_setting = (table.metadata().configuration or {}).get("delta.deletedFileRetentionDuration")
+    many = tables.MANY_FILES
+    if "clustering" in (table.protocol().writer_features or ()):
+        many = 2
+    own_setting = table.metadata().configuration.get("delta.deletedFileRetentionDuration")
     own_retention = RETENTION
     if own_setting:
         own_retention = time_span(own_setting)
@@ -196,7 +195,7 @@ def _state(
         of_spark=of_spark,
         files=len(sizes),
         bytes=pc.sum(lying["size"]).as_py() or 0,
-        scattered=scattered,
+        scattered=small >= many,
         stale=len(stale),
         retention=keeps,
         lengthen=of_spark and own_retention < keeps,
@@ -206,11 +205,9 @@ def _state(
 
 def _hold_reason(behind: tuple[datetime, str] | None, horizon: datetime) -> str:
     """Return why former files must stay, as a table has yet to read such old changes; empty if they need not."""
-    if behind is None:
+    if behind is None or behind[0] - SLACK >= horizon:
         return ""
     committed, table = behind
-    if committed - SLACK >= horizon:
-        return ""
     return f"{table} has not read it since {committed:%Y-%m-%d}"
 
 

@@ -95,19 +95,17 @@ class _Rename:
     def _definition(self, settings: Settings) -> Pipeline:
         """Return the definition, which may already have the new name."""
         old, new = self.pipelines / self.former / loader.FILE, self.pipelines / self.name / loader.FILE
-        if old.is_file() and new.is_file():
+        files = [file for file in (old, new) if file.is_file()]
+        if len(files) == 2:
             raise RenameRefused(
                 f"pipeline {self.name} already exists", where=Where(file=str(new)), hint="choose another name"
             )
-        if not old.is_file() and not new.is_file():
+        if not files:
             raise PipelineMissing(
                 f"no pipeline {self.former} in {self.pipelines}",
                 hint=f"pipelines: {', '.join(names(self.pipelines)) or 'none'}",
             )
-        file = old
-        if new.is_file():
-            file = new
-        definition = load_file(file, settings)
+        definition = load_file(files[0], settings)
         if definition.name not in (self.former, self.name):
             raise RenameRefused(
                 f"the definition has the name {definition.name}", where=Where(file=str(definition.folder))
@@ -171,7 +169,9 @@ class _Rename:
         report = Renamed(remarks=list(self._reader_remarks()))
         renamed.record_rename(self.root, self.former, self.name)
         _faults.point("rename.recorded")
-        report.lake = old and self._move_tables()
+        if old:
+            self._move_tables()
+        report.lake = old
         self._take_locks_away(self.old)  # where there was nothing else, they would be left alone
         _faults.point("rename.tables_moved")
         report.definition = not self.tables_only and self._rename_definition()
@@ -262,7 +262,7 @@ class _Rename:
         with suppress(OSError):  # it is not there, or something has come into it, which stays
             os.rmdir(self._folder(lake))
 
-    def _move_tables(self) -> bool:
+    def _move_tables(self) -> None:
         self._demand_one_of_two()  # as it is now, behind the record that keeps runs out
         self._take_locks_away(self.new)
         try:
@@ -274,7 +274,6 @@ class _Rename:
                 cause=str(error),
                 hint="correct the cause and repeat the command; until then no run starts under either name",
             ) from error
-        return True
 
     def _rename_definition(self) -> bool:
         """Rename the definition; return whether this changed anything."""
