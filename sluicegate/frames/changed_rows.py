@@ -8,11 +8,12 @@ from urllib.parse import unquote
 
 from pyspark.sql import functions as F
 
-from sluicegate.frames.difference.value_equality import exact_form, has_variants
+from sluicegate.frames.difference.value_equality import exact_form
 from sluicegate.lake import log
 from sluicegate.schema.columns import CHANGE_COLUMNS
 from sluicegate.spark import table_reader
 from sluicegate.spark_sql.identifiers import quote_name
+from sluicegate.spark_sql.type_parts import has_variant
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -113,7 +114,7 @@ def net_changes(changes: DataFrame, without: Collection[str] = ()) -> DataFrame:
     """
     data_fields = [field for field in changes.schema if field.name not in {*CHANGE_COLUMNS, *without}]
     columns = [quote_name(field.name) for field in data_fields]
-    if any(has_variants(field.dataType) for field in data_fields):
+    if any(has_variant(field.dataType) for field in data_fields):
         return changes.select(*columns)
     sign = F.when(F.col("_change_type").isin("insert", "update_postimage"), 1).otherwise(-1)
     identity = F.struct(*[exact_form(F.col(name), field.dataType).alias(f"c{n}") for n, (name, field) in

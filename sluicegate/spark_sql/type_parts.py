@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,6 +17,23 @@ def is_text(kind: DataType) -> bool:
 def is_void(kind: DataType) -> bool:
     """Whether it is the type of a NULL, which is none."""
     return kind.typeName() == "void"
+
+
+def walk(kind: DataType) -> Iterator[DataType]:
+    """Yield a type and the types of all of its parts, at any depth."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    parts: list[DataType] = []
+    match kind:
+        case StructType():
+            parts = [field.dataType for field in kind]
+        case ArrayType():
+            parts = [kind.elementType]
+        case MapType():
+            parts = [kind.keyType, kind.valueType]
+    yield kind
+    for part in parts:
+        yield from walk(part)
 
 
 def _inner_fields(kind: DataType) -> list[StructField]:
@@ -44,12 +62,11 @@ def has_double(kind: DataType) -> bool:
 
 def has_variant(kind: DataType) -> bool:
     """Whether a type is VARIANT, or has such a part."""
-    return "variant" in {kind.typeName(), *(field.dataType.typeName() for field in _inner_fields(kind))}
+    return "variant" in {part.typeName() for part in walk(kind)}
 
 
 def has_typed_map(kind: DataType) -> bool:
     """Whether a type is a map of values that are not text, or has such a part."""
     from pyspark.sql.types import MapType
 
-    parts = [kind, *(field.dataType for field in _inner_fields(kind))]
-    return any(isinstance(part, MapType) and not is_text(part.valueType) for part in parts)
+    return any(isinstance(part, MapType) and not is_text(part.valueType) for part in walk(kind))

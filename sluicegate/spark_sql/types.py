@@ -6,12 +6,12 @@ PySpark is imported when it is needed, as the command line may load this module 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sluicegate.spark_sql.identifiers import quote_name
-from sluicegate.spark_sql.type_parts import is_text
+from sluicegate.spark_sql.type_parts import is_text, is_void, walk
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -30,17 +30,18 @@ def merge(existing: DataType, added: DataType) -> DataType:
     """Merge the new fields of ``added`` into ``existing``; if types conflict, ``existing`` wins."""
     from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
-    if isinstance(existing, ArrayType) and isinstance(added, ArrayType):
-        return ArrayType(merge(existing.elementType, added.elementType))
-    if isinstance(existing, MapType) and isinstance(added, MapType):
-        return MapType(existing.keyType, merge(existing.valueType, added.valueType))
-    if not (isinstance(existing, StructType) and isinstance(added, StructType)):
-        return existing
-    inner = {field.name: field.dataType for field in added}
-    fields = [StructField(f.name, merge(f.dataType, inner.get(f.name, f.dataType))) for f in existing]
-    have = {field.name.lower() for field in existing}
-    fields += [field for field in added if field.name.lower() not in have and has_valid_names(StructType([field]))]
-    return StructType(fields)
+    match existing, added:
+        case ArrayType(), ArrayType():
+            return ArrayType(merge(existing.elementType, added.elementType))
+        case MapType(), MapType():
+            return MapType(existing.keyType, merge(existing.valueType, added.valueType))
+        case StructType(), StructType():
+            inner = {field.name: field.dataType for field in added}
+            fields = [StructField(f.name, merge(f.dataType, inner.get(f.name, f.dataType))) for f in existing]
+            have = {field.name.lower() for field in existing}
+            further = (field for field in added if field.name.lower() not in have)
+            return StructType([*fields, *(field for field in further if has_valid_names(StructType([field])))])
+    return existing
 
 
 def columns_of(schema: StructType) -> list[tuple[str, str]]:
@@ -76,16 +77,19 @@ def _is_contained(target: DataType, source: DataType, leaf: Callable[[DataType, 
     """Whether ``target`` has a place for all of ``source``; ``leaf`` decides for types that are not nested alike."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
-    if isinstance(target, StructType) and isinstance(source, StructType):
-        inner = {field.name: field.dataType for field in target}
-        return all(field.name in inner and _is_contained(inner[field.name], field.dataType, leaf) for field in source)
-    if isinstance(target, ArrayType) and isinstance(source, ArrayType):
-        return _is_contained(target.elementType, source.elementType, leaf)
-    if isinstance(target, MapType) and isinstance(source, StructType):
-        # Spark's readers make texts of the keys, whatever type they are to have.
-        return is_text(target.keyType) and all(
-            _is_contained(target.valueType, field.dataType, leaf) for field in source
-        )
+    match target, source:
+        case StructType(), StructType():
+            inner = {field.name: field.dataType for field in target}
+            return inner.keys() >= set(source.names) and all(
+                _is_contained(inner[field.name], field.dataType, leaf) for field in source
+            )
+        case ArrayType(), ArrayType():
+            return _is_contained(target.elementType, source.elementType, leaf)
+        case MapType(), StructType():
+            # Spark's readers make texts of the keys, whatever type they are to have.
+            return is_text(target.keyType) and all(
+                _is_contained(target.valueType, field.dataType, leaf) for field in source
+            )
     return leaf(target, source)
 
 
@@ -140,16 +144,7 @@ def as_ddl(kind: DataType) -> str:
 
 def has_void(kind: DataType) -> bool:
     """Whether a type is that of a NULL, which is none, or has such a part."""
-    from pyspark.sql.types import ArrayType, MapType, NullType, StructType
-
-    match kind:
-        case StructType():
-            return any(has_void(field.dataType) for field in kind)
-        case ArrayType():
-            return has_void(kind.elementType)
-        case MapType():
-            return has_void(kind.keyType) or has_void(kind.valueType)
-    return isinstance(kind, NullType)
+    return any(map(is_void, walk(kind)))
 
 
 def restore_empty_names(kind: DataType) -> DataType:
@@ -173,36 +168,34 @@ def merge_duplicate_fields(kind: DataType) -> DataType:
 
 def _inferred_type(first: DataType, second: DataType) -> DataType:
     """Common type of two types, as Spark's JSON inference has it."""
-    from pyspark.sql.types import ArrayType, NullType, NumericType, StringType, StructType
+    from pyspark.sql.types import ArrayType, DoubleType, NullType, NumericType, StringType, StructType
 
-    if first == second or isinstance(second, NullType):
+    if first == second:
         return first
-    if isinstance(first, NullType):
-        return second
-    if isinstance(first, ArrayType) and isinstance(second, ArrayType):
-        return ArrayType(_inferred_type(first.elementType, second.elementType))
-    if isinstance(first, StructType) and isinstance(second, StructType):
-        return merge_duplicate_fields(StructType([*first, *second]))
-    if isinstance(first, NumericType) and isinstance(second, NumericType):
-        from pyspark.sql.types import DoubleType
-
-        return DoubleType()
+    match first, second:
+        case _, NullType():
+            return first
+        case NullType(), _:
+            return second
+        case ArrayType(), ArrayType():
+            return ArrayType(_inferred_type(first.elementType, second.elementType))
+        case StructType(), StructType():
+            return merge_duplicate_fields(StructType([*first, *second]))
+        case NumericType(), NumericType():
+            return DoubleType()
     return StringType()
 
 
 def has_valid_names(kind: DataType) -> bool:
     """Whether Delta accepts all field names of a type."""
-    from pyspark.sql.types import ArrayType, MapType, StructType
+    from pyspark.sql.types import StructType
 
-    if isinstance(kind, ArrayType):
-        return has_valid_names(kind.elementType)
-    if isinstance(kind, MapType):
-        return has_valid_names(kind.keyType) and has_valid_names(kind.valueType)
-    if not isinstance(kind, StructType):
-        return True
-    names = [name.lower() for name in kind.names]
-    taken = len(set(names)) == len(names) and not any(not name or REFUSED & set(name) for name in names)
-    return taken and all(has_valid_names(field.dataType) for field in kind)
+    return all(_are_valid(part.names) for part in walk(kind) if isinstance(part, StructType))
+
+
+def _are_valid(names: Sequence[str]) -> bool:
+    different = {name.lower() for name in names}
+    return len(different) == len(names) and "" not in different and REFUSED.isdisjoint("".join(names))
 
 
 def apply_hint(kind: DataType | None, path: tuple[str, ...], hint: DataType) -> DataType:
@@ -213,22 +206,31 @@ def apply_hint(kind: DataType | None, path: tuple[str, ...], hint: DataType) -> 
         return hint
     name, *below = path
     inner = tuple(below)
-    if isinstance(kind, MapType) and name in ("key", "value"):
-        key, value = kind.keyType, kind.valueType
-        return MapType(
-            apply_hint(key, inner, hint) if name == "key" else key,
-            value if name == "key" else apply_hint(value, inner, hint),
-        )
-    if name == "element" and not isinstance(kind, StructType):
-        return ArrayType(apply_hint(kind.elementType if isinstance(kind, ArrayType) else None, inner, hint))
-    fields = []
-    if isinstance(kind, StructType):
-        fields = list(kind)
-    place = next((n for n, field in enumerate(fields) if field.name.lower() == name.lower()), None)
-    if place is None:
-        return StructType([*fields, StructField(name, apply_hint(None, inner, hint))])
-    fields[place] = StructField(fields[place].name, apply_hint(fields[place].dataType, inner, hint))
-    return StructType(fields)
+    match kind, name:
+        case MapType(), "key":
+            return MapType(apply_hint(kind.keyType, inner, hint), kind.valueType)
+        case MapType(), "value":
+            return MapType(kind.keyType, apply_hint(kind.valueType, inner, hint))
+        case ArrayType(), "element":
+            return ArrayType(apply_hint(kind.elementType, inner, hint))
+        case StructType(), _:
+            fields = list(kind)
+        case _, "element":
+            return ArrayType(apply_hint(None, inner, hint))
+        case _:
+            fields = []
+    for place, field in enumerate(fields):
+        if field.name.lower() == name.lower():
+            fields[place] = StructField(field.name, apply_hint(field.dataType, inner, hint))
+            return StructType(fields)
+    return StructType([*fields, StructField(name, apply_hint(None, inner, hint))])
+
+
+# Types that Delta widens a column to, by the type that it has.
+_WIDER = {
+    "tinyint": ("smallint", "int", "bigint"), "smallint": ("int", "bigint"), "int": ("bigint",),
+    "float": ("double",), "date": ("timestamp_ntz",),
+}  # fmt: skip
 
 
 def wider_type(existing: DataType, added: DataType) -> DataType:
@@ -236,13 +238,8 @@ def wider_type(existing: DataType, added: DataType) -> DataType:
 
     https://docs.delta.io/latest/delta-type-widening.html
     """
-    orders = (("tinyint", "smallint", "int", "bigint"), ("float", "double"), ("date", "timestamp_ntz"))
-    names = (existing.simpleString(), added.simpleString())
-    for order in orders:
-        if set(names) <= set(order):
-            if order.index(names[1]) > order.index(names[0]):
-                return added
-            return existing
+    if added.simpleString() in _WIDER.get(existing.simpleString(), ()):
+        return added
     return existing
 
 
@@ -258,23 +255,25 @@ def common_type(first: DataType, second: DataType) -> DataType | None:
     """The type that is certain to hold all values of both without a loss; None if there is none."""
     from pyspark.sql.types import ArrayType, MapType, NullType, StructType
 
-    if first.simpleString() == second.simpleString() or isinstance(second, NullType):
+    if first.simpleString() == second.simpleString():
         return first
-    if isinstance(first, NullType):
-        return second
-    if isinstance(first, StructType) and isinstance(second, StructType):
-        return _common_fields(first, second)
-    if isinstance(first, ArrayType) and isinstance(second, ArrayType):
-        element = common_type(first.elementType, second.elementType)
-        if element is None:
-            return None
-        return ArrayType(element)
-    if isinstance(first, MapType) and isinstance(second, MapType):
-        value = common_type(first.valueType, second.valueType)
-        same = first.keyType.simpleString() == second.keyType.simpleString()
-        if same and value is not None:
+    match first, second:
+        case _, NullType():
+            return first
+        case NullType(), _:
+            return second
+        case StructType(), StructType():
+            return _common_fields(first, second)
+        case ArrayType(), ArrayType():
+            element = common_type(first.elementType, second.elementType)
+            if element is None:
+                return None
+            return ArrayType(element)
+        case MapType(), MapType():
+            value = common_type(first.valueType, second.valueType)
+            if value is None or first.keyType.simpleString() != second.keyType.simpleString():
+                return None
             return MapType(first.keyType, value)
-        return None
     if wider_type(first, second) != wider_type(second, first):
         return _common_number(first, second)
     return wider_type(first, second)
@@ -297,36 +296,29 @@ def _common_number(first: DataType, second: DataType) -> DataType | None:
     """Type of numbers of two kinds: a decimal with room for both, or one with a point that holds each of them."""
     from pyspark.sql.types import DecimalType
 
-    names = [first.simpleString(), second.simpleString()]
-    for kind, name in ((first, names[1]), (second, names[0])):
-        if name in _EXACT.get(kind.simpleString(), ()):
+    for kind, other in ((first, second), (second, first)):
+        if other.simpleString() in _EXACT.get(kind.simpleString(), ()):
             return kind
     whole, point = 0, 0
-    for kind, name in zip((first, second), names, strict=True):
-        if not isinstance(kind, DecimalType) and name not in _DIGITS:
-            return None
+    for kind in (first, second):
         if isinstance(kind, DecimalType):
-            digits, scale = (kind.precision, kind.scale)
+            digits, scale = kind.precision, kind.scale
+        elif kind.simpleString() in _DIGITS:
+            digits, scale = _DIGITS[kind.simpleString()], 0
         else:
-            digits, scale = (_DIGITS[name], 0)
+            return None
         whole, point = max(whole, digits - scale), max(point, scale)
-    if whole + point <= MOST_DIGITS:
-        return DecimalType(whole + point, point)
-    return None
+    if whole + point > MOST_DIGITS:
+        return None
+    return DecimalType(whole + point, point)
 
 
 def types_agree(actual: DataType, declared: DataType) -> bool:
     """Whether a column's type agrees with the definition's; nested types may have additional fields."""
-    from pyspark.sql.types import ArrayType, MapType, StructType
-
-    if isinstance(actual, StructType) and isinstance(declared, StructType):
-        have = {field.name.lower(): field.dataType for field in actual}
-        return all(types_agree(have[f.name.lower()], f.dataType) for f in declared if f.name.lower() in have)
-    if isinstance(actual, ArrayType) and isinstance(declared, ArrayType):
-        return types_agree(actual.elementType, declared.elementType)
-    if isinstance(actual, MapType) and isinstance(declared, MapType):
-        return types_agree(actual.keyType, declared.keyType) and types_agree(actual.valueType, declared.valueType)
-    return actual == declared
+    parts = _common_parts(actual, declared)
+    if parts is None:
+        return actual == declared
+    return all(types_agree(actual_part, declared_part) for _, actual_part, declared_part in parts)
 
 
 @dataclass(frozen=True)
@@ -361,17 +353,10 @@ def differences(stored_type: DataType, value_type: DataType) -> Iterator[TypeDif
         stored_type: the type that is stored.
         value_type: the type of the values.
     """
-    from pyspark.sql.types import NullType
-
     parts = _common_parts(stored_type, value_type)
-    if parts is None:
-        if isinstance(stored_type, NullType) or isinstance(value_type, NullType):
-            return
-        if _are_texts(stored_type, value_type) or stored_type == value_type:
-            return
+    if parts is None and not _are_alike(stored_type, value_type):
         yield TypeDifference((), stored_type, value_type)
-        return
-    for name, stored_part, value_part in parts:
+    for name, stored_part, value_part in parts or ():
         for difference in differences(stored_part, value_part):
             yield TypeDifference((name, *difference.path), difference.held, difference.made)
 
@@ -380,33 +365,34 @@ def _common_parts(stored_type: DataType, value_type: DataType) -> list[tuple[str
     """Parts that two nested types have in common, each with its name and both of its types; None unless both nest."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
-    if isinstance(stored_type, StructType) and isinstance(value_type, StructType):
-        fields = {field.name.lower(): field.dataType for field in stored_type}
-        return [(f.name, fields[f.name.lower()], f.dataType) for f in value_type if f.name.lower() in fields]
-    if isinstance(stored_type, ArrayType) and isinstance(value_type, ArrayType):
-        return [("element", stored_type.elementType, value_type.elementType)]
-    if isinstance(stored_type, MapType) and isinstance(value_type, MapType):
-        return [
-            ("key", stored_type.keyType, value_type.keyType),
-            ("value", stored_type.valueType, value_type.valueType),
-        ]
+    match stored_type, value_type:
+        case StructType(), StructType():
+            fields = {field.name.lower(): field.dataType for field in stored_type}
+            return [(f.name, fields[f.name.lower()], f.dataType) for f in value_type if f.name.lower() in fields]
+        case ArrayType(), ArrayType():
+            return [("element", stored_type.elementType, value_type.elementType)]
+        case MapType(), MapType():
+            return [
+                ("key", stored_type.keyType, value_type.keyType),
+                ("value", stored_type.valueType, value_type.valueType),
+            ]
     return None
 
 
-def _are_texts(first: DataType, second: DataType) -> bool:
-    """Whether both types are of texts: a collation or a length changes none that is stored."""
-    from pyspark.sql.types import CharType, StringType, VarcharType
+def _are_alike(stored_type: DataType, value_type: DataType) -> bool:
+    """Whether a value needs no conversion: a collation or a length changes no text that is stored."""
+    from pyspark.sql.types import CharType, NullType, StringType, VarcharType
 
-    texts = (CharType, StringType, VarcharType)
-    return isinstance(first, texts) and isinstance(second, texts)
+    match stored_type, value_type:
+        case (NullType(), _) | (_, NullType()):
+            return True
+        case ((CharType() | StringType() | VarcharType()), (CharType() | StringType() | VarcharType())):
+            return True
+    return stored_type == value_type
 
 
 def has_odd_parts(kind: DataType) -> bool:
     """Whether a type is or contains a map or a variant, which Spark does not compare."""
-    from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
+    from pyspark.sql.types import MapType, VariantType
 
-    if isinstance(kind, ArrayType):
-        return has_odd_parts(kind.elementType)
-    if isinstance(kind, StructType):
-        return any(has_odd_parts(field.dataType) for field in kind.fields)
-    return isinstance(kind, (MapType, VariantType))
+    return any(isinstance(part, (MapType, VariantType)) for part in walk(kind))

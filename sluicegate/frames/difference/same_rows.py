@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from sluicegate.frames.difference.value_equality import exact_form, group_form, has_variants, is_loose
+from sluicegate.frames.difference.value_equality import exact_form, group_form, is_loose
 from sluicegate.spark_sql.identifiers import quote_name
+from sluicegate.spark_sql.type_parts import has_variant
 from sluicegate.spark_sql.types import columns_of
 
 if TYPE_CHECKING:
@@ -74,4 +75,4 @@ def _key(frame: DataFrame, keys: Sequence[str]) -> Column:
 
 def _differs_as_key(kind: DataType) -> bool:
     """Return whether values of a type can differ although they are equal as keys."""
-    return is_loose(kind) or has_variants(kind)
+    return is_loose(kind) or has_variant(kind)

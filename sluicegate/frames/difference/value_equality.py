@@ -26,6 +26,7 @@ from pyspark.sql.types import (
 
 from sluicegate.frames.difference.variants import canonical_bytes
 from sluicegate.spark_sql import types
+from sluicegate.spark_sql.type_parts import has_variant, walk
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -84,9 +85,9 @@ def comparable_forms(
     stored_form, expected_form = _common_forms(stored_kind, expected_kind)
     stored = _apply_form(stored, stored_kind, stored_form)
     expected = _apply_form(expected, expected_kind, expected_form)
-    if has_variants(stored_kind) == has_variants(expected_kind):
+    if has_variant(stored_kind) == has_variant(expected_kind):
         return stored, expected
-    if has_variants(stored_kind):
+    if has_variant(stored_kind):
         return stored, _add_no_variants(expected)
     return _add_no_variants(stored), expected
 
@@ -106,52 +107,29 @@ def group_form(value: Column, kind: DataType) -> Column:
 
 def is_plain(kind: DataType) -> bool:
     """Return whether ``group_form`` leaves values of a type unchanged."""
-    return not _has_leaf(kind, lambda leaf: isinstance(leaf, VariantType), maps=True)
+    return not types.has_odd_parts(kind)
 
 
 def is_loose(kind: DataType) -> bool:
     """Return whether values of a type can differ although they are equal as keys."""
-    return _has_leaf(kind, _is_loose)
-
-
-def has_variants(kind: DataType) -> bool:
-    """Return whether a type is, or contains, a VARIANT."""
-    return _has_leaf(kind, lambda leaf: isinstance(leaf, VariantType))
+    return any(map(_is_loose, walk(kind)))
 
 
 def _has_structs(kind: DataType) -> TypeGuard[ArrayType | MapType | StructType]:
-    match kind:
-        case ArrayType():
-            return _has_structs(kind.elementType)
-        case MapType():
-            return _has_structs(kind.keyType) or _has_structs(kind.valueType)
-    return isinstance(kind, StructType)
-
-
-def _has_leaf(kind: DataType, leaf: Callable[[DataType], bool], *, maps: bool = False) -> bool:
-    match kind:
-        case StructType():
-            return any(_has_leaf(field.dataType, leaf, maps=maps) for field in kind)
-        case ArrayType():
-            return _has_leaf(kind.elementType, leaf, maps=maps)
-        case MapType():
-            return maps or _has_leaf(kind.keyType, leaf) or _has_leaf(kind.valueType, leaf)
-    return leaf(kind)
+    return any(isinstance(part, StructType) for part in walk(kind))
 
 
 def _is_loose(kind: DataType) -> bool:
-    return isinstance(kind, (FloatType, DoubleType)) or _is_collated(kind)
-
-
-def _is_collated(kind: DataType) -> bool:
-    return isinstance(kind, StringType) and kind.collation != "UTF8_BINARY"
+    if isinstance(kind, StringType):
+        return kind.collation != "UTF8_BINARY"
+    return isinstance(kind, (FloatType, DoubleType))
 
 
 # --- one type ---------------------------------------------------------------------------------------------------------
 
 
 def _exact_form(kind: DataType) -> _Form:
-    if not _has_leaf(kind, lambda leaf: _is_loose(leaf) or isinstance(leaf, VariantType), maps=True):
+    if is_plain(kind) and not is_loose(kind):
         return _identity_form
     match kind:
         case ArrayType(elementType=FloatType() | DoubleType()):
@@ -306,7 +284,7 @@ def _absent_form(kind: DataType) -> _Form:
 
 def _apply_form(value: Column, kind: DataType, form: _Form) -> Column:
     """Return the form of a value with its variants apart: no UDF can be called for parts of a value."""
-    if not has_variants(kind):
+    if not has_variant(kind):
         return form(value)
     return F.struct(form(value).alias("form"), canonical_bytes(_variants(value, kind)).alias("variants"))
 
@@ -318,17 +296,18 @@ def _add_no_variants(form: Column) -> Column:
 def _variants(value: Column, kind: DataType) -> Column:
     """Return all variants in a value, in an order that does not depend on that of a map or of fields."""
     nothing = F.array().cast("array<variant>")
+    if not has_variant(kind):
+        return nothing
     match kind:
-        case VariantType():
-            return F.array(value)
-        case ArrayType() if has_variants(kind):
+        case ArrayType():
             variants = F.flatten(F.transform(value, lambda item: _variants(item, kind.elementType)))
-        case MapType() if has_variants(kind):
+        case MapType():
             keys = F.sort_array(F.map_keys(value))
             variants = F.flatten(F.transform(keys, lambda key: _variants(value[key], kind.valueType)))
-        case StructType() if has_variants(kind):
-            fields = [field for field in _sorted_fields(kind) if has_variants(field.dataType)]
-            variants = F.concat(*[_variants(value.getField(field.name), field.dataType) for field in fields])
+        case StructType():
+            variants = F.concat(
+                *[_variants(value.getField(field.name), field.dataType) for field in _sorted_fields(kind)]
+            )
         case _:
-            return nothing
+            return F.array(value)
     return F.coalesce(variants, nothing)
