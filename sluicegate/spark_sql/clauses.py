@@ -13,16 +13,16 @@ def select_list(tokens: Tokens) -> tuple[int, int]:
     Raises:
         QuerySyntax: there is no such list.
     """
-    first = None
+    first = 0
     for index in tokens.top_level(0, len(tokens)):
         word = tokens.word(index)
-        if word == "SELECT" and first is None:
-            first = index + 1
-        # `a IS DISTINCT FROM b` is the only other FROM outside of parentheses.
-        elif word == "FROM" and first is not None and tokens.word(index - 1) != "DISTINCT":
-            return first, index
-        elif word == "FROM" and first is None:
+        if word == "SELECT":
+            first = first or index + 1
+        if word == "FROM" and not first:
             raise QuerySyntax("write SELECT before FROM", tokens.line(index))
+        # `a IS DISTINCT FROM b` is the only other FROM outside of parentheses.
+        if word == "FROM" and tokens.word(index - 1) != "DISTINCT":
+            return first, index
     raise QuerySyntax("expected SELECT … FROM", 1)
 
 

@@ -64,18 +64,19 @@ def _unique_columns(tokens: Tokens) -> tuple[str, ...]:
     calls = [i for i in range(len(tokens)) if tokens.word(i) == "UNIQUE" and tokens.is_type(i + 1, TokenType.L_PAREN)]
     if not calls:
         return ()
-    names, commas = range(2, len(tokens) - 1, 2), range(3, len(tokens) - 1, 2)
-    whole = calls == [0] and len(tokens) % 2 == 0 and tokens.closing_index(1) == len(tokens) - 1
-    listed = len(names) > 0 and all(tokens.is_type(i, TokenType.COMMA) for i in commas)
-    if not (whole and listed and all(_is_name(tokens, i) for i in names)):
+    last = len(tokens) - 1
+    items = tokens.split_list(2, last)
+    whole = calls == [0] and tokens.closing_index(1) == last
+    if not (whole and items and all(_is_name(tokens, *item) for item in items)):
         raise QuerySyntax(
             "unique(…) must be the whole condition and takes column names, for example unique(device_id, time)", 1
         )
-    return tuple(tokens.name(i) for i in names)
+    return tuple(tokens.name(first) for first, _ in items)
 
 
-def _is_name(tokens: Tokens, index: int) -> bool:
-    return tokens.is_type(index, TokenType.IDENTIFIER) or tokens.word(index).isidentifier()
+def _is_name(tokens: Tokens, first: int, end: int) -> bool:
+    quoted = tokens.is_type(first, TokenType.IDENTIFIER)
+    return end - first == 1 and (quoted or tokens.word(first).isidentifier())
 
 
 def _tree(tokens: Tokens) -> exp.Expr:
@@ -85,11 +86,9 @@ def _tree(tokens: Tokens) -> exp.Expr:
     except QuerySyntax as error:
         raise QuerySyntax(f"Spark cannot parse the condition {text}: {error.message}", 1) from None
     # A text that closes our parenthesis, such as `a) OR (b`, is more than one expression.
-    inner = None
-    if isinstance(select, exp.Select) and len(select.expressions) == 1:
-        inner = select.expressions[0]
-    if not isinstance(inner, exp.Paren) or any(value and part != "expressions" for part, value in select.args.items()):
+    if [*query_shape.clauses(select)] != ["expressions"] or [*map(type, select.expressions)] != [exp.Paren]:
         raise QuerySyntax(f"{text} is not a single condition", 1)
+    inner: exp.Paren = select.expressions[0]
     if isinstance(inner.this, (exp.Literal, exp.Binary)) and not isinstance(inner.this, _BOOLEAN):
         raise QuerySyntax(f"{text} is not a condition: write one that is true or false, for example value > 0", 1)
     return inner
@@ -98,18 +97,17 @@ def _tree(tokens: Tokens) -> exp.Expr:
 _BOOLEAN = (exp.Predicate, exp.Connector, exp.Dot, exp.Escape)
 
 
+_FAULTS: tuple[tuple[tuple[type[exp.Expr], ...], str], ...] = (
+    ((exp.Query,), "a condition cannot contain a subquery: join in the query, and test the joined column"),
+    ((exp.UDTF, exp.Explode), "a condition returns one value for each row, but this function returns several rows"),
+    ((exp.Placeholder, exp.Parameter), "a condition cannot contain parameter markers: write the value"),
+    ((exp.Star,), "list the columns that the condition tests"),
+    ((exp.Alias,), "a condition cannot have AS: its name is that of the expectation"),
+)
+
+
 def _fault(node: exp.Expr) -> str:
-    if isinstance(node, exp.Query):
-        return "a condition cannot contain a subquery: join in the query, and test the joined column"
     many = isinstance(node, exp.Any) and not isinstance(node.parent, (exp.Like, exp.ILike))  # LIKE ANY is of one row
     if many or isinstance(node, exp.Window) or query_shape.aggregate(node):
         return "a condition evaluates one row: aggregate and window functions are not allowed"
-    if isinstance(node, (exp.UDTF, exp.Explode)):
-        return "a condition returns one value for each row, but this function returns several rows"
-    if isinstance(node, (exp.Placeholder, exp.Parameter)):
-        return "a condition cannot contain parameter markers: write the value"
-    if isinstance(node, exp.Star):
-        return "list the columns that the condition tests"
-    if isinstance(node, exp.Alias):
-        return "a condition cannot have AS: its name is that of the expectation"
-    return ""
+    return next((fault for kinds, fault in _FAULTS if isinstance(node, kinds)), "")

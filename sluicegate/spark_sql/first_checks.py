@@ -18,8 +18,7 @@ def check_tokens(tokens: Tokens) -> None:
     if tokens.word(0) not in ("SELECT", "WITH", "("):
         raise QuerySyntax(f"a query must start with SELECT or WITH, not {tokens.raw(0)}", tokens.line(0))
     for index in range(len(tokens)):
-        fault = _fault(tokens, index)
-        if fault:
+        if fault := _fault(tokens, index):
             raise QuerySyntax(fault, tokens.line(index))
 
 
@@ -32,10 +31,7 @@ def _fault(tokens: Tokens, index: int) -> str:
         return "pipe syntax (|>) is not supported: write a SELECT"
     if word == "," and behind in (",", "FROM", ")"):
         return "unexpected comma at the end of a list"
-    if word == "STREAM" and tokens.word(index - 1) in ("FROM", "JOIN", ",") and _is_name(tokens, index + 1):
+    is_name = tokens.is_type(index + 1, TokenType.VAR, TokenType.IDENTIFIER)
+    if word == "STREAM" and tokens.word(index - 1) in ("FROM", "JOIN", ",") and is_name:
         return f"write STREAM({tokens.raw(index + 1)}), with parentheses"
     return ""
-
-
-def _is_name(tokens: Tokens, index: int) -> bool:
-    return tokens.is_type(index, TokenType.VAR, TokenType.IDENTIFIER)

@@ -7,11 +7,14 @@ and a change of the lookup leads to a full refresh.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 
 from sqlglot import exp
 
+from sluicegate.spark_sql import query_shape
 from sluicegate.spark_sql.identifiers import quote_name
 
 # Expressions allowed on a side of the equality: Spark reads these as sqlglot writes them.
@@ -44,29 +47,21 @@ def join_keys(select: exp.Select, stream: str, names: Mapping[str, int]) -> dict
         names: the lookups, and how often the whole query reads each.
     """
     keys: dict[str, list[JoinKey]] = {}
-    using: set[str] | None = None  # columns in the USING of all joins so far: certainly the stream's
-    for join in select.args.get("joins") or []:
-        table, shared = join.this, {column.name.lower() for column in join.args.get("using") or []}
-        if using is None:
-            using_columns = shared
-        else:
-            using_columns = shared & using
-        if isinstance(table, exp.Table) and (key := _join_key(join, stream, table.alias or table.name, using_columns)):
-            keys.setdefault(".".join(part.name for part in table.parts).lower(), []).append(key)
-        using = using_columns
+    joins = query_shape.items(select, "joins")
+    # Columns in the USING of all joins so far: certainly the stream's.
+    using_columns = map(query_shape.using_columns, joins)
+    for join, using in zip(joins, accumulate(using_columns, operator.and_), strict=True):
+        table = join.this
+        if isinstance(table, exp.Table) and (key := _join_key(join, stream, table.alias or table.name, using)):
+            keys.setdefault(query_shape.table_name(table), []).append(key)
     return {name: keys_of_table for name, keys_of_table in keys.items() if len(keys_of_table) == names.get(name)}
 
 
-def _join_key(join: exp.Join, stream: str, lookup: str, using: set[str]) -> JoinKey | None:
-    equalities, columns = [], []
-    for column in join.args.get("using") or []:
-        if column.name.lower() not in using:
-            continue
-        name = quote_name(column.name)
-        equalities.append(f"{quote_name(stream)}.{name} = {quote_name(lookup)}.{name}")
-        columns.append(column.name)
-    on = join.args.get("on")
-    for left, right, sign in _equalities(on) if on else ():
+def _join_key(join: exp.Join, stream: str, lookup: str, using: frozenset[str]) -> JoinKey | None:
+    columns = [column.name for column in query_shape.items(join, "using") if column.name.lower() in using]
+    names = map(quote_name, columns)
+    equalities = [f"{quote_name(stream)}.{name} = {quote_name(lookup)}.{name}" for name in names]
+    for left, right, sign in _equalities(join.args.get("on")):
         for near, theirs in ((left, right), (right, left)):
             if _is_of_table(near, stream) and _is_of_table(theirs, lookup):
                 equalities.append(f"{near.sql('spark')} {sign} {theirs.sql('spark')}")
@@ -77,22 +72,22 @@ def _join_key(join: exp.Join, stream: str, lookup: str, using: set[str]) -> Join
     return None
 
 
-def _equalities(on: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr, str]]:
-    if isinstance(on, exp.Paren):
-        yield from _equalities(on.this)
-    elif isinstance(on, exp.And):
-        yield from _equalities(on.left)
-        yield from _equalities(on.right)
-    elif isinstance(on, (exp.EQ, exp.NullSafeEQ)):
-        yield on.left, on.right, "=" if isinstance(on, exp.EQ) else "<=>"
+def _equalities(on: exp.Expr | None) -> Iterator[tuple[exp.Expr, exp.Expr, str]]:
+    match on:
+        case exp.Paren():
+            yield from _equalities(on.this)
+        case exp.And():
+            yield from _equalities(on.left)
+            yield from _equalities(on.right)
+        case exp.EQ():
+            yield on.left, on.right, "="
+        case exp.NullSafeEQ():
+            yield on.left, on.right, "<=>"
 
 
 def _is_of_table(side: exp.Expr, name: str) -> bool:
     """Whether an expression has only columns of one table, each qualified by it."""
     columns = list(side.find_all(exp.Column))
+    qualifiers = {column.parts[0].name.lower() for column in columns if column.table}
     plain = all(isinstance(node, _PLAIN) for node in side.walk())
-    return plain and bool(columns) and all(len(c.parts) > 1 and _is_same_name(c.parts[0].name, name) for c in columns)
-
-
-def _is_same_name(first: str, second: str) -> bool:
-    return first.lower() == second.lower()
+    return plain and qualifiers == {name.lower()} and all(column.table for column in columns)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from sqlglot import exp
 
@@ -88,8 +89,9 @@ class _Outputs:
         # Expressions over source columns are allowed after a SELECT, but not after a UNION.
         self.select = select if isinstance(tree, exp.Select) else None
         from_ = select.args.get("from_")
-        alone = from_ is not None and not (select.args.get("joins") or select.args.get("laterals"))
-        self.table = from_.this.alias_or_name.lower() if from_ is not None and alone else None
+        self.table = None
+        if from_ is not None and query_shape.clauses(select).keys().isdisjoint({"joins", "laterals"}):
+            self.table = from_.this.alias_or_name.lower()
 
     def resolve(self, term: exp.Expr) -> list[str]:
         """Outputs that a term of ORDER BY refers to; none if it is not an output."""
@@ -119,20 +121,18 @@ class _Outputs:
     def _output_by_expression(self, node: exp.Expr) -> list[str]:
         """Output with the same expression."""
         comparable = self._comparable_form(node)
-        outputs = []
-        if self.select is not None:
-            outputs = self.all
-        same = (name for name, output in outputs if name and self._comparable_form(output.unalias()) == comparable)
-        return [name for name in [next(same, None)] if name]
+        if self.select is None:
+            return []
+        same = (name for name, output in self.all if name and self._comparable_form(output.unalias()) == comparable)
+        return list(islice(same, 1))
 
     def _star_column(self, node: exp.Expr) -> list[str]:
         """Qualified column that comes from the star of the only table."""
         if not (self.star and self.select is not None and isinstance(node, exp.Column)):
             return []
-        of_table = len(node.parts) == 2 and node.table.lower() == self.table and node.name.lower() not in self.names
-        if of_table:
-            return [node.name]
-        return []
+        if len(node.parts) != 2 or node.table.lower() != self.table or node.name.lower() in self.names:
+            return []
+        return [node.name]
 
     def _is_shadowed(self, node: exp.Expr) -> bool:
         """Whether a bare name in an expression is an output that is another expression than that column."""
@@ -150,14 +150,14 @@ class _Outputs:
 
 def is_row_for_row(tree: exp.Query) -> bool:
     """Whether a query gives one row per row of its only table, without an ORDER BY."""
-    if not isinstance(tree, exp.Select) or any(value and part not in _ROW_FOR_ROW for part, value in tree.args.items()):
+    if not isinstance(tree, exp.Select) or not query_shape.clauses(tree).keys() <= _ROW_FOR_ROW:
         return False
     from_ = tree.args.get("from_")
     if from_ is None or not isinstance(from_.this, exp.Table):
         return False
-    odd = any(from_.this.args.get(part) for part in ("joins", "pivots", "sample", "laterals"))
-    makers = any(isinstance(node, _NOT_ROW_FOR_ROW) for expression in tree.expressions for node in expression.walk())
-    return not (odd or makers)
+    if not {"joins", "pivots", "sample", "laterals"}.isdisjoint(query_shape.clauses(from_.this)):
+        return False
+    return not any(expression.find(*_NOT_ROW_FOR_ROW) for expression in tree.expressions)
 
 
 def order_by(tree: exp.Select, keys: Sequence[Key]) -> None:

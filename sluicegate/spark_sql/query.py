@@ -40,14 +40,14 @@ class _Table:
     name: str
     first: int
     last: int
-    alias: str | None
+    alias: str
     streamed: bool
     node: exp.Table
 
     @property
-    def own_name(self) -> str:
-        """Last part of the name, which qualifies columns if there is no alias."""
-        return self.name.rsplit(".", 1)[-1]
+    def qualifier(self) -> str:
+        """Name that qualifies its columns: the alias, else the last part of the name."""
+        return self.alias or self.name.rsplit(".", 1)[-1]
 
 
 @dataclass(frozen=True)
@@ -92,20 +92,23 @@ class Query:
         casts = sql_casts.find_all(tokens, query_shape.GENERATORS)
         watched: list[sql_casts.Watched] = []
         where: list[where_casts.Conjunct] = []
+        stream_name, stream_alias, keeps_every_record = None, None, False
         select = query_shape.first_select(tree)
         if stream:
+            stream_name, stream_alias = stream.name, stream.qualifier
+            keeps_every_record = query_shape.keeps_every_record(tree, stream.node)
             watched = sql_casts.reportable_casts(tokens, casts, *select_list(tokens))
             where = where_casts.conjuncts_with_casts(tokens, casts, select.args.get("where"))
         flagged = [*watched, *where_casts.casts(where)]
         names = query_shape.output_names(select)
         return cls(
             text=tokens.compose([]),
-            stream=stream.name if stream else None,
-            stream_alias=(stream.alias or stream.own_name) if stream else None,
+            stream=stream_name,
+            stream_alias=stream_alias,
             lookups=list(dict.fromkeys(table.name for table in read if not table.streamed)),
             outputs=None if None in names else [name for name in names if name is not None],
             casts=[tokens.compose([], cast.index, cast.close + 1, compact=True) for cast in flagged],
-            keeps_every_record=bool(stream) and query_shape.keeps_every_record(tree, stream.node if stream else None),
+            keeps_every_record=keeps_every_record,
             _tokens=tokens,
             _tree=tree,
             _read=read,
@@ -116,23 +119,23 @@ class Query:
     @property
     def tables(self) -> list[str]:
         """All tables read, the streamed one first."""
-        return ([self.stream] if self.stream else []) + [name for name in self.lookups if name != self.stream]
+        return list(dict.fromkeys(filter(None, [self.stream, *self.lookups])))
 
     @cached_property
     def tables_by_from(self) -> list[str]:
         """All tables read: first those of the outermost FROM in its order, also through names of a WITH."""
-        names = [(read.node, read.name) for read in self._read]
+        names = {id(read.node): read.name for read in self._read}
         nodes = query_shape.tables_of_from(self._tree)
-        of_from = [name for node in nodes for read_node, name in names if read_node is node]
+        of_from = [names[id(node)] for node in nodes if id(node) in names]
         return list(dict.fromkeys([*of_from, *self.tables]))
 
     @property
     def join_keys(self) -> dict[str, list[JoinKey]]:
         """Join keys of the lookups that have them everywhere they are read."""
-        if self.stream is None:
+        if self.stream_alias is None:
             return {}
         often = Counter(table.name for table in self._read if not table.streamed)
-        return join_keys(query_shape.first_select(self._tree), self.stream_alias or "", often)
+        return join_keys(query_shape.first_select(self._tree), self.stream_alias, often)
 
     @property
     def ordering(self) -> Ordering:
@@ -186,12 +189,10 @@ class Query:
             return name
         if not isinstance(output, exp.Column) or len(output.parts) > 2:
             return None
-        stream = (self.stream_alias or "").lower()
-        if output.table:
-            of_stream = output.table.lower() == stream
-        else:
-            of_stream = not self.lookups
-        if of_stream:
+        qualifiers = {(self.stream_alias or "").lower()}
+        if not self.lookups:
+            qualifiers.add("")
+        if output.table.lower() in qualifiers:
             return output.name
         return None
 
@@ -272,7 +273,9 @@ class Query:
         faults += sql_casts.generator_objections(self._tokens, query_shape.GENERATORS, *select_list(self._tokens))
         if self.stream in self.lookups:
             message = f"{self.stream} is read as a stream, so the same query cannot use it as a lookup"
-            faults.append(QuerySyntax(message, next(self._tokens.line(t.first) for t in self._read if self._is_own(t))))
+            lookups = (table for table in self._read if not table.streamed)
+            line = next(self._tokens.line(table.first) for table in lookups if table.name == self.stream)
+            faults.append(QuerySyntax(message, line))
         if not faults:
             # Cross-check: the rewritten text must parse to the same query plus our columns.
             faults = self._rewriting_objections()
@@ -286,18 +289,15 @@ class Query:
             faults.insert(0, QuerySyntax(message, self.line_of(self.stream)))
         return faults
 
-    def _is_own(self, table: _Table) -> bool:
-        return table.name == self.stream and not table.streamed
-
     def _views(self, views: Mapping[str, str]) -> list[Span]:
         spans = []
         for table in self._read:
             view, last = views[table.name], table.last
-            if table.alias is None:
+            if not table.alias:
                 # Columns may be qualified by the table's name, so the view gets it as its alias.
                 last = sample_end(self._tokens, table.last)
                 sample = self._tokens.compose([], table.last + 1, last + 1)
-                view = " ".join(filter(None, [view, sample, "AS", _name(table.own_name)]))
+                view = " ".join(filter(None, [view, sample, "AS", _name(table.qualifier)]))
             spans.append(Span(table.first, last, view))
         return spans
 
@@ -352,10 +352,7 @@ class Query:
         return faults
 
     def _line_of_node(self, node: exp.Expr) -> int:
-        offset = query_shape.offset(node)
-        if offset is not None:
-            return line_at(self._tokens.text, offset)
-        return 1
+        return line_at(self._tokens.text, query_shape.offset(node) or 0)
 
 
 def _tree(tokens: Tokens) -> exp.Query:
@@ -367,8 +364,7 @@ def _tree(tokens: Tokens) -> exp.Query:
     if not isinstance(tree, exp.Query):
         raise QuerySyntax(f"a query must be one SELECT, not {type(tree).__name__.upper()}", 1)
     for fault, node in query_shape.construct_objections(tree):
-        offset = query_shape.offset(node)
-        raise QuerySyntax(fault, 1 if offset is None else line_at(text, offset))
+        raise QuerySyntax(fault, line_at(text, query_shape.offset(node) or 0))
     return tree
 
 
@@ -384,18 +380,11 @@ def _tables(tree: exp.Query, tokens: Tokens) -> list[_Table]:
         offset = query_shape.offset(node)
         if offset is None:
             raise QuerySyntax(f"the table {node.sql('spark')} could not be located in the query; simplify it", 1)
-        first = tokens.index_at(offset)
-        alias = None
-        if tokens_alias := node.args.get("alias"):
-            alias = tokens_alias.this
+        first = tokens.index_at[offset]
+        last = first + 2 * (len(node.parts) - 1)
         if streamed:
-            parts = query_shape.stream_parts(node)
             last = tokens.closing_index(first + 1)
-        else:
-            parts = node.parts
-            last = first + 2 * (len(parts) - 1)
-        name = ".".join(part.name for part in parts).lower()
-        tables.append(_Table(name, first, last, alias.name if alias else None, streamed, node))
+        tables.append(_Table(query_shape.table_name(node), first, last, node.alias, streamed, node))
     return sorted(tables, key=lambda table: table.first)
 
 

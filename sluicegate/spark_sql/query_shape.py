@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from sqlglot import exp
 
@@ -24,6 +25,26 @@ _KEEPING = {"expressions", "from_", "joins", "laterals", "with_", "hint", "order
 Objection = tuple[str, exp.Expr]
 
 
+def clauses(node: exp.Expr) -> dict[str, Any]:
+    """Parts of a node that have something in them, by sqlglot's names for them."""
+    return {part: value for part, value in node.args.items() if value}
+
+
+def items(node: exp.Expr, part: str) -> list[Any]:
+    """Nodes in a part of a node that is a list; none if it has no such part."""
+    return node.args.get(part) or []
+
+
+def using_columns(join: exp.Join) -> frozenset[str]:
+    """Lower-case names of the columns in the USING of a join."""
+    return frozenset(column.name.lower() for column in items(join, "using"))
+
+
+def table_name(table: exp.Table) -> str:
+    """Lower-case name of a table, with all of its parts, in ``STREAM(…)`` or not."""
+    return ".".join(part.name for part in name_parts(table)).lower()
+
+
 def first_select(tree: exp.Query) -> exp.Select:
     """The SELECT that names the columns: the outermost, or the first branch of a UNION."""
     node: exp.Expr = tree
@@ -36,17 +57,20 @@ def outputs(select: exp.Select) -> list[tuple[str | None, exp.Expr]]:
     """Columns of a SELECT list in order: None for a star, "" for an expression without a name."""
     named: list[tuple[str | None, exp.Expr]] = []
     for expression in select.expressions:
-        if isinstance(expression, exp.Aliases):
-            named += [(identifier.name, expression) for identifier in expression.args["expressions"]]
-        elif isinstance(expression, exp.Star) or (isinstance(expression, exp.Column) and expression.is_star):
+        if expression.is_star:
             named.append((None, expression))
-        elif isinstance(expression, exp.Alias):
-            named.append((expression.alias, expression))
-        elif isinstance(expression, (exp.Column, exp.Dot)):
-            named.append((expression.name, expression))
         else:
-            named.append(("", expression))
+            named += [(name, expression) for name in item_names(expression)]
     return named
+
+
+def item_names(expression: exp.Expr) -> list[str]:
+    """Columns that an item of a SELECT list other than a star makes: "" for an expression without a name."""
+    if isinstance(expression, exp.Aliases):
+        return [identifier.name for identifier in expression.args["expressions"]]
+    if isinstance(expression, (exp.Alias, exp.Column, exp.Dot)):
+        return [expression.alias_or_name]
+    return [""]
 
 
 def output(select: exp.Select, name: str, names: Sequence[str] | None = None) -> exp.Expr | None:
@@ -96,19 +120,9 @@ def star_columns(select: exp.Select, alias: str, columns: Sequence[str]) -> set[
     """Columns of the stream, among ``columns``, that stars of the SELECT list select."""
     brought: set[str] = set()
     for expression in select.expressions:
-        if isinstance(expression, exp.Column):
-            star = expression.this
-        else:
-            star = expression
-        if not isinstance(star, exp.Star):
-            continue
-        if isinstance(expression, exp.Column):
-            of = expression.table
-        else:
-            of = alias
-        nested = isinstance(expression, exp.Column) and expression.args.get("db")
-        if of.lower() == alias.lower() and not nested:
-            without = {column.name.lower() for column in star.args.get("except_") or []}
+        table = expression.text("table") or alias
+        if expression.is_star and table.lower() == alias.lower() and not expression.text("db"):
+            without = {column.name.lower() for column in items(expression.find(exp.Star), "except_")}
             brought |= {column for column in columns if column.lower() not in without}
     return brought
 
@@ -128,7 +142,7 @@ def construct_objections(tree: exp.Query) -> Iterator[Objection]:
                 yield "remove VERSION or TIMESTAMP AS OF: a run chooses the versions that it reads", node
             if isinstance(node.this, exp.Anonymous) and node.this.name.upper() == "IDENTIFIER":
                 yield "write the table name instead of IDENTIFIER(…)", node
-            if is_stream(node) and not stream_parts(node):
+            if is_stream(node) and not name_parts(node):
                 yield "STREAM(…) requires a table name", node
 
 
@@ -137,12 +151,14 @@ def is_stream(table: exp.Table) -> bool:
     return isinstance(table.this, exp.Anonymous) and table.this.name.upper() == "STREAM"
 
 
-def stream_parts(table: exp.Table) -> list[exp.Expr]:
-    """Identifiers of the name in ``STREAM(name)``; none if it is not a name."""
-    inner = table.this.expressions
-    if len(inner) != 1 or not isinstance(inner[0], exp.Column) or inner[0].is_star:
-        return []
-    return list(inner[0].parts)
+def name_parts(table: exp.Table) -> list[exp.Expr]:
+    """Identifiers of a table's name, in ``STREAM(…)`` or not; none if there is something else in it."""
+    if not is_stream(table):
+        return list(table.parts)
+    match table.this.expressions:
+        case [exp.Column() as name] if not name.is_star:
+            return list(name.parts)
+    return []
 
 
 def is_from_with(table: exp.Table) -> bool:
@@ -198,7 +214,7 @@ def tables_of_from(query: exp.Expr, entered: Sequence[exp.CTE] = ()) -> Iterator
                 yield query
             elif all(cte is not other for other in entered):
                 yield from tables_of_from(cte.this, [*entered, cte])
-    for join in query.args.get("joins") or []:
+    for join in items(query, "joins"):
         yield from tables_of_from(join.this, entered)
 
 
@@ -233,10 +249,9 @@ def record_objections(tree: exp.Select, stream: exp.Table, *, many: bool) -> Ite
     if not many:
         for node, name in _own_generators(tree):
             yield f"{name} returns several rows for one record: set `rows: many` in the table's definition", node
-    if stream.args.get("pivots") or (stream.parent and stream.parent.args.get("pivots")):
+    if any(items(node, "pivots") for node in (stream, stream.parent) if node):
         yield "PIVOT and UNPIVOT cannot be processed record by record", stream
-    alias = stream.args.get("alias")
-    if alias and alias.columns:
+    if stream.alias_column_names:
         yield "the alias of STREAM(…) cannot rename columns: rename them in the SELECT list", stream
     yield from _strange_rows(tree, stream)
 
@@ -300,10 +315,8 @@ def aggregate(node: exp.Expr) -> str:
 
 def generator(node: exp.Expr) -> str:
     """Name of a node's generator function, which makes several rows of one; else empty."""
-    if isinstance(node, exp.Anonymous):
-        if node.name.lower() in _GENERATORS:
-            return node.name.upper()
-        return ""
+    if isinstance(node, exp.Anonymous) and node.name.lower() in _GENERATORS:
+        return node.name.upper()
     if isinstance(node, (exp.Explode, exp.Inline, exp.Stack)):
         return node.sql_name().upper()
     return ""
@@ -311,7 +324,7 @@ def generator(node: exp.Expr) -> str:
 
 def _own_generators(select: exp.Select) -> Iterator[tuple[exp.Expr, str]]:
     """Generators over a SELECT's own rows, without those in subqueries."""
-    sources = [*(select.args.get("laterals") or []), *(join.this for join in select.args.get("joins") or [])]
+    sources = [*items(select, "laterals"), *(join.this for join in items(select, "joins"))]
     nodes = [node for other in sources for node in other.walk(prune=lambda inner: isinstance(inner, exp.Query))]
     for node in (*_own_nodes(select), *nodes):
         if name := generator(node):
@@ -320,8 +333,7 @@ def _own_generators(select: exp.Select) -> Iterator[tuple[exp.Expr, str]]:
 
 def _own_nodes(select: exp.Select) -> Iterator[exp.Expr]:
     """Nodes of a SELECT's own expressions and WHERE, without those of subqueries."""
-    roots = [*select.expressions, *filter(None, [select.args.get("where")])]
-    for root in roots:
+    for root in filter(None, [*select.expressions, select.args.get("where")]):
         for node in root.walk(prune=lambda inner: isinstance(inner, exp.Query)):
             if not isinstance(node, exp.Query):
                 yield node
@@ -330,7 +342,7 @@ def _own_nodes(select: exp.Select) -> Iterator[exp.Expr]:
 def _strange_rows(select: exp.Select, stream: exp.Table) -> Iterator[Objection]:
     """Objections to joins that give rows without a record, or join by engine columns."""
     passed = stream.parent is select.args["from_"]
-    for join in select.args.get("joins") or []:
+    for join in items(select, "joins"):
         joins_stream = join is stream.parent
         if joins_stream and (join.side in ("LEFT", "FULL") or join.kind in ("SEMI", "ANTI")):
             yield f"{_kind(join)} JOIN STREAM(…) returns rows without a record: move STREAM(…) to FROM", stream
@@ -345,15 +357,13 @@ def _kind(join: exp.Join) -> str:
     return " ".join(filter(None, [join.side, join.kind]))
 
 
-def keeps_every_record(tree: exp.Query, stream: exp.Table | None) -> bool:
+def keeps_every_record(tree: exp.Query, stream: exp.Table) -> bool:
     """Whether each record of the stream certainly gives a row: only constructs known to keep records are allowed."""
-    if not isinstance(tree, exp.Select) or stream is None or stream.args.get("sample") or stream.args.get("pivots"):
+    if not isinstance(tree, exp.Select) or not {"sample", "pivots"}.isdisjoint(clauses(stream)):
         return False
-    if any(value and part not in _KEEPING for part, value in tree.args.items()):
+    if not clauses(tree).keys() <= _KEEPING or not _joins_keep_records(tree, stream):
         return False
-    if not _joins_keep_records(tree, stream):
-        return False
-    if any(not lateral.args.get("outer") for lateral in tree.args.get("laterals") or []):
+    if not all(lateral.args.get("outer") for lateral in items(tree, "laterals")):
         return False
     # A generator gives no row for an empty array, and an unknown function may be one.
     return not any(isinstance(node, (exp.UDTF, exp.Explode, exp.Anonymous)) for node in _own_nodes(tree))
@@ -364,7 +374,7 @@ def _joins_keep_records(select: exp.Select, stream: exp.Table) -> bool:
     side = "RIGHT"
     if stream.parent is select.args["from_"]:
         side = "LEFT"
-    for join in select.args.get("joins") or []:
+    for join in items(select, "joins"):
         joins_stream = join is stream.parent
         if (joins_stream or side == "LEFT") and (join.side != side or join.kind in ("SEMI", "ANTI")):
             return False

@@ -71,10 +71,9 @@ class Scope:
             return None
         if len(visible) == 1:
             return visible[0].alias
-        shared = any(column in source.using for source in visible)
-        named = [source.alias for source in visible if (source.alias, column) in self._seen]
-        if shared:
+        if any(column in source.using for source in visible):
             return visible[0].alias
+        named = [source.alias for source in visible if (source.alias, column) in self._seen]
         if len(named) == 1:
             return named[0]
         return ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 from sqlglot import exp
@@ -16,8 +17,11 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
-_OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
-_CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
+# Levels of nesting that a token opens, or closes.
+_STEPS = {
+    TokenType.L_PAREN: 1, TokenType.L_BRACKET: 1, TokenType.L_BRACE: 1,
+    TokenType.R_PAREN: -1, TokenType.R_BRACKET: -1, TokenType.R_BRACE: -1,
+}  # fmt: skip
 _WORDS = re.compile(r"\w\w")
 _NOT_WORDS = {TokenType.IDENTIFIER, TokenType.STRING, TokenType.RAW_STRING, TokenType.NUMBER}
 
@@ -75,9 +79,13 @@ class Tokens(Sequence[Token]):
         if not 0 <= index < len(self._items) or self._items[index].token_type in _NOT_WORDS:
             return ""
         # A word after a dot is a field, even if it looks like a keyword.
-        if index and self._items[index - 1].token_type == TokenType.DOT:
+        if self.is_type(index - 1, TokenType.DOT):
             return ""
         return self.raw(index).upper()
+
+    def words(self, first: int, end: int) -> list[str]:
+        """Bare words among the tokens ``[first, end)``, as ``word`` gives them."""
+        return [self.word(index) for index in range(first, end)]
 
     def is_type(self, index: int, *types: TokenType) -> bool:
         """Whether there is a token at ``index`` and it is of one of ``types``."""
@@ -91,16 +99,10 @@ class Tokens(Sequence[Token]):
             start = len(self.text)
         return line_at(self.text, start)
 
-    def index_at(self, offset: int) -> int:
-        """Index of the token that begins at ``offset`` of the text.
-
-        Raises:
-            KeyError: no token begins there.
-        """
-        for index, token in enumerate(self._items):
-            if token.start == offset:
-                return index
-        raise KeyError(offset)
+    @cached_property
+    def index_at(self) -> dict[int, int]:
+        """Index of each token, by the offset of the text at which it begins."""
+        return {token.start: index for index, token in enumerate(self._items)}
 
     def closing_index(self, opening: int) -> int:
         """Index of the parenthesis that closes the one at ``opening``.
@@ -110,7 +112,7 @@ class Tokens(Sequence[Token]):
         """
         depth = 0
         for index in range(opening, len(self._items)):
-            depth += self._step(index)
+            depth += _STEPS.get(self._items[index].token_type, 0)
             if depth == 0:
                 return index
         raise QuerySyntax("unclosed parenthesis", self.line(opening))
@@ -119,10 +121,17 @@ class Tokens(Sequence[Token]):
         """Indices in ``[first, end)`` outside of parentheses and brackets opened there."""
         depth = 0
         for index in range(first, end):
-            step = self._step(index)
+            step = _STEPS.get(self._items[index].token_type, 0)
             if depth == 0 and step == 0:
                 yield index
             depth += step
+
+    def split_list(self, first: int, end: int) -> list[tuple[int, int]]:
+        """Token ranges of the items of a comma-separated list; none if there are no tokens in ``[first, end)``."""
+        if first == end:
+            return []
+        commas = [index for index in self.top_level(first, end) if self.is_type(index, TokenType.COMMA)]
+        return list(zip([first, *(comma + 1 for comma in commas)], [*commas, end], strict=True))
 
     def compose(self, spans: Sequence[Span], first: int = 0, end: int | None = None, *, compact: bool = False) -> str:
         """The text of the tokens ``[first, end)`` with ``spans`` replaced.
@@ -150,17 +159,11 @@ class Tokens(Sequence[Token]):
             if behind < end:
                 gap = self.text[self._items[span.last].end + 1 : self._items[behind].start]
                 runs_on = index in starts and _WORDS.fullmatch(span.text[-1:] + self.raw(behind)[0])
-                parts.append(gap if gap and not compact else " " if gap or runs_on else "")
+                if compact or not gap:
+                    gap = " " * bool(gap or runs_on)
+                parts.append(gap)
             index = behind
         return "".join(parts)
-
-    def _step(self, index: int) -> int:
-        kind = self._items[index].token_type
-        if kind in _OPENING:
-            return 1
-        if kind in _CLOSING:
-            return -1
-        return 0
 
 
 def line_at(text: str, offset: int) -> int:
@@ -177,10 +180,7 @@ def parse_sql(text: str) -> exp.Expr:
     try:
         return _parse_sql(text)
     except ParseError as error:
-        if error.errors:
-            first = error.errors[0]
-        else:
-            first = {}
+        first = next(iter(error.errors), {})
         description = str(first.get("description") or error).rstrip(".")
         if description.startswith("Required keyword"):
             description = "it is incomplete"

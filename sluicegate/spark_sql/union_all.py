@@ -5,6 +5,7 @@ A branch keeps its place in the text, with blanks for all else, so that its line
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from sqlglot import exp
@@ -13,7 +14,7 @@ from sqlglot.tokenizer_core import TokenType
 from sluicegate.spark_sql import query_shape
 from sluicegate.spark_sql.tokens import QuerySyntax, Tokens, parse_sql
 
-_SET_OPERATIONS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
+_SET_OPERATIONS = {"UNION", "INTERSECT", "EXCEPT", "MINUS"}
 
 # Clauses behind the last branch, which are of all rows together.
 _OF_ALL = {"order": "ORDER BY", "limit": "LIMIT", "offset": "OFFSET", "sort": "SORT BY"}
@@ -27,7 +28,7 @@ def branches(text: str) -> list[str]:
     """
     tokens = Tokens(text)
     tree = None
-    if any(tokens.word(index) in _SET_OPERATIONS for index in range(len(tokens))):
+    if not _SET_OPERATIONS.isdisjoint(tokens.words(0, len(tokens))):
         tree = parse_sql(text)
     if not isinstance(tree, exp.SetOperation) or not any(map(query_shape.is_stream, tree.find_all(exp.Table))):
         return []
@@ -36,7 +37,7 @@ def branches(text: str) -> list[str]:
         if tree.args.get(part) is not None:
             raise QuerySyntax(
                 f"{name} applies to all rows of a UNION ALL, which is only possible in gold: remove it",
-                _last_line(tokens),
+                tokens.line(len(tokens) - 1),
             )
     return [_branch_text(tokens, first, *span) for span in _spans(tokens, first, len(tokens))]
 
@@ -75,10 +76,7 @@ def _end_of_with(tokens: Tokens) -> int:
 
 def _branch_text(tokens: Tokens, with_end: int, first: int, end: int) -> str:
     """The text with blanks for all but WITH and the tokens ``[first, end)``."""
-    with_ = []
-    if with_end:
-        with_ = [(0, with_end)]
-    ranges = [(tokens[a].start, tokens[b - 1].end + 1) for a, b in (*with_, (first, end)) if a < b]
+    ranges = [(tokens[a].start, tokens[b - 1].end + 1) for a, b in ((0, with_end), (first, end)) if a < b]
     parts, start = [], 0
     for begin, behind in ranges:
         parts += [_blank(tokens.text[start:begin]), tokens.text[begin:behind]]
@@ -87,8 +85,4 @@ def _branch_text(tokens: Tokens, with_end: int, first: int, end: int) -> str:
 
 
 def _blank(text: str) -> str:
-    return "".join(character if character == "\n" else " " for character in text)
-
-
-def _last_line(tokens: Tokens) -> int:
-    return tokens.line(len(tokens) - 1)
+    return re.sub(r"[^\n]", " ", text)

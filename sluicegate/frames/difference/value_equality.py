@@ -305,9 +305,8 @@ def _variants(value: Column, kind: DataType) -> Column:
             keys = F.sort_array(F.map_keys(value))
             variants = F.flatten(F.transform(keys, lambda key: _variants(value[key], kind.valueType)))
         case StructType():
-            variants = F.concat(
-                *[_variants(value.getField(field.name), field.dataType) for field in _sorted_fields(kind)]
-            )
+            fields = [field for field in _sorted_fields(kind) if has_variant(field.dataType)]
+            variants = F.concat(*[_variants(value.getField(field.name), field.dataType) for field in fields])
         case _:
             return F.array(value)
     return F.coalesce(variants, nothing)

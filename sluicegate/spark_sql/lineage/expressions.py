@@ -54,8 +54,9 @@ class ExpressionReader:
         if isinstance(node, _OF_NO_VALUE):
             return NONE
         aggregates = query_shape.aggregate(node) and not isinstance(node, _OF_ONE_ROW)
-        inner = Use("AGGREGATION" if aggregates else "TRANSFORMATION", _is_masking(node))
-        return unite_origins(self.origins(child, use.compose(inner)) for child in _parts(node))
+        masked = query_shape.function_name(node).upper() in _MASKING
+        inner = Use("AGGREGATION" if aggregates else "TRANSFORMATION", masked)
+        return self.origins_of_all(node.iter_expressions(), use.compose(inner))
 
     def origins_of_all(self, nodes: Iterator[exp.Expr], use: Use) -> Origins:
         """Columns that several expressions come from together."""
@@ -74,7 +75,7 @@ class ExpressionReader:
         yield exp.Nvl2, self._if
         yield exp.Window, self._window
         yield exp.Filter, self._filter
-        yield exp.WithinGroup, lambda node, use: self.origins_of_all(_parts(node), use.compose(_AGGREGATION))
+        yield exp.WithinGroup, lambda node, use: self.origins_of_all(node.iter_expressions(), use.compose(_AGGREGATION))
         yield (exp.PropertyEQ, exp.Kwarg), lambda node, use: self.origins(node.expression, use)
 
     def _column(self, node: exp.Column, use: Use) -> Origins:
@@ -101,9 +102,7 @@ class ExpressionReader:
             return self.subquery(node.this.this, self.names).rows
         if isinstance(node.this, exp.Query):
             return self.subquery(node.this, self.names).rows
-        return unite_origins(
-            self.origins(part, use.compose(TRANSFORMATION)) for part in _parts(node)
-        )  # exists(array, lambda)
+        return self.origins_of_all(node.iter_expressions(), use.compose(TRANSFORMATION))  # exists(array, lambda)
 
     def _case(self, node: exp.Case, use: Use) -> Origins:
         tested = [node.this, *(branch.this for branch in node.args["ifs"])]
@@ -122,13 +121,8 @@ class ExpressionReader:
         within: exp.Window | None = node
         visited: set[str] = set()
         while within is not None:
-            order = within.args.get("order")
-            origins |= self.origins_of_all(iter(within.args.get("partition_by") or []), use.compose(_WINDOW))
-            if order is not None:
-                origins |= self.origins(order, use.compose(_WINDOW))
-            spec = within.args.get("spec")
-            if spec is not None:
-                origins |= self.origins(spec, use.compose(_WINDOW))
+            parts = [*query_shape.items(within, "partition_by"), within.args.get("order"), within.args.get("spec")]
+            origins |= self.origins_of_all(filter(None, parts), use.compose(_WINDOW))
             within = self._base(within, visited)
         return origins
 
@@ -146,15 +140,3 @@ class ExpressionReader:
     def _filter(self, node: exp.Filter, use: Use) -> Origins:
         """An aggregate with a FILTER."""
         return self.origins(node.this, use) | self.origins(node.expression.this, use.compose(_CONDITIONAL))
-
-
-def _is_masking(node: exp.Expr) -> bool:
-    return query_shape.function_name(node).upper() in _MASKING
-
-
-def _parts(node: exp.Expr) -> Iterator[exp.Expr]:
-    """Expressions that an expression has in it."""
-    for part in node.args.values():
-        for item in part if isinstance(part, list) else [part]:
-            if isinstance(item, exp.Expr):
-                yield item

@@ -5,7 +5,7 @@ https://spark.apache.org/docs/latest/sql-ref-name-resolution.html
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from sluicegate.spark_sql.lineage.model import (
@@ -43,18 +43,13 @@ class Relation:
     rest: frozenset[str] = frozenset()
     rows: Origins = NONE
 
-    def column_origins(self, name: str) -> Origins | None:
-        """Origins of a column; None if there is none for certain."""
-        matches = [origins for column, origins in (*self.columns, *self.hidden) if column.lower() == name.lower()]
-        if matches:
-            return unite_origins(matches)
-        return None
+    def column_origins(self, name: str) -> list[Origins]:
+        """Origins of the columns that certainly have a name."""
+        return [origins for column, origins in (*self.columns, *self.hidden) if column.lower() == name.lower()]
 
-    def possible_origins(self, name: str) -> Origins | None:
-        """Origins of a column that may be among those that are not known."""
-        if not self.rest:
-            return None
-        return frozenset((SourceColumn(table, name.lower()), IDENTITY) for table in self.rest)
+    def possible_origins(self, name: str) -> list[Origins]:
+        """Origins of the columns that may have a name, among those that are not known."""
+        return [frozenset({(SourceColumn(table, name.lower()), IDENTITY)}) for table in self.rest]
 
     def rename(self, names: Sequence[str]) -> Relation:
         """The same columns under other names.
@@ -113,7 +108,7 @@ class Names:
 
     from_: From
     outer: Names | None = None
-    aliases: dict[str, Origins] = field(default_factory=dict)
+    aliases: dict[str, list[Origins]] = field(default_factory=dict)
 
     def column(self, parts: Sequence[str]) -> Origins:
         """Origins of a name, which may have a table before it and fields behind it.
@@ -122,34 +117,27 @@ class Names:
             Unsure: nothing has this name.
         """
         sure, perhaps = self._resolve(parts)
-        if sure is None and perhaps is None:
+        if not sure and not perhaps:
             raise Unsure(f"{'.'.join(parts)} is not a known column")
-        return unite_origins(filter(None, (sure, perhaps)))
+        return unite_origins(sure + perhaps)
 
-    def _resolve(self, parts: Sequence[str]) -> tuple[Origins | None, Origins | None]:
+    def _resolve(self, parts: Sequence[str]) -> tuple[list[Origins], list[Origins]]:
         """What a name means, and what else it may mean if a table has a column that is not known."""
         tables = []
         if len(parts) > 1:
             tables = self.from_.find_relations(parts[0])
-        if (sure := _unite_present(table.column_origins(parts[1]) for table in tables)) is not None:
-            return _fields(sure, parts[2:]), None
-        perhaps = [
-            _fields(columns, parts[2:]) for table in tables if (columns := table.possible_origins(parts[1])) is not None
-        ]
+        sure = [origins for table in tables for origins in table.column_origins(parts[1])]
+        if sure:
+            return _fields(sure, parts[2:]), []
+        perhaps = _fields([origins for table in tables for origins in table.possible_origins(parts[1])], parts[2:])
         sure = self.from_.all.column_origins(parts[0])
-        if sure is None and not tables:
-            unknown = self.from_.all.possible_origins(parts[0])
-            perhaps += [] if unknown is None else [_fields(unknown, parts[1:])]
-        if sure is None:
-            sure = self.aliases.get(parts[0].lower())
-        if sure is not None:
-            return _fields(sure, parts[1:]), unite_origins(perhaps)
-        if self.outer is not None:
-            sure, further = self.outer._resolve(parts)
-            perhaps += [] if further is None else [further]
-            if sure is not None:
-                return sure, unite_origins(perhaps)
-        return None, unite_origins(perhaps) if perhaps else None
+        if not sure and not tables:
+            perhaps += _fields(self.from_.all.possible_origins(parts[0]), parts[1:])
+        sure = sure or self.aliases.get(parts[0].lower(), [])
+        if sure or self.outer is None:
+            return _fields(sure, parts[1:]), perhaps
+        sure, further = self.outer._resolve(parts)
+        return sure, perhaps + further
 
     def star(self, alias: str = "") -> Relation:
         """Columns that a star means, or that of one table.
@@ -165,15 +153,8 @@ class Names:
         return relation[0]
 
 
-def _unite_present(candidates: Iterable[Origins | None]) -> Origins | None:
-    present = [origins for origins in candidates if origins is not None]
-    if present:
-        return unite_origins(present)
-    return None
-
-
-def _fields(origins: Origins, fields: Sequence[str]) -> Origins:
-    """Origins of a field of a column: the column, of which it is a part."""
+def _fields(columns: list[Origins], fields: Sequence[str]) -> list[Origins]:
+    """Origins of a field of some columns: the columns, of which it is a part."""
     if fields:
-        return apply_use(TRANSFORMATION, origins)
-    return origins
+        return [apply_use(TRANSFORMATION, origins) for origins in columns]
+    return columns

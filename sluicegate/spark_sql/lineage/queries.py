@@ -103,8 +103,7 @@ class QueryReader:
             raise Unsure("a WITH RECURSIVE reads itself")
         visible = dict(ctes)
         for cte in with_.expressions:
-            names = [column.name for column in cte.args["alias"].args.get("columns") or []]
-            visible[cte.alias.lower()] = self.query(cte.this, None, visible).rename(names)
+            visible[cte.alias.lower()] = self.query(cte.this, None, visible).rename(cte.alias_column_names)
         return visible
 
     def _sets(self, node: exp.SetOperation, outer: Names | None, ctes: Mapping[str, Relation]) -> Relation:
@@ -145,7 +144,7 @@ class _Select:
         from_names = tables.FromReader(reader.schemas, ctes, reader.subquery_reader(ctes)).read(node, outer)
         self.rows = from_names.all.rows
         self.names = Names(from_names, outer)
-        windows = {window.this.name.lower(): window for window in node.args.get("windows") or []}
+        windows = {window.this.name.lower(): window for window in query_shape.items(node, "windows")}
         self.read = ExpressionReader(self.names, reader.subquery_reader(ctes), windows)
 
     def relation(self) -> Relation:
@@ -172,29 +171,26 @@ class _Select:
         items: list[Column] = []
         unknown: frozenset[str] = frozenset()
         for node in self.node.expressions:
-            if isinstance(node, exp.Column):
-                star = node.this
-            else:
-                star = node
-            if isinstance(star, exp.Star):
-                brought = self._star_columns(node, star)
+            if node.is_star:
+                brought = self._star_columns(node)
                 items += brought.columns
                 unknown |= brought.rest
                 continue
             origins = self.read.origins(node)
             self._note_generator(node, origins)
-            for name in _names(node):
+            for name in query_shape.item_names(node):
                 items.append((name, origins))
                 if name:
-                    self.names.aliases.setdefault(name.lower(), origins)
+                    self.names.aliases.setdefault(name.lower(), [origins])
         return items, unknown
 
-    def _star_columns(self, node: exp.Expr, star: exp.Star) -> Relation:
+    def _star_columns(self, node: exp.Expr) -> Relation:
+        star = next(node.find_all(exp.Star))
         tables.demand(star, {"except_"}, "a star")
-        if isinstance(node, exp.Column) and node.args.get("db"):
+        if node.text("db"):
             raise Unsure("a star follows a field")
-        brought = self.names.star(node.table if isinstance(node, exp.Column) else "")
-        without = [excluded for excluded in star.args.get("except_") or []]
+        brought = self.names.star(node.text("table"))
+        without = query_shape.items(star, "except_")
         if any(not isinstance(excluded, (exp.Column, exp.Identifier)) or "." in excluded.sql() for excluded in without):
             raise Unsure("a star excludes a field")
         names = {excluded.name.lower() for excluded in without}
@@ -202,14 +198,11 @@ class _Select:
 
     def _note_generator(self, node: exp.Expr, origins: Origins) -> None:
         """A function that makes several rows decides how many there are."""
-        if isinstance(node, exp.Alias):
-            inner = node.unalias()
-        elif isinstance(node, exp.Aliases):
+        inner = node
+        if isinstance(node, (exp.Alias, exp.Aliases)):
             inner = node.this
-        else:
-            inner = node
         if query_shape.generator(inner):
-            if not isinstance(node, (exp.Alias, exp.Aliases)):
+            if inner is node:
                 raise Unsure("the columns of a generator have no names")
             self.rows |= apply_use(_FILTER, origins)
 
@@ -223,35 +216,30 @@ class _Select:
             self.rows |= self.read.origins_of_all(iter(plain), _GROUP_BY)
         for node in _group_expressions(group):
             place = _place(node)
-            named = None
-            if place and place <= len(items):
-                named = items[place - 1][1]
-            if named is not None:
-                self.rows |= apply_use(_GROUP_BY, named)
+            if 0 < place <= len(items):
+                self.rows |= apply_use(_GROUP_BY, items[place - 1][1])
             else:
                 self.rows |= self.read.origins(node, _GROUP_BY)
 
     def _ambiguous_origins(self, node: exp.Expr, relation: Relation, names: Names, use: Use) -> Origins:
         """Origins of a condition whose names may be columns of its own as well as of the FROM: both of them."""
-        both = []
-        for scope in (names, Names(From((), relation), names)):
-            both.append(ExpressionReader(scope, self.read.subquery, self.read.windows).origins(node, use))
-        return unite_origins(both)
+        scopes = (names, Names(From((), relation), names))
+        readers = (ExpressionReader(scope, self.read.subquery, self.read.windows) for scope in scopes)
+        return unite_origins(reader.origins(node, use) for reader in readers)
 
 
 def _sort_origins(node: exp.Query, read: ExpressionReader, relation: Relation) -> Origins:
     """Columns that decide about the order of rows."""
     origins = NONE
-    for clause in ("order", "sort", "cluster"):
-        for part in node.args[clause].expressions if node.args.get(clause) is not None else []:
+    for clause in filter(None, map(node.args.get, ("order", "sort", "cluster"))):
+        for part in clause.expressions:
+            inner = part
             if isinstance(part, exp.Ordered):
                 inner = part.this
-            else:
-                inner = part
             place = _place(inner)
             if isinstance(inner, exp.Var) and inner.name.upper() == "ALL":
                 origins |= apply_use(_SORT, relation.all_origins)
-            elif place and place <= len(relation.columns):
+            elif 0 < place <= len(relation.columns):
                 origins |= apply_use(_SORT, relation.columns[place - 1][1])
             else:
                 origins |= read.origins(inner, _SORT)
@@ -268,7 +256,7 @@ def _place(node: exp.Expr) -> int:
 def _group_expressions(group: exp.Group) -> Iterator[exp.Expr]:
     """Expressions of a GROUP BY, with those of its grouping sets."""
     for part in ("expressions", "grouping_sets", "cube", "rollup"):
-        for node in group.args.get(part) or []:
+        for node in query_shape.items(group, part):
             yield from _flatten(node)
 
 
@@ -283,16 +271,5 @@ def _flatten(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _is_aggregating(node: exp.Expr) -> bool:
-    for aggregate_node in node.walk(prune=lambda inner: isinstance(inner, exp.Query)):
-        if query_shape.aggregate(aggregate_node) and not isinstance(aggregate_node.parent, exp.Window):
-            return True
-    return False
-
-
-def _names(node: exp.Expr) -> list[str]:
-    """Names of the columns of an item; empty for one without a name."""
-    if isinstance(node, exp.Aliases):
-        return [expression.name for expression in node.args["expressions"]]
-    if isinstance(node, exp.Alias):
-        return [node.alias]
-    return [node.name if isinstance(node, (exp.Column, exp.Dot)) else ""]
+    own_nodes = node.walk(prune=lambda inner: isinstance(inner, exp.Query))
+    return any(query_shape.aggregate(inner) and not isinstance(inner.parent, exp.Window) for inner in own_nodes)

@@ -34,8 +34,8 @@ def demand(node: exp.Expr, supported: set[str], place: str) -> None:
     Raises:
         Unsure: it has another one.
     """
-    for part, value in node.args.items():
-        if value and part not in supported:
+    for part in query_shape.clauses(node):
+        if part not in supported:
             raise Unsure(f"{place} has {part.strip('_').replace('_', ' ').upper()}")
 
 
@@ -58,56 +58,45 @@ class FromReader:
             select: the SELECT.
             outer: names of the query around it.
         """
-        from_ = select.args.get("from_")
-        if from_ is not None:
-            from_names = self._item(from_.this, Names(names.From(), outer))
-        else:
-            from_names = names.From()
-        for join in select.args.get("joins") or []:
-            from_names = self._join(from_names, join, outer)
-        for view in select.args.get("laterals") or []:
+        from_names = names.From()
+        if (from_ := select.args.get("from_")) is not None:
+            from_names = self._item(from_.this, Names(from_names, outer))
+        from_names = self._add_joins(from_names, select, outer)
+        for view in query_shape.items(select, "laterals"):
             from_names = from_names.join(self._generator_columns(view, Names(from_names, outer)))
         return from_names
 
     def _item(self, node: exp.Expr, around: Names) -> names.From:
         """One table of a FROM; only a LATERAL one may use the names around it."""
-        if isinstance(node, exp.Table):
-            return self._table(node, around)
-        if isinstance(node, exp.Subquery):
-            return self._subquery(node, around)
-        if isinstance(node, exp.Values):
-            return self._values(node, around)
-        if isinstance(node, exp.Lateral):
-            return self._lateral(node, around)
-        raise Unsure(f"FROM has {node.key}")
+        readers: dict[type[exp.Expr], Callable[..., names.From]] = {
+            exp.Table: self._table,
+            exp.Subquery: self._subquery,
+            exp.Values: self._values,
+            exp.Lateral: self._lateral,
+        }
+        if type(node) not in readers:
+            raise Unsure(f"FROM has {node.key}")
+        return readers[type(node)](node, around)
 
     def _table(self, node: exp.Table, around: Names) -> names.From:
         demand(node, {"this", "db", "catalog", "alias", "joins", "sample"}, "a table")
         streamed = query_shape.is_stream(node)
         if not streamed and not isinstance(node.this, exp.Identifier):
             return self._function(node)
-        if streamed:
-            parts = query_shape.stream_parts(node)
-        else:
-            parts = node.parts
-        name = ".".join(part.name for part in parts).lower()
+        name = query_shape.table_name(node)
+        relation = _table_relation(name, self.schemas.get(name, Columns()))
         if not streamed and query_shape.is_from_with(node):
-            relation = self.ctes.get(name)
-            if relation is None:
+            if name not in self.ctes:
                 raise Unsure(f"{name} is a WITH that is not in scope")
-        else:
-            relation = _table_relation(name, self.schemas.get(name, Columns()))
-        return self._add_joins(_apply_alias(node, relation, parts[-1].name), node, around)
+            relation = self.ctes[name]
+        own_name = query_shape.name_parts(node)[-1].name
+        return self._add_joins(_apply_alias(node, relation, own_name), node, around.outer)
 
     def _function(self, node: exp.Table) -> names.From:
         """A function in a FROM that makes rows of constants."""
         if list(node.find_all(exp.Column)):
             raise Unsure("a function in FROM takes columns")
-        alias = node.args.get("alias")
-        columns = []
-        if alias is not None:
-            columns = [column.name for column in alias.columns]
-        name = ""
+        columns, name = node.alias_column_names, ""
         if isinstance(node.this, exp.Anonymous):
             name = node.this.name.lower()
         if not columns and name != "range":
@@ -118,15 +107,15 @@ class FromReader:
         demand(node, {"this", "alias", "joins", "sample"}, "a subquery")
         if isinstance(node.this, exp.Query) and not isinstance(node.this, exp.Values):
             relation = replace(self.subquery(node.this, _outer_names(around)), hidden=())
-            return self._add_joins(_apply_alias(node, relation, ""), node, around)
+            return self._add_joins(_apply_alias(node, relation, ""), node, around.outer)
         from_names = self._item(node.this, around)  # parentheses around joins
         if node.args.get("alias") is not None:
             from_names = _apply_alias(node, from_names.all, "")
-        return self._add_joins(from_names, node, around)
+        return self._add_joins(from_names, node, around.outer)
 
-    def _add_joins(self, from_names: names.From, node: exp.Expr, around: Names) -> names.From:
-        for join in node.args.get("joins") or []:
-            from_names = self._join(from_names, join, around.outer)
+    def _add_joins(self, from_names: names.From, node: exp.Expr, outer: Names | None) -> names.From:
+        for join in query_shape.items(node, "joins"):
+            from_names = self._join(from_names, join, outer)
         return from_names
 
     def _values(self, node: exp.Values, around: Names) -> names.From:
@@ -148,10 +137,7 @@ class FromReader:
     def _generator_columns(self, node: exp.Lateral, around: Names) -> names.From:
         """Columns that a function makes of each row; where it makes none, the row is not there."""
         demand(node, {"this", "alias", "outer", "view"}, "LATERAL VIEW")
-        alias = node.args.get("alias")
-        columns = []
-        if alias is not None:
-            columns = [column.name for column in alias.columns]
+        columns = node.alias_column_names
         if not columns:
             raise Unsure("LATERAL VIEW does not name its columns")
         origins = ExpressionReader(around, self.subquery).origins(node.this, TRANSFORMATION)
@@ -161,13 +147,14 @@ class FromReader:
     def _join(self, before: names.From, join: exp.Join, outer: Names | None) -> names.From:
         demand(join, {"this", "side", "kind", "on", "using", "method", "hint"}, "a join")
         right = self._item(join.this, Names(before, outer))
-        if join.method and join.method != "NATURAL":
-            raise Unsure(f"a join is {join.method}")
         both = before.join(right)
-        if join.method:
-            using = _common_columns(before, right)
-        else:
-            using = [identifier.name for identifier in join.args.get("using") or []]
+        match join.method:
+            case "":
+                using = [identifier.name for identifier in query_shape.items(join, "using")]
+            case "NATURAL":
+                using = _common_columns(before, right)
+            case _:
+                raise Unsure(f"a join is {join.method}")
         rows = NONE
         if (on := join.args.get("on")) is not None:
             rows = ExpressionReader(Names(both, outer), self.subquery).origins(on, _JOIN)
@@ -179,10 +166,8 @@ class FromReader:
         if join.kind in _HALF:
             return replace(before, all=replace(before.all, rows=before.all.rows | right.all.rows | rows))
         if keys:
-            joined = _join_using(both, before, right, keys, join.side)
-        else:
-            joined = both
-        return replace(joined, all=replace(joined.all, rows=both.all.rows | rows))
+            both = _join_using(both, before, right, keys, join.side)
+        return replace(both, all=replace(both.all, rows=both.all.rows | rows))
 
 
 def _table_relation(name: str, columns: Columns) -> Relation:
@@ -195,10 +180,8 @@ def _table_relation(name: str, columns: Columns) -> Relation:
 
 
 def _apply_alias(node: exp.Expr, relation: Relation, name: str) -> names.From:
-    alias = node.args.get("alias")
-    if alias is not None:
-        relation = relation.rename([column.name for column in alias.columns])
-        name = alias.name or name
+    relation = relation.rename(node.alias_column_names)
+    name = node.alias or name
     return names.From(((name.lower(), relation),), relation)
 
 
