@@ -79,9 +79,8 @@ class Scope:
         return ""
 
 
-def columns_of(schemas: Mapping[str, Sequence[str]] | None, table: str) -> frozenset[str] | None:
+def columns_of(schemas: Mapping[str, Sequence[str]], table: str) -> frozenset[str] | None:
     """Columns of a table, in lower case; None if they are not known."""
-    columns = (schemas or {}).get(table)
-    if columns is None:
+    if table not in schemas:
         return None
-    return frozenset(column.lower() for column in columns)
+    return frozenset(map(str.lower, schemas[table]))

@@ -133,6 +133,12 @@ class Tokens(Sequence[Token]):
         commas = [index for index in self.top_level(first, end) if self.is_type(index, TokenType.COMMA)]
         return list(zip([first, *(comma + 1 for comma in commas)], [*commas, end], strict=True))
 
+    def strip_parentheses(self, first: int, end: int) -> tuple[int, int]:
+        """Range of the tokens ``[first, end)`` without parentheses around all of them; ``()`` stays."""
+        while end - first > 2 and self.is_type(first, TokenType.L_PAREN) and self.closing_index(first) == end - 1:
+            first, end = first + 1, end - 1
+        return first, end
+
     def compose(self, spans: Sequence[Span], first: int = 0, end: int | None = None, *, compact: bool = False) -> str:
         """The text of the tokens ``[first, end)`` with ``spans`` replaced.
 

@@ -44,8 +44,7 @@ def branches(text: str) -> list[str]:
 
 def _spans(tokens: Tokens, first: int, end: int) -> Iterator[tuple[int, int]]:
     """Ranges of the tokens of each branch, without parentheses around it."""
-    while tokens.is_type(first, TokenType.L_PAREN) and tokens.closing_index(first) == end - 1:
-        first, end = first + 1, end - 1
+    first, end = tokens.strip_parentheses(first, end)
     begins = first
     for index in tokens.top_level(first, end):
         if tokens.word(index) not in _SET_OPERATIONS or tokens.is_type(index - 1, TokenType.STAR):  # of * EXCEPT (…)

@@ -9,6 +9,7 @@ a column that is true exactly when the cast was evaluated, its value was not NUL
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
@@ -27,6 +28,8 @@ _EACH_ELEMENT = {"TRANSFORM", "FILTER", "EXISTS", "FORALL"}
 _EACH_ENTRY = {"TRANSFORM_VALUES", "TRANSFORM_KEYS", "MAP_FILTER"}
 # Types whose values have values in them.
 _NESTED = {"ARRAY", "MAP", "STRUCT"}
+# Functions of whose later arguments the first decides which is evaluated, and by what condition.
+_CONDITIONS = {"IF": "({})", "NVL2": "({}) IS NOT NULL"}
 # Functions whose later arguments are evaluated only if the former ones are all NULL.
 _FIRST_NOT_NULL = {"COALESCE", "NVL", "IFNULL"}
 
@@ -64,7 +67,7 @@ class _Group:
 
     def part(self, index: int) -> int:
         """Number of separators before a token: the part that it is in."""
-        return sum(boundary < index for boundary in self.boundaries)
+        return bisect(self.boundaries, index)
 
 
 def find(tokens: Tokens) -> list[Cast]:
@@ -136,17 +139,13 @@ def reportable_casts(tokens: Tokens, casts: Sequence[Watched], first: int, end: 
     known, which are no objection, as casts there are.
     """
     groups = _groups(tokens, first, end)
-    return [
-        cast
-        for cast in casts
-        if first <= cast.index < end and _is_reportable(tokens, _enclosing_groups(groups, cast), cast)
-    ]
-
-
-def _is_reportable(tokens: Tokens, around: Sequence[_Group], cast: Watched) -> bool:
-    if any(_is_subquery(tokens, group) for group in around):
-        return False
-    return isinstance(cast, Cast) or not _is_unknown(around, cast)
+    reportable: list[Watched] = []
+    for cast in (watched for watched in casts if first <= watched.index < end):
+        around = _enclosing_groups(groups, cast)
+        hidden = isinstance(cast, Conversion) and _is_unknown(around, cast)
+        if not hidden and not any(_is_subquery(tokens, group) for group in around):
+            reportable.append(cast)
+    return reportable
 
 
 def _is_unknown(around: Sequence[_Group], cast: Watched) -> bool:
@@ -156,8 +155,8 @@ def _is_unknown(around: Sequence[_Group], cast: Watched) -> bool:
 
 def items(tokens: Tokens, casts: Sequence[Watched], first: int, end: int) -> list[int]:
     """Number of the item of the SELECT list ``[first, end)`` that each of some casts in it is in, from 0."""
-    commas = [index for index in tokens.top_level(first, end) if tokens.is_type(index, TokenType.COMMA)]
-    return [sum(comma < cast.index for comma in commas) for cast in casts]
+    ends = [stop for _, stop in tokens.split_list(first, end)]
+    return [bisect(ends, cast.index) for cast in casts]
 
 
 def hidden_cast_objections(tokens: Tokens, casts: Sequence[Watched], first: int, end: int) -> list[QuerySyntax]:
@@ -166,14 +165,13 @@ def hidden_cast_objections(tokens: Tokens, casts: Sequence[Watched], first: int,
     groups = _groups(tokens, first, end)
     for cast in (watched for watched in casts if isinstance(watched, Cast)):
         kind = tokens.word(cast.as_ + 1)
-        reason = ""
         if kind in _NESTED:
             reason = f"a CAST to {kind} does not show which of its values failed: cast the values one by one"
         elif _is_unknown(_enclosing_groups(groups, cast), cast):
             reason = "a failing CAST in this lambda cannot be detected: CAST in transform(…)"
-        if reason:
-            message = f"{reason}, or use TRY_CAST to store NULL"
-            objections.append(QuerySyntax(message, tokens.line(cast.index)))
+        else:
+            continue
+        objections.append(QuerySyntax(f"{reason}, or use TRY_CAST to store NULL", tokens.line(cast.index)))
     return objections
 
 
@@ -193,8 +191,7 @@ def generator_objections(tokens: Tokens, generators: Collection[str], first: int
         around, listed = _enclosing_groups(groups, cast), first <= cast.index < end
         if (listed and tokens.word(cast.as_ + 1) in _NESTED) or any(_is_subquery(tokens, group) for group in around):
             continue
-        name = next((group.head for group in around if group.head in generators), "")
-        if name:
+        if name := next((group.head for group in around if group.head in generators), ""):
             fault = f"a failing CAST in {name}(…) may leave no row to quarantine"
             message = f"{fault}: CAST its result in the SELECT list, or use TRY_CAST to store NULL"
             objections.append(QuerySyntax(message, tokens.line(cast.index)))
@@ -223,8 +220,8 @@ def failure(tokens: Tokens, cast: Watched, spans: Sequence[Span], first: int, en
 
 
 def _enclosing_groups(groups: Sequence[_Group], cast: Watched) -> list[_Group]:
-    around = [group for group in groups if group.open < cast.index < group.close]
-    return sorted(around, key=lambda group: -group.open)
+    """Groups around a cast, the innermost first."""
+    return [group for group in groups if group.open < cast.index < group.close]
 
 
 def _is_subquery(tokens: Tokens, group: _Group) -> bool:
@@ -233,7 +230,7 @@ def _is_subquery(tokens: Tokens, group: _Group) -> bool:
 
 def _arrow(group: _Group, cast: Watched) -> int:
     """Arrow of the lambda whose body has the cast; 0 if there is none in this group."""
-    start = max((boundary for boundary in group.boundaries if boundary < cast.index), default=group.open)
+    start = [group.open, *group.boundaries][group.part(cast.index)]
     return next((arrow for arrow in group.arrows if start < arrow < cast.index), 0)
 
 
@@ -243,7 +240,7 @@ def _is_followed(group: _Group, cast: Watched, arrow: int) -> bool:
 
 
 def _groups(tokens: Tokens, first: int, end: int) -> list[_Group]:
-    """All groups in ``[first, end)`` with their separators."""
+    """All groups in ``[first, end)`` with their separators, inner ones before those around them."""
     closed: list[_Group] = []
     stack: list[_Group] = []
     for index in range(first, end):
@@ -282,15 +279,12 @@ def _guard_failure(tokens: Tokens, group: _Group, cast: Watched, failed: str, te
     test = text(group.open + 1, group.boundaries[0])
     if group.head in _FIRST_NOT_NULL:
         return f"CASE WHEN COALESCE({former}) IS NOT NULL THEN false ELSE {failed} END"
-    if group.head in ("IF", "NVL2"):
-        if group.head == "IF":
-            condition = f"({test})"
-        else:
-            condition = f"({test}) IS NOT NULL"
-        if part == 1:
-            return f"CASE WHEN {condition} THEN {failed} ELSE false END"
-        return f"CASE WHEN {condition} THEN false ELSE {failed} END"
-    return failed
+    if group.head not in _CONDITIONS:
+        return failed
+    condition = _CONDITIONS[group.head].format(test)
+    if part == 1:
+        return f"CASE WHEN {condition} THEN {failed} ELSE false END"
+    return f"CASE WHEN {condition} THEN false ELSE {failed} END"
 
 
 def _lambda_failure(group: _Group, arrow: int, failed: str, text: _Text) -> str:

@@ -121,25 +121,25 @@ def _unread_text(function: str) -> _Failed:
     return failure_condition
 
 
-# Functions with a twin that gives NULL for a value that does not convert; how such a value is known.
-_TWINS: dict[str, tuple[str, _Failed]] = {
-    "TO_DATE": ("try_to_date", _is_null("try_to_date")),
-    "TO_TIMESTAMP": ("try_to_timestamp", _is_null("try_to_timestamp")),
-    "TO_NUMBER": ("try_to_number", _is_null("try_to_number")),
-    "TO_BINARY": ("try_to_binary", _is_null("try_to_binary")),
-    "TO_TIME": ("try_to_time", _is_null("try_to_time")),
-    "MAKE_TIMESTAMP": ("try_make_timestamp", _is_null("try_make_timestamp")),
-    "MAKE_TIMESTAMP_NTZ": ("try_make_timestamp_ntz", _is_null("try_make_timestamp_ntz")),
-    "MAKE_TIMESTAMP_LTZ": ("try_make_timestamp_ltz", _is_null("try_make_timestamp_ltz")),
-    "MAKE_INTERVAL": ("try_make_interval", _is_null("try_make_interval")),
-    "PARSE_JSON": ("try_parse_json", _is_null("try_parse_json")),
-    "PARSE_URL": ("try_parse_url", _no_url),
-    "URL_DECODE": ("try_url_decode", _is_null("try_url_decode")),
-    "VARIANT_GET": ("try_variant_get", _misfit_variant),
-    "ELEMENT_AT": ("try_element_at", _index_out_of_range),
-    "AES_DECRYPT": ("try_aes_decrypt", _is_null("try_aes_decrypt")),
-    "VALIDATE_UTF8": ("try_validate_utf8", _is_null("try_validate_utf8")),
-    "MOD": ("try_mod", _is_null("try_mod")),
+# Functions with a twin, try_…, that gives NULL for a value that does not convert; how such a value is known.
+_TWINS: dict[str, _Failed] = {
+    "TO_DATE": _is_null("try_to_date"),
+    "TO_TIMESTAMP": _is_null("try_to_timestamp"),
+    "TO_NUMBER": _is_null("try_to_number"),
+    "TO_BINARY": _is_null("try_to_binary"),
+    "TO_TIME": _is_null("try_to_time"),
+    "MAKE_TIMESTAMP": _is_null("try_make_timestamp"),
+    "MAKE_TIMESTAMP_NTZ": _is_null("try_make_timestamp_ntz"),
+    "MAKE_TIMESTAMP_LTZ": _is_null("try_make_timestamp_ltz"),
+    "MAKE_INTERVAL": _is_null("try_make_interval"),
+    "PARSE_JSON": _is_null("try_parse_json"),
+    "PARSE_URL": _no_url,
+    "URL_DECODE": _is_null("try_url_decode"),
+    "VARIANT_GET": _misfit_variant,
+    "ELEMENT_AT": _index_out_of_range,
+    "AES_DECRYPT": _is_null("try_aes_decrypt"),
+    "VALIDATE_UTF8": _is_null("try_validate_utf8"),
+    "MOD": _is_null("try_mod"),
 }
 # Functions that raise and have no twin.
 _GUARDED: dict[str, _Failed] = {
@@ -160,6 +160,7 @@ _SILENT: dict[str, _Failed] = {
     "JSON_ARRAY_LENGTH": _no_json("json_array_length"),
     "JSON_OBJECT_KEYS": _no_json("json_object_keys"),
 }
+_FAILED = _TWINS | _GUARDED | _SILENT
 # Arguments that may be NULL without making the result NULL, or that are no values: counted from 0.
 _FIRST_ALONE = {"FROM_JSON", "FROM_CSV", "FROM_XML"}
 
@@ -185,7 +186,7 @@ class Conversion:
         else:
             nullable = arguments
         present = " AND ".join(f"({argument}) IS NOT NULL" for argument in nullable)
-        return f"({present} AND {self._rule(arguments)})"
+        return f"({present} AND {_FAILED[self.function](arguments)})"
 
     def spans(self, text: _Text) -> list[Span]:
         """Replacements of the call by one that gives NULL for such a value.
@@ -194,17 +195,11 @@ class Conversion:
             text: as in ``failure_sql``.
         """
         if self.function in _TWINS:
-            return [Span(self.index, self.index, _TWINS[self.function][0])]
+            return [Span(self.index, self.index, f"try_{self.function.lower()}")]
         if self.function in _GUARDED:
             head = f"CASE WHEN NOT {self.failure_sql(text)} THEN {self.function.lower()}"
             return [Span(self.index, self.index, head), Span(self.close, self.close, ") END")]
         return []
-
-    @property
-    def _rule(self) -> _Failed:
-        if self.function in _TWINS:
-            return _TWINS[self.function][1]
-        return _GUARDED.get(self.function) or _SILENT[self.function]
 
 
 def find(tokens: Tokens) -> list[Conversion]:
@@ -212,22 +207,12 @@ def find(tokens: Tokens) -> list[Conversion]:
     conversions = []
     for index in range(len(tokens)):
         function = tokens.word(index)
-        supported = function in _TWINS or function in _GUARDED or function in _SILENT
-        if not supported or not tokens.is_type(index + 1, TokenType.L_PAREN):
+        if function not in _FAILED or not tokens.is_type(index + 1, TokenType.L_PAREN):
             continue
         close = tokens.closing_index(index + 1)
-        arguments = _arguments(tokens, index + 2, close)
-        if arguments:
-            conversions.append(Conversion(index, close, arguments, function))
+        if arguments := tokens.split_list(index + 2, close):
+            conversions.append(Conversion(index, close, tuple(arguments), function))
     return conversions
-
-
-def _arguments(tokens: Tokens, first: int, close: int) -> tuple[tuple[int, int], ...]:
-    if first == close:
-        return ()
-    commas = [index for index in tokens.top_level(first, close) if tokens.is_type(index, TokenType.COMMA)]
-    starts = [first, *(comma + 1 for comma in commas)]
-    return tuple(zip(starts, [*commas, close], strict=True))
 
 
 def add_conversion_spans(tokens: Tokens, flagged: Sequence[object], spans: Sequence[Span]) -> list[Span]:

@@ -16,7 +16,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from sluicegate.spark_sql.clauses import from_end
 from sluicegate.spark_sql.conversion import casts as sql_casts
-from sluicegate.spark_sql.conversion.casts import Cast, Watched
+from sluicegate.spark_sql.conversion.casts import Watched
 from sluicegate.spark_sql.tokens import QuerySyntax, Span, Tokens, parse_sql
 
 _ENDS = (TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.SORT_BY, TokenType.CLUSTER_BY,
@@ -52,15 +52,11 @@ def conjuncts_with_casts(tokens: Tokens, casts: Sequence[Watched], where: exp.Wh
         return []
     condition_parts = []
     for start, stop in conjuncts(tokens, *extent(tokens), where.this):
-        if any(tokens.word(index) == "SELECT" for index in range(start, stop)):
+        if "SELECT" in tokens.words(start, stop):
             continue
         casts_of_part = [cast for cast in casts if start <= cast.index < stop]
         reportable = sql_casts.reportable_casts(tokens, casts_of_part, start, stop)
-        flagged = [
-            c
-            for c in reportable
-            if not (isinstance(c, Cast) and sql_casts.hidden_cast_objections(tokens, [c], start, stop))
-        ]
+        flagged = [c for c in reportable if not sql_casts.hidden_cast_objections(tokens, [c], start, stop)]
         if flagged:
             condition_parts.append(Conjunct(start, stop, tuple(flagged)))
     return condition_parts
@@ -98,9 +94,8 @@ def failures(tokens: Tokens, part: Conjunct, spans: Sequence[Span]) -> list[str]
 def _keep_failed(tokens: Tokens, part: Conjunct, spans: Sequence[Span]) -> str:
     text = tokens.compose(spans, part.first, part.end, compact=True)
     failures = [_failure(tokens, part, cast, spans) for cast in part.casts]
-    hidden = may_hide_null(tokens, part.first, part.end)
     failed = " OR ".join(failures)
-    if hidden:
+    if may_hide_null(tokens, part.first, part.end):
         return f"(({text}) OR ({failed}))"
     return f"(({text}) OR (({text}) IS NULL AND ({failed})))"
 
@@ -140,8 +135,7 @@ def conditions(text: str, stream: str) -> list[str]:
 
 def conjuncts(tokens: Tokens, first: int, end: int, condition: exp.Expr) -> list[tuple[int, int]]:
     """Split a condition into conjuncts, parenthesised ones too, if sqlglot finds the same; else the whole."""
-    while _is_in_parentheses(tokens, first, end):
-        first, end = first + 1, end - 1
+    first, end = tokens.strip_parentheses(first, end)
     parts = _split_at_ands(tokens, first, end)
     condition = condition.unnest()
     expressions = [condition]
@@ -174,10 +168,6 @@ def _split_at_ands(tokens: Tokens, first: int, end: int) -> list[tuple[int, int]
         elif word == "AND":
             starts.append(index + 1)
     return [(start, stop - 1) for start, stop in zip(starts, [*starts[1:], end + 1], strict=True)]
-
-
-def _is_in_parentheses(tokens: Tokens, first: int, end: int) -> bool:
-    return tokens.is_type(first, TokenType.L_PAREN) and tokens.closing_index(first) == end - 1
 
 
 def _read(text: str) -> exp.Expr:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
@@ -62,25 +62,14 @@ class Expressions:
     @cached_property
     def columns(self) -> Mapping[int, Name]:
         """Column names, by their first tokens."""
-        token_at = {token.start: index for index, token in enumerate(self.tokens)}
         resolved = {}
         for column in self.tree.find_all(exp.Column):
-            places = [token_at[part.meta["start"]] for part in column.parts if part.meta.get("start") in token_at]
-            if len(places) == len(column.parts):
+            starts: list[Any] = [part.meta.get("start") for part in column.parts]
+            if self.tokens.index_at.keys() >= set(starts):
                 parts = tuple(part.name.lower() for part in column.parts)
-                resolved[places[0]] = Name(places[-1], parts, self.scope.meaning(parts))
+                name = Name(self.tokens.index_at[starts[-1]], parts, self.scope.meaning(parts))
+                resolved[self.tokens.index_at[starts[0]]] = name
         return resolved
-
-    def split_list(self, first: int, end: int) -> list[tuple[int, int]]:
-        """Split a comma-separated list."""
-        commas = [i for i in self.tokens.top_level(first, end) if self.tokens.is_type(i, TokenType.COMMA)]
-        return list(zip([first, *(comma + 1 for comma in commas)], [*commas, end], strict=True))
-
-    def strip_parentheses(self, start: int, end: int) -> tuple[int, int]:
-        """Strip the parentheses around a whole expression."""
-        while self.is_opening(start) and self.tokens.closing_index(start) == end - 1 and end - start > 2:
-            start, end = start + 1, end - 1
-        return start, end
 
     def is_call(self, index: int) -> bool:
         """Whether the word at ``index`` calls a function."""
@@ -126,7 +115,9 @@ class Expressions:
         replaced = _tokens_of(spans)
         columns = [(index, name) for index, name in self.column_names(start, end) if index not in replaced]
         if exchange.outputs is not None:
-            self._check_field_names(start, end, {span.first for span in spans} | {index for index, _ in columns})
+            changed = {span.first for span in spans} | {index for index, _ in columns}
+            if any(not changed.isdisjoint(range(*part)) for part in self._naming_arguments(start, end)):
+                raise Left("a struct whose field names depend on its expressions")
             spans += [self._output(index, name, exchange.outputs) for index, name in columns]
         return self.tokens.compose(spans, start, end, compact=True)
 
@@ -138,22 +129,10 @@ class Expressions:
         longest = sorted(enumerate(groups), key=lambda group: group[1][0] - group[1][1])
         for number, group in longest:
             for span in self._occurrences(group, start, end, exchange.groups[number]):
-                if replaced.isdisjoint(_tokens_of([span])):
+                if replaced.isdisjoint(range(span.first, span.last + 1)):
                     spans.append(span)
-                    replaced |= _tokens_of([span])
+                    replaced.update(range(span.first, span.last + 1))
         return spans
-
-    def _check_field_names(self, start: int, end: int, changed: set[int]) -> None:
-        """Refuse a replacement that would rename a field of a struct.
-
-        Args:
-            start: the first token of an expression.
-            end: the token after it.
-            changed: first tokens of what is replaced, and of all columns.
-        """
-        for first, stop in self._naming_arguments(start, end):
-            if not changed.isdisjoint(range(first, stop)):
-                raise Left("a struct whose field names depend on its expressions")
 
     def _output(self, index: int, name: Name, outputs: Mapping[str, str]) -> Span:
         """Replacement of a name that is an output of the query."""
@@ -174,7 +153,7 @@ class Expressions:
     def _naming_arguments(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Arguments that name a field, such as x in ``struct(x)``, ``arrays_zip(x)`` and ``(x, y)``."""
         for index in filter(self.is_opening, range(start, end)):
-            parts = self.split_list(index + 1, self.tokens.closing_index(index))
+            parts = self.tokens.split_list(index + 1, self.tokens.closing_index(index))
             before = ""
             if index:
                 before = self.tokens.name(index - 1).lower()
@@ -210,7 +189,7 @@ class Expressions:
         whole = self._expression(self.tokens.compose([], start, end, compact=True))
         around = self._expression(self.tokens.compose([Span(first, last, _PART)], start, end, compact=True))
         part = self._expression(self.tokens.compose([], first, last + 1, compact=True))
-        if whole is None or around is None or part is None:
+        if around is None or part is None:
             return False
 
         def put_back(node: exp.Expr) -> exp.Expr:
@@ -239,15 +218,17 @@ class Expressions:
                 words.append("\0".join(("column", *meaning)))
                 index = name.last + 1
                 continue
-            text = self.tokens.is_type(index, TokenType.STRING, TokenType.RAW_STRING, TokenType.IDENTIFIER)
-            words.append(self.tokens.raw(index) if text else self.tokens.raw(index).lower())
+            word = self.tokens.raw(index)
+            if not self.tokens.is_type(index, TokenType.STRING, TokenType.RAW_STRING, TokenType.IDENTIFIER):
+                word = word.lower()
+            words.append(word)
             index += 1
         return words
 
     def is_aggregate(self, index: int) -> bool:
         """Whether the call at ``index`` is of a known aggregate function."""
         expression = self._expression(self.text(index, self.tokens.closing_index(index + 1) + 1))
-        return expression is not None and any(query_shape.aggregate(node) for node in [expression.unalias()])
+        return expression is not None and query_shape.aggregate(expression.unalias()) != ""
 
 
 class Left(Exception):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from sluicegate.spark_sql import query_shape
 from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.spark_sql.join_keys import JoinKey, join_keys
 from sluicegate.spark_sql.query import Query
@@ -22,7 +23,7 @@ ROWS = "_sluicegate_rows"
 
 _SIDES = {"", "LEFT"}
 _KINDS = {"", "INNER", "OUTER", "SEMI", "ANTI"}
-_ODD = ("pivots", "sample", "laterals", "joins")
+_ODD = {"pivots", "sample", "laterals", "joins"}
 
 
 class CannotFollow(Exception):
@@ -53,7 +54,7 @@ def view(table: str) -> str:
     return f"_sluicegate_joined_{table.replace('.', '_')}"
 
 
-def read_from(tree: exp.Select, text: str, schemas: Mapping[str, Sequence[str]] | None = None) -> JoinedTables:
+def read_from(tree: exp.Select, text: str, schemas: Mapping[str, Sequence[str]]) -> JoinedTables:
     """Analyse the FROM of a query without subqueries.
 
     Args:
@@ -65,17 +66,20 @@ def read_from(tree: exp.Select, text: str, schemas: Mapping[str, Sequence[str]] 
         CannotFollow: the rows that a change of a table affects cannot be determined.
     """
     first = tree.args["from_"].this
-    joins = tree.args.get("joins") or []
+    joins = query_shape.items(tree, "joins")
     tables = [first, *(join.this for join in joins)]
     _check_tables(tables)
-    followed, *joined = [_name(table) for table in tables]
+    followed, *joined = map(query_shape.table_name, tables)
     alias = str(first.alias or first.name)
     sources = [FromTable(_alias(first), columns_of(schemas, followed))]
     sources += [_joined_table(join, columns_of(schemas, name)) for join, name in zip(joins, joined, strict=True)]
     scope = Scope(sources, tree)
     if not joins:
         return JoinedTables(followed, alias, {}, f"{ROWS} AS {quote_name(alias)}", scope)
-    _check_kinds(joins)
+    if any(join.side not in _SIDES or join.kind not in _KINDS or join.method for join in joins):
+        raise CannotFollow(
+            "it has a join other than inner, left, semi or anti"
+        )  # a row may be without one of the first
     keys = join_keys(tree, alias, Counter(joined))
     for name in joined:
         if name not in keys or name == followed:
@@ -91,30 +95,15 @@ def _check_tables(tables: Sequence[exp.Expression]) -> None:
     """Refuse a FROM that reads anything but tables as they are."""
     if not all(isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier) for table in tables):
         raise CannotFollow("it is made of several queries")
-    if any(table.args.get(part) for table in tables for part in _ODD):
+    if not all(_ODD.isdisjoint(query_shape.clauses(table)) for table in tables):
         raise CannotFollow("it reads a table in a way that is not supported")
-    if any(_renames_columns(table) for table in tables):
+    if any(table.alias_column_names for table in tables):
         raise CannotFollow("it renames the columns of a table")
 
 
-def _renames_columns(table: exp.Expression) -> bool:
-    alias = table.args.get("alias")
-    return bool(alias and alias.columns)
-
-
-def _check_kinds(joins: Sequence[exp.Join]) -> None:
-    """Refuse joins whose rows need not belong to a row of the first table."""
-    if any(join.side not in _SIDES or join.kind not in _KINDS or join.method for join in joins):
-        raise CannotFollow("it has a join other than inner, left, semi or anti")
-
-
 def _joined_table(join: exp.Join, columns: frozenset[str] | None) -> FromTable:
-    shared = frozenset(column.name.lower() for column in join.args.get("using") or [])
-    return FromTable(_alias(join.this), columns, shared, hidden=join.kind in ("SEMI", "ANTI"))
-
-
-def _name(table: exp.Table) -> str:
-    return ".".join(part.name for part in table.parts).lower()
+    hidden = join.kind in ("SEMI", "ANTI")
+    return FromTable(_alias(join.this), columns, query_shape.using_columns(join), hidden=hidden)
 
 
 def _alias(table: exp.Table) -> str:

@@ -30,15 +30,15 @@ class Never(Exception):
 
 def check_plain(tree: exp.Select) -> None:
     """Refuse a SELECT whose groups cannot be told from its clauses."""
-    for part, value in tree.args.items():
-        if value and part not in _PLAIN:
+    for part in query_shape.clauses(tree):
+        if part not in _PLAIN:
             raise Whole(CLAUSES.get(part, f"its {part.upper()} needs all rows"))
     if tree.find(exp.Window):
         raise Whole("a window function reads rows of other groups")
     group = tree.args.get("group") or exp.Group()
-    if any(group.find(kind) for kind in (exp.Cube, exp.Rollup, exp.GroupingSets)) or group.args.get("totals"):
+    if group.find(exp.Cube, exp.Rollup, exp.GroupingSets) or group.args.get("totals"):
         raise Whole("its rows belong to several groups (ROLLUP, CUBE or GROUPING SETS)")
-    if tree.find(exp.Star) and any(name is None for name in query_shape.output_names(tree)):
+    if None in query_shape.output_names(tree):
         raise Whole("its SELECT list has a star")
     if any(isinstance(expression, exp.Aliases) for expression in tree.expressions):
         raise Whole("an expression in its SELECT list has several names")
@@ -60,9 +60,7 @@ def check_lasting(tree: exp.Select, scope: Scope) -> None:
 
 def _is_star(tokens: Tokens, index: int) -> bool:
     """Whether a token is a star for columns, other than that of ``count(*)``."""
-    if not tokens.is_type(index, TokenType.STAR):
-        return False
-    if tokens.is_type(index - 1, TokenType.L_PAREN) and tokens.word(index - 2) == "COUNT":
+    if not tokens.is_type(index, TokenType.STAR) or tokens.words(index - 2, index) == ["COUNT", "("]:
         return False
     begins = tokens.is_type(index - 1, TokenType.L_PAREN, TokenType.COMMA, TokenType.DOT)
     return begins or tokens.word(index - 1) == "DISTINCT"

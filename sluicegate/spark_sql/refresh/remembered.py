@@ -19,11 +19,9 @@ def refresh_strategy(text: str, schemas: Mapping[str, Sequence[str]] | None = No
         text: the query.
         schemas: columns of the tables that it reads, as far as they are known.
     """
-    return _cached_strategy(
-        text, None if schemas is None else tuple((name, tuple(columns)) for name, columns in schemas.items())
-    )
+    return _cached_strategy(text, tuple((name, tuple(columns)) for name, columns in (schemas or {}).items()))
 
 
 @lru_cache(maxsize=1024)
-def _cached_strategy(text: str, schemas: tuple[tuple[str, tuple[str, ...]], ...] | None) -> RefreshStrategy:
-    return chosen(text, None if schemas is None else dict(schemas))
+def _cached_strategy(text: str, schemas: tuple[tuple[str, tuple[str, ...]], ...]) -> RefreshStrategy:
+    return chosen(text, dict(schemas))

@@ -20,7 +20,7 @@ user's query (see gold/query_analysis.py), and otherwise takes the next strategy
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -73,13 +73,13 @@ def refresh_strategy(text: str, schemas: Mapping[str, Sequence[str]] | None = No
         schemas: columns of the tables that it reads, as far as they are known: name resolution depends on them.
     """
     try:
-        return _Reading(text, schemas).refresh_strategy()
+        return _Reading(text, schemas or {}).refresh_strategy()
     except Never as reason:
         return RefreshStrategy(StrategyKind.FULL_RECOMPUTE, *reason.args)
-    except (Whole, CannotFollow, QuerySyntax) as reason:
-        return RefreshStrategy(
-            StrategyKind.AFFECTED_KEYS, "it cannot be parsed" if type(reason) is QuerySyntax else str(reason)
-        )
+    except (Whole, CannotFollow) as reason:
+        return RefreshStrategy(StrategyKind.AFFECTED_KEYS, str(reason))
+    except QuerySyntax:
+        return RefreshStrategy(StrategyKind.AFFECTED_KEYS, "it cannot be parsed")
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def _unselected_groups(grouped: Grouped) -> list[str]:
 class _Reading:
     """Analysis that takes a query apart."""
 
-    def __init__(self, text: str, schemas: Mapping[str, Sequence[str]] | None) -> None:
+    def __init__(self, text: str, schemas: Mapping[str, Sequence[str]]) -> None:
         self.tokens = Tokens(text)
         tree = parse_sql(text)
         if part := next(filter(tree.args.get, ("limit", "offset")), ""):
@@ -120,6 +120,7 @@ class _Reading:
         self.first, self.from_ = select_list(self.tokens)
         self.first += self.tokens.word(self.first) == "ALL"
         self.clauses = dict(self._clauses())
+        self.places = [(self.first, self.from_), self.clauses.get("having", (0, 0))]
         self.items = self._items()
         self.calls = self._calls()
         self.odd = self._unmaintained_calls()
@@ -227,7 +228,7 @@ class _Reading:
             which = [numbers[tuple(self.words.names(*part))] for part in listed]
             parts.append("GROUP BY " + ", ".join(self._position(groups[n]) or texts[n] for n in which))
         if "having" in self.clauses:
-            full = {call.number: self._call(span.first, qualified=True)[0] for call, span in reversed(calls)}
+            full = {call.number: self._call(span.first, self.words.qualify)[0] for call, span in reversed(calls)}
             over = Exchange([f"({self.words.qualify(*group)})" for group in groups],
                             lambda call: f"({once[call.number].sql(full[call.number])})", None)  # fmt: skip
             parts.append(f"HAVING {self.words.replace_parts(*self.clauses['having'], groups, calls, over)}")
@@ -243,11 +244,10 @@ class _Reading:
 
     def _join_sentence(self) -> str:
         """Rows affected by a change of a joined table, as a part of a sentence."""
-        texts = [
+        return "".join(
             f"; a changed row of {name} affects those with its {' and '.join(', '.join(t.columns) for t in keys)}"
             for name, keys in self.tables.joins.items()
-        ]
-        return "".join(texts)
+        )
 
     # --- what it is made of ------------------------------------------------------------------------------------------
 
@@ -262,20 +262,17 @@ class _Reading:
     def _items(self) -> list[_Item]:
         items = []
         names = query_shape.output_names(self.tree)
-        parts = self.words.split_list(self.first, self.from_)
+        parts = self.tokens.split_list(self.first, self.from_)
         if len(parts) != len(self.tree.expressions):
             raise Whole("its SELECT list cannot be parsed")
         for (start, end), name, node in zip(parts, names, self.tree.expressions, strict=True):
-            last = end
+            name = name or ""
+            last, alias = end, ""
             if isinstance(node, exp.Alias):
-                if self.tokens.word(end - 2) == "AS":
-                    last -= 2
-                else:
-                    last -= 1
-            alias = ""
-            if last < end:
-                alias = f" AS {quote_name(name or '')}"
-            items.append(_Item(start, last, name or "", alias))
+                last, alias = end - 1, f" AS {quote_name(name)}"
+            if alias and self.tokens.word(end - 2) == "AS":
+                last -= 1
+            items.append(_Item(start, last, name, alias))
         return items
 
     def _groups(self) -> list[tuple[int, int]]:
@@ -284,7 +281,7 @@ class _Reading:
         if self.tokens.word(start) == "ALL" and end == start + 1:
             return self._all_groups()
         outputs = {item.name.lower(): (item.start, item.end) for item in self.items}
-        return [self._group(first, stop, outputs) for first, stop in self.words.split_list(start, end)]
+        return [self._group(first, stop, outputs) for first, stop in self.tokens.split_list(start, end)]
 
     def _all_groups(self) -> list[tuple[int, int]]:
         """Outputs that GROUP BY ALL groups by: those without an aggregate function, also through another's name."""
@@ -307,7 +304,7 @@ class _Reading:
             name = self.tokens.name(first).lower()
         if name in outputs and not self._is_column(first, outputs[name]):
             return outputs[name]
-        return self.words.strip_parentheses(first, stop)
+        return self.tokens.strip_parentheses(first, stop)
 
     def _item_range(self, number: str) -> tuple[int, int]:
         if not number.isdigit() or not 1 <= int(number) <= len(self.items):
@@ -324,12 +321,10 @@ class _Reading:
 
     def _keys(self, groups: Sequence[tuple[int, int]]) -> dict[int, str]:
         keys: dict[int, str] = {}
+        ranges = [(self.tokens.strip_parentheses(item.start, item.end), item.name) for item in reversed(self.items)]
+        outputs = {tuple(self.words.names(*place)): name for place, name in ranges}
         for number, group in enumerate(groups):
-            names = self.words.names(*group)
-            same = (
-                i.name for i in self.items if self.words.names(*self.words.strip_parentheses(i.start, i.end)) == names
-            )
-            name = next(same, None)
+            name = outputs.get(tuple(self.words.names(*group)))
             if name is not None and name not in keys.values():
                 keys[number] = name
         return keys
@@ -338,9 +333,8 @@ class _Reading:
 
     def _unmaintained_functions(self) -> list[str]:
         """Aggregate functions that row deltas cannot maintain, in words."""
-        places = [(self.first, self.from_), *([self.clauses["having"]] if "having" in self.clauses else [])]
-        functions = {self.tokens.word(i).lower(): None for place in places for i in self._aggregates(*place)}
-        return sorted({*functions} - {*PARTIAL}) + list(dict.fromkeys(self.odd.values()))
+        functions = {self.tokens.word(i).lower() for place in self.places for i in self._aggregates(*place)}
+        return sorted(functions - {*PARTIAL}) + list(dict.fromkeys(self.odd.values()))
 
     def _aggregates(self, start: int, end: int) -> list[int]:
         """Calls of known aggregate functions."""
@@ -351,27 +345,18 @@ class _Reading:
         """Calls of the functions of ``PARTIAL``, with their tokens; equal calls share a number."""
         calls: list[tuple[Call, Span]] = []
         numbers: dict[tuple[str, ...], int] = {}
-        places = [(self.first, self.from_), *([self.clauses["having"]] if "having" in self.clauses else [])]
-        for start, end in places:
-            for index in range(start, end):
-                if self.words.is_call(index) and self.tokens.word(index).lower() in PARTIAL:
-                    call, last = self._call(index)
-                    meant = (call.function, *self.words.names(index + 1, last + 1))
-                    number = numbers.setdefault(meant, len(numbers))
-                    calls.append((replace(call, number=number), Span(index, last, "")))
+        for index in (index for place in self.places for index in range(*place)):
+            if self.words.is_call(index) and self.tokens.word(index).lower() in PARTIAL:
+                call, last = self._call(index, self.words.text)
+                meant = (call.function, *self.words.names(index + 1, last + 1))
+                number = numbers.setdefault(meant, len(numbers))
+                calls.append((replace(call, number=number), Span(index, last, "")))
         return calls
 
-    def _call(self, index: int, *, qualified: bool = False) -> tuple[Call, int]:
-        """Parse the call at a token; also returns its last token."""
-        if qualified:
-            text = self.words.qualify
-        else:
-            text = self.words.text
+    def _call(self, index: int, text: Callable[[int, int], str]) -> tuple[Call, int]:
+        """Parse the call at a token, whose parts ``text`` gives; also returns its last token."""
         close = self.tokens.closing_index(index + 1)
-        inside = []
-        if close > index + 2:
-            inside = self.words.split_list(index + 2, close)
-        arguments = tuple(text(*part) for part in inside)
+        arguments = tuple(text(*part) for part in self.tokens.split_list(index + 2, close))
         function, condition = PARTIAL[self.tokens.word(index).lower()], ""
         last = close
         if self.tokens.word(close + 1) == "FILTER":
