@@ -70,7 +70,8 @@ def _exit_codes() -> Iterator[str]:
     yield table(["exit code", "meaning", "errors"], rows)
     yield (
         "A command line that does not parse exits with 2 too. `sluicegate status --verify` exits with 1 if a table"
-        " does not reconcile. `sluicegate import` exits with 3 if a table or a rule of the source was not imported."
+        " does not reconcile. `sluicegate import` exits with 3 if something that changes the meaning was not"
+        " imported, and with 4 if no table was."
     )
 
 

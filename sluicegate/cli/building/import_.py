@@ -43,7 +43,8 @@ def import_(
 ) -> None:
     """Create a definition from Delta Live Tables source, SQL or Python, and list what was not imported.
 
-    The exit code is 2 if the definition is invalid, and 3 if a table or a rule of the source was not imported.
+    The exit code is 2 if the definition is invalid, 3 if a table, a rule or anything else that changes the meaning was
+    not imported, and 4 if no table was: then nothing is written.
 
     Example: sluicegate import flights.sql --name flights
     """
@@ -73,6 +74,8 @@ def _show(imported: Imported, source: str) -> None:
     Raises:
         DefinitionError: the new definition is invalid.
     """
+    from sluicegate.tools.migrate.create import by_effect
+
     say(f"wrote {imported.folder}")
     for layer in ("bronze", "silver", "gold"):
         if tables := getattr(imported.draft, layer):
@@ -81,9 +84,9 @@ def _show(imported: Imported, source: str) -> None:
         say("not imported:")
         for table, line in imported.draft.missing.items():
             say(f"  line {line}: {table}")
-    if imported.remarks:
-        say(f"not imported from {source}, by line:")
-        for remark in imported.remarks:
+    for effect, remarks in by_effect(imported.remarks).items():
+        say(f"not imported from {source}, {effect}:")
+        for remark in remarks:
             say(f"  {remark}")
     say(imported.summary())
     if imported.error:

@@ -47,9 +47,7 @@ def fields(files: Files, name: str, schema: str, source: ParsedSource) -> dict[s
     if glob := _glob(files.path):
         table_fields["pathGlobFilter"] = glob
     if files.format not in get_args(Format):
-        source.note_unconverted(
-            files.line, f"format {files.format or '(none)'} of {name}", "json is a guess: set the format"
-        )
+        source.leave(files.line, f"format {files.format or '(none)'} of {name}", "json is a guess: set the format")
         table_fields["format"] = "json"
     options: dict[str, str] = {}
     for option, value in files.options.items():
@@ -86,7 +84,7 @@ def _path(files: Files, name: str, source: ParsedSource) -> str:
     folders += [f"{folders[-1]}_{name}", *(f"{folders[-1]}_{count}" for count in range(2, 1000))]
     folder = next(candidate for candidate in folders if source.folders.setdefault(candidate, whole) == whole)
     path = f"${{landing}}/{folder}"
-    source.note_unconverted(
+    source.leave_harmless(
         files.line, f"path {files.path} of {name}", f"it is {path} here: land the files there, or change the path"
     )
     return path
@@ -104,7 +102,7 @@ def _option(
     lower = option.lower().removeprefix("cloudfiles.")
     message = f"option {option} of {name}"
     if lower in _NOT_NEEDED:
-        source.note_unconverted(files.line, message, f"not needed: {_NOT_NEEDED[lower]}")
+        source.leave_harmless(files.line, message, f"not needed: {_NOT_NEEDED[lower]}")
     elif lower == "format":
         table_fields["format"] = value.lower()
     elif lower in _FIELDS:
@@ -114,9 +112,9 @@ def _option(
             BronzeTable.model_validate({"path": "/", "format": table_fields["format"], field: table_fields[field]})
         except ValueError:
             del table_fields[field]
-            source.note_unconverted(files.line, message, f"{value} is not a value of {field}")
+            source.leave(files.line, message, f"{value} is not a value of {field}")
     elif wrong := reader_options.check_option(table_fields["format"], option, value):
-        source.note_unconverted(files.line, message, wrong.message)
+        source.leave(files.line, message, wrong.message)
     else:
         options[option] = value
 

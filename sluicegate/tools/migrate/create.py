@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -23,12 +23,8 @@ from sluicegate.tools.scaffold import staging_folder
 from sluicegate.tools.scaffold.naming import comment_text, scalar, table_name
 from sluicegate.tools.scaffold.render import SCHEMA
 
-_OF_CELLS = {
-    "%run": "its code is not read: import that file as well",
-    "%pip": "packages are installed where the jobs run",
-    "%environment": "packages are installed where the jobs run",
-}
-"""What to do about cells that hold no source."""
+_PACKAGES = ("%pip", "%environment")
+"""Cells that install packages."""
 
 LARGEST = 4 << 20
 """Bytes beyond which a source is not read."""
@@ -62,12 +58,17 @@ class Imported:
         if missing:
             text += f" ({missing:,} not imported, see above)"
         rules = len(self.draft.rules_left)
-        return text + (f", {rules:,} rule{'' if rules == 1 else 's'} not imported" if rules else "")
+        if rules:
+            text += f", {rules:,} rule{'' if rules == 1 else 's'} not imported"
+        if self.is_complete or missing or rules:
+            return text
+        return f"{text}, not all with the same meaning"
 
     @property
     def is_complete(self) -> bool:
-        """Whether all tables and rules of the source were converted."""
-        return not (self.draft.missing or self.draft.rules_left)
+        """Whether all tables and rules of the source were converted, with all that changes their meaning."""
+        changed = any(remark.changes_meaning for remark in self.remarks)
+        return not (self.draft.missing or self.draft.rules_left or changed)
 
     def facts(self) -> dict[str, Any]:
         """Result as JSON facts."""
@@ -78,10 +79,16 @@ class Imported:
             "imported": self.draft.imported,
             "rules_not_imported": self.draft.rules_left,
             "not_imported": [{"table": name, "line": line} for name, line in self.draft.missing.items()],
-            "left": [{"line": remark.line, "what": remark.subject, "why": remark.reason} for remark in self.remarks],
+            "left": [remark.facts() for remark in self.remarks],
             "loads": self.error is None,
             "mistakes": self.error.as_dict()["mistakes"] if self.error else [],
         }
+
+
+class NothingImported(UserError):
+    """Raised when no table of a source can be converted; nothing was written."""
+
+    exit_code = 4
 
 
 def create(
@@ -97,7 +104,8 @@ def create(
 
     Raises:
         UserError: the source is neither, does not parse, or reads no setting of a name in ``setting_values``; the
-            pipeline exists already; nothing can be converted.
+            pipeline exists already.
+        NothingImported: no table of it can be converted.
         SourceError: the file cannot be read.
     """
     if name is None:
@@ -111,7 +119,7 @@ def create(
     if not tables.table_names:
         causes = "\n    ".join(str(remark) for remark in sorted(source.remarks))
         hint = "tables are declared by CREATE STREAMING TABLE …, or @dlt.table"
-        raise UserError(f"{file.name} declares no table that can be imported", cause=causes, hint=hint)
+        raise NothingImported(f"{file.name} declares no table that can be imported", cause=causes, hint=hint)
     remarks = sorted(set(source.remarks))
     with staging_folder.stage_folder(name, folder) as half:
         (half / "pipeline.yaml").write_text(_definition(name, file.name, tables, remarks), "utf-8")
@@ -123,6 +131,17 @@ def create(
     except DefinitionError as error:
         return Imported(name, folder, tables, remarks, error)
     return Imported(name, folder, tables, remarks, None)
+
+
+def by_effect(remarks: Sequence[Remark]) -> dict[str, list[Remark]]:
+    """Remarks by their effect on the tables, in words."""
+    groups: dict[str, list[Remark]] = {"changes the meaning": [], "harmless": []}
+    for remark in remarks:
+        effect = "harmless"
+        if remark.changes_meaning:
+            effect = "changes the meaning"
+        groups[effect].append(remark)
+    return {effect: remarks_of_effect for effect, remarks_of_effect in groups.items() if remarks_of_effect}
 
 
 def _read(file: Path, settings: SourceSettings) -> ParsedSource:
@@ -143,9 +162,18 @@ def _read(file: Path, settings: SourceSettings) -> ParsedSource:
     for number, line in enumerate(text.split("\n"), 1):
         # In an exported notebook, cells in another language than its own are comments.
         if (cell := re.match(r"(?:#|--) MAGIC (%(?!md)\S+)", line)) is not None:
-            reason = "move it to a separate file, and import that"
-            source.note_unconverted(number, f"a cell of {cell[1]}", _OF_CELLS.get(cell[1], reason))
+            _leave_cell(source, number, cell[1])
     return source
+
+
+def _leave_cell(source: ParsedSource, line: int, command: str) -> None:
+    subject = f"a cell of {command}"
+    if command in _PACKAGES:
+        source.leave_harmless(line, subject, "packages are installed where the jobs run")
+    elif command == "%run":
+        source.leave(line, subject, "its code is not read: import that file as well")
+    else:
+        source.leave(line, subject, "move it to a separate file, and import that")
 
 
 # --- what is written -------------------------------------------------------------------------------------------------
@@ -154,14 +182,14 @@ def _read(file: Path, settings: SourceSettings) -> ParsedSource:
 def _definition(name: str, source: str, draft: Draft, remarks: list[Remark]) -> str:
     lines = [SCHEMA, f"# Made by `sluicegate import` of {comment_text(source)}."]
     lines += [f"# Not imported: {comment_text(table, 160)} (line {line})" for table, line in draft.missing.items()]
-    if remarks:
-        lines.append("# Not imported, by line:")
-    elif not draft.missing:
+    if not remarks and not draft.missing:
         lines.append("# All of it was imported.")
-    lines += [
-        f"# - {comment_text(remark.subject, 160)}: {comment_text(remark.reason, 160)} (line {remark.line})"
-        for remark in remarks
-    ]
+    for effect, remarks_of_effect in by_effect(remarks).items():
+        lines.append(f"# Not imported, {effect}:")
+        lines += [
+            f"# - {comment_text(remark.subject, 160)}: {comment_text(remark.reason, 160)} (line {remark.line})"
+            for remark in remarks_of_effect
+        ]
     lines += [f"name: {name}"]
     for layer in ("bronze", "silver", "gold"):
         tables: dict[str, dict[str, Any]] = getattr(draft, layer)

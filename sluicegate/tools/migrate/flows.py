@@ -36,7 +36,7 @@ def take_over(
             except QuerySyntax as error:
                 reason = error.message
         if reason:
-            source.note_unconverted(dataset.line, dataset.missing_as, reason)
+            source.leave(dataset.line, dataset.missing_as, reason)
             tables.bronze.pop(dataset.name, None)
             continue
         source.unnamed.pop(dataset.missing_as, None)

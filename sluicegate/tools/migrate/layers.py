@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sluicegate.spark_sql import union_all
+from sluicegate.spark_sql import union_all, unstable_functions
 from sluicegate.spark_sql.query import Query
 from sluicegate.spark_sql.query_shape import generator
 from sluicegate.spark_sql.tokens import QuerySyntax, Tokens, parse_sql
@@ -27,12 +27,14 @@ class Shape:
         streams: whether one of them is read as a stream.
         aggregates: whether a row is made of several rows, or depends on others.
         joins: whether one row may become several, by a join or a generator.
+        unstable: whether a row depends on when it is made, or on chance.
     """
 
     reads: list[str]
     streams: bool
     aggregates: bool
     joins: bool
+    unstable: bool
 
 
 def shape(text: str) -> Shape | None:
@@ -44,13 +46,16 @@ def shape(text: str) -> Shape | None:
     if branches:  # each is a flow of one table
         return _union(branches)
     try:
-        tree = parse_sql(Tokens(text).compose([]))
+        tokens = Tokens(text)
+        tree = parse_sql(tokens.compose([]))
         query = Query.parse(text)
     except QuerySyntax:
         return None
     joins = any(isinstance(node, (exp.Join, exp.Lateral)) or generator(node) for node in tree.walk())
     aggregates = any(isinstance(node, _AGGREGATING) for node in tree.walk())
-    return Shape([name for name in query.tables if name != FILES], query.stream is not None, aggregates, joins)
+    unstable = isinstance(tree, exp.Query) and any(unstable_functions.objections(tokens, tree))
+    reads = [name for name in query.tables if name != FILES]
+    return Shape(reads, query.stream is not None, aggregates, joins, unstable)
 
 
 def _union(branches: Sequence[Shape]) -> Shape:
@@ -60,6 +65,7 @@ def _union(branches: Sequence[Shape]) -> Shape:
         streams=streams,
         aggregates=not streams or any(branch.aggregates for branch in branches),
         joins=any(branch.joins for branch in branches),
+        unstable=any(branch.unstable for branch in branches),
     )
 
 
@@ -68,7 +74,7 @@ def gold(queries: Mapping[str, str], ruled: Collection[str], followed: Collectio
 
     One without a stream is recomputed whole in the source, so it is gold where a record may give several of its rows,
     and where it reads gold. It stays silver if rules or a stream need that: a record with several rows then stops the
-    run, and none is lost.
+    run, and none is lost. One that depends on the time is gold too, unless a stream reads it: each run recomputes it.
 
     Args:
         queries: the query of each dataset that has one.
@@ -76,9 +82,11 @@ def gold(queries: Mapping[str, str], ruled: Collection[str], followed: Collectio
         followed: tables that changes are read from.
     """
     shapes = {name: query_shape for name, text in queries.items() if (query_shape := shape(text))}
-    silver = {*ruled, *_streamed_tables(shapes, followed)}
+    streamed = _streamed_tables(shapes, followed)
+    silver = {*ruled, *streamed}
     datasets = {name for name, dataset in shapes.items() if dataset.aggregates}
     datasets |= {name for name, dataset in shapes.items() if dataset.joins and not dataset.streams} - silver
+    datasets |= {name for name, dataset in shapes.items() if dataset.unstable and not dataset.streams} - streamed
     size = -1
     while size != len(datasets):
         size = len(datasets)

@@ -40,7 +40,11 @@ class _Mapping:
                 dataset.query = casts.standardize_casts(dataset.query)
         underscores.rename(self.source)
         queries = {dataset.name: dataset.query for dataset in self.source.datasets if dataset.query is not None}
-        ruled = {dataset.name for dataset in self.source.datasets if dataset.rules}
+        ruled = {
+            dataset.name
+            for dataset in self.source.datasets
+            if any(rule.action != "expect_or_fail" for rule in dataset.rules)
+        }
         self.gold = layers.gold(queries, ruled, {changes.source for flows_ in targets.values() for changes in flows_})
         self._tables({*targets, *(dataset.into for dataset in self.source.datasets)})
         for flows_of_target in targets.values():
@@ -59,7 +63,7 @@ class _Mapping:
             sources = {other.source for other in into_same}
             if into_same and (into_same[0].fields != changes.fields or changes.source in sources):
                 reason = "all change flows into one table need the same keys, sequence and columns"
-                self.source.note_unconverted(changes.line, f"a second flow into {changes.target}", reason)
+                self.source.leave(changes.line, f"a second flow into {changes.target}", reason)
                 self.source.unnamed[f"the second flow into {changes.target}"] = changes.line
             else:
                 into_same.append(changes)
@@ -73,7 +77,7 @@ class _Mapping:
             if dataset.query is not None:
                 self._query(dataset)
             elif dataset.name not in self._draft.bronze and dataset.name not in written:
-                self.source.note_unconverted(dataset.line, dataset.name, "no imported flow writes to this table")
+                self.source.leave(dataset.line, dataset.name, "no imported flow writes to this table")
 
     # --- names -------------------------------------------------------------------------------------------------------
 
@@ -99,7 +103,7 @@ class _Mapping:
                 if dataset.into:
                     dataset.into = self._table_name(dataset.name, dataset.into)
             except (Ambiguous, QuerySyntax) as error:
-                self.source.note_unconverted(dataset.line, dataset.name, str(error))
+                self.source.leave(dataset.line, dataset.name, str(error))
                 self.source.datasets.remove(dataset)
 
     def _name_in_changes(self) -> None:
@@ -108,7 +112,7 @@ class _Mapping:
             try:
                 read = self._table_name(changes.target, changes.source)
             except Ambiguous as error:
-                self.source.note_unconverted(changes.line, f"changes into {changes.target}", str(error))
+                self.source.leave(changes.line, f"changes into {changes.target}", str(error))
                 continue
             named.append(ChangeFlow(self.found.names[changes.target], read, changes.fields, changes.line))
         self.source.changes[:] = named
@@ -131,7 +135,7 @@ class _Mapping:
             if self.found.means[dataset.name, read] != read:
                 message = f"{read}, which {dataset.name} reads"
                 reason = f"assumed to be {name} of this source; if it is another table, declare its location"
-                self.source.note_unconverted(dataset.query_line, message, reason)
+                self.source.leave(dataset.query_line, message, reason)
         return text
 
     def _tell_names(self, declared: dict[str, int]) -> None:
@@ -142,7 +146,7 @@ class _Mapping:
                 continue
             if name != dataset.name.rpartition(".")[2]:
                 reason = f"it is renamed to {name}, also in all tables that read it"
-                self.source.note_unconverted(dataset.line, f"the name {dataset.name}", reason)
+                self.source.leave_harmless(dataset.line, f"the name {dataset.name}", reason)
             dataset.name = name
         self.declared = {self.found.names[address]: (address, line) for address, line in declared.items()}
 
@@ -191,9 +195,7 @@ class _Mapping:
                 return
             query = Query.parse(text)
         except QuerySyntax as error:
-            self.source.note_unconverted(
-                dataset.query_line + error.line - 1, f"the query of {dataset.name}", error.message
-            )
+            self.source.leave(dataset.query_line + error.line - 1, f"the query of {dataset.name}", error.message)
             return
         streams = query.stream is not None
         if dataset.name in self.gold:
@@ -210,7 +212,7 @@ class _Mapping:
         streamed = self._use_receipt_time(dataset, streamed)
         objections = Query.parse(streamed).stream_objections(many=True)
         if objections:
-            self._gold(dataset, text, True, objections[0].message)
+            self._gold(dataset, text, streams, objections[0].message)
             return
         fields: dict[str, Any] = {"sql": f"{dataset.name}.sql"}
         if Query.parse(streamed).stream_objections():
@@ -229,7 +231,7 @@ class _Mapping:
         by_receipt_time = use_receipt_time(text)
         if by_receipt_time != text:
             part = f"the time of the run in {dataset.name}"
-            self.source.note_unconverted(
+            self.source.leave_harmless(
                 dataset.query_line, part, "replaced by receipt_time, which stays the same when a record is re-evaluated"
             )
         return by_receipt_time
@@ -259,14 +261,12 @@ class _Mapping:
             flows_[name] = {"sql": f"{dataset.name}__{name}.sql"}
             self._draft.queries[f"{dataset.name}__{name}"] = query.text.strip()
         reason = "with *, the columns of its flows are matched by name here, not by position"
-        self.source.note_unconverted(dataset.query_line, f"UNION ALL in {dataset.name}", reason)
+        self.source.leave(dataset.query_line, f"UNION ALL in {dataset.name}", reason)
         self._silver(dataset, {"flows": flows_, **many})
 
     def _silver(self, dataset: Dataset, fields: dict[str, Any]) -> None:
         if dataset.schema and "__" in dataset.schema:
-            self.source.note_unconverted(
-                dataset.line, f"the schema of {dataset.name}", "its history columns are reserved"
-            )
+            self.source.leave(dataset.line, f"the schema of {dataset.name}", "its history columns are reserved")
         elif dataset.schema:
             fields |= {"schema": dataset.schema, "schemaEvolutionMode": "failOnNewColumns"}
         self._draft.silver[dataset.name] = fields | self._expectations(dataset)
@@ -280,7 +280,7 @@ class _Mapping:
                 Condition.parse(condition)
             except QuerySyntax as error:
                 self._draft.rules_left.append(f"{rule.name} of {dataset.name}")
-                self.source.note_unconverted(rule.line, f"the rule {rule.name} of {dataset.name}", error.message)
+                self.source.leave(rule.line, f"the rule {rule.name} of {dataset.name}", error.message)
             else:
                 rules[self._rule_name(rule)] = {rule.action: condition}
         if rules:
@@ -293,18 +293,15 @@ class _Mapping:
         name = re.sub(r"\W+", "_", rule.name, flags=re.ASCII).strip("_")
         if not IDENTIFIER.fullmatch(name):
             name = f"rule_{rule.line}"
-        self.source.note_unconverted(rule.line, f"the name of the rule {rule.name}", f"it is called {name} here")
+        self.source.leave_harmless(rule.line, f"the name of the rule {rule.name}", f"it is called {name} here")
         return name
 
     def _gold(self, dataset: Dataset, text: str, streams: bool, because: str) -> None:
         text = remove_streams(text)
         if streams:
-            reason = (
-                f"it becomes a gold table over all rows instead of a stream, and watermarks have no effect: {because}"
-            )
-            self.source.note_unconverted(dataset.line, f"STREAM in {dataset.name}", reason)
+            self._leave_stream(dataset, text, because)
         if dataset.schema:
-            self.source.note_unconverted(
+            self.source.leave(
                 dataset.line, f"the schema of {dataset.name}", "a gold table has the columns of its query"
             )
         self._comment(dataset)
@@ -313,13 +310,23 @@ class _Mapping:
         if dataset.kind == "view":
             self._draft.comments[dataset.name].append("It was a view: here it is a table.")
 
+    def _leave_stream(self, dataset: Dataset, text: str, because: str) -> None:
+        """Note that a stream becomes a gold table; old rows change there where they depend on more than the stream."""
+        subject = f"STREAM in {dataset.name}"
+        reason = f"it becomes a gold table over all rows instead of a stream: {because}"
+        query_shape = layers.shape(text)
+        if query_shape and not query_shape.joins and not query_shape.unstable:
+            self.source.leave_harmless(dataset.line, subject, reason)
+            return
+        self.source.leave(dataset.line, subject, reason)
+
     def _changes(self, changes_of_target: list[ChangeFlow]) -> None:
         changes = changes_of_target[0]
         dataset = self.source.find_dataset(changes.target)
         if dataset is None:
             dataset = Dataset(changes.target, changes.line, "streaming")
         if dataset.query is not None or dataset.name in self._draft.table_names:
-            self.source.note_unconverted(changes.line, f"changes into {changes.target}", "it also has a query")
+            self.source.leave(changes.line, f"changes into {changes.target}", "it also has a query")
             self.source.unnamed[f"the flow of changes into {changes.target}"] = changes.line
             return
         self._comment(dataset)
@@ -342,7 +349,7 @@ class _Mapping:
                     if dataset:
                         line = dataset.line
                     reason = "it aggregates, so it is a gold table, which is built after silver"
-                    self.source.note_unconverted(line, f"{name} reads {read}", reason)
+                    self.source.leave(line, f"{name} reads {read}", reason)
 
     def _declare_external_tables(self) -> None:
         """Declare tables made elsewhere that are read: Delta tables whose path a person fills in."""
@@ -357,17 +364,17 @@ class _Mapping:
                         self._note_external_table(read, address, name, line)
                 elif re.match(r"(json|csv|parquet|orc|text|avro|xml|binaryfile)\b.*/", self.elsewhere.get(read, "")):
                     reason = "declare a table that reads these files, with read_files"
-                    self.source.note_unconverted(line, f"{self.elsewhere[read]}, which {name} reads", reason)
+                    self.source.leave(line, f"{self.elsewhere[read]}, which {name} reads", reason)
                 elif read in self.elsewhere:
                     self._draft.bronze[read] = {"path": f"${{landing}}/{read}", "format": "delta"}
                     self._note_external_table(read, self.elsewhere[read], name, line)
                 else:
                     label = self.declared.get(read, (read, 0))[0]
-                    self.source.note_unconverted(line, f"{label}, which {name} reads", "it was not imported")
+                    self.source.leave(line, f"{label}, which {name} reads", "it was not imported")
 
     def _note_external_table(self, name: str, address: str, reader: str, line: int) -> None:
         self._draft.comments[name] = [f"TODO: {address} is made elsewhere; write the path of that Delta table."]
         where = f"${{landing}}/{name}"
-        self.source.note_unconverted(
+        self.source.leave_harmless(
             line, f"{address}, which {reader} reads", f"made elsewhere: a Delta table at {where}, TODO"
         )

@@ -16,14 +16,20 @@ class Remark:
         line: its line in the source, counted from 1.
         subject: what it is, in words.
         reason: why not, or what to do instead.
+        changes_meaning: whether tables may have other rows without it, or show them to other people.
     """
 
     line: int
     subject: str
     reason: str
+    changes_meaning: bool = True
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.subject}: {self.reason}"
+
+    def facts(self) -> dict[str, object]:
+        """The remark as JSON facts."""
+        return {"line": self.line, "what": self.subject, "why": self.reason, "changes_meaning": self.changes_meaning}
 
 
 @dataclass(frozen=True)
@@ -127,9 +133,13 @@ class ParsedSource:
     twice: set[str] = field(default_factory=set)
     folders: dict[str, str] = field(default_factory=dict)
 
-    def note_unconverted(self, line: int, subject: str, reason: str) -> None:
-        """Note something that is not converted."""
+    def leave(self, line: int, subject: str, reason: str) -> None:
+        """Note something that is not converted, and without which tables may have other rows or other readers."""
         self.remarks.append(Remark(line, subject, reason))
+
+    def leave_harmless(self, line: int, subject: str, reason: str) -> None:
+        """Note something that is not converted, or is called otherwise, with the same rows in all tables."""
+        self.remarks.append(Remark(line, subject, reason, changes_meaning=False))
 
     def find_dataset(self, name: str) -> Dataset | None:
         """Dataset of a name, if there is one."""

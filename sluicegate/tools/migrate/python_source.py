@@ -43,6 +43,15 @@ _CHANGING = (
 _TARGET = ("create_streaming_table", "create_target_table", "create_streaming_live_table")
 _DECLARING = (*_TARGET, *_KINDS)
 """Functions that declare a table when they are called, and not used as decorators."""
+_STORAGE = {
+    "table_properties", "partition_cols", "cluster_by", "cluster_by_auto", "path", "format", "temporary", "private",
+    "refresh_policy",
+}  # fmt: skip
+"""Arguments of a table that say how it is stored or refreshed, and nothing of its rows."""
+
+_SILENT_CALLS = ("print", "display", "dbutils.widgets.", "dbutils.library.", "logging.", "logger.", "log.")
+"""How calls begin that neither declare a table nor set anything that one depends on."""
+
 _FIELDS = {
     "keys", "sequence_by", "stored_as_scd_type", "apply_as_deletes", "ignore_null_updates", "column_list",
     "except_column_list", "track_history_column_list", "track_history_except_column_list",
@@ -76,7 +85,7 @@ def read(text: str, file: str, settings: SourceSettings) -> ParsedSource:
         reader.note_declaration(inner)
     for name, (value, line) in settings.defaults.items():
         reason = f"its default {value!r} is written out; --set {name}=… sets another value"
-        reader.source.note_unconverted(line, f"spark.conf {name}", reason)
+        reader.source.leave_harmless(line, f"spark.conf {name}", reason)
     return reader.source
 
 
@@ -102,13 +111,18 @@ class _Reader:
             elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and self._dlt_name(node.value):
                 self._call(node.value)
             else:
-                raise NotTaken(
-                    "Python code is not converted, only table declarations, expectations and CDC flows", node.lineno
-                )
+                self._leave_code(node)
         except NotTaken as error:
-            self.source.note_unconverted(error.line, _title(node), error.message)
+            self.source.leave(error.line, _title(node), error.message)
         except RecursionError:
-            self.source.note_unconverted(node.lineno, _title(node), "it is nested too deeply")
+            self.source.leave(node.lineno, _title(node), "it is nested too deeply")
+
+    def _leave_code(self, node: ast.stmt) -> None:
+        reason = "Python code is not converted, only table declarations, expectations and CDC flows"
+        if _may_change_tables(node):
+            self.source.leave(node.lineno, _title(node), reason)
+            return
+        self.source.leave_harmless(node.lineno, _title(node), reason)
 
     def note_declaration(self, node: ast.AST) -> None:
         """Note a table declared anywhere in the module, whether it is read or not."""
@@ -239,11 +253,11 @@ class _Reader:
             elif keyword.arg == "name" and isinstance(value, str):
                 dataset.flow = value.lower()
             elif keyword.arg == "once" and value is not False:
-                reason = "it becomes an ordinary flow, which costs nothing without new data"
-                self.source.note_unconverted(line, f"once of the flow {dataset.name}", reason)
+                reason = "it becomes an ordinary flow, which also reads what its source gets later"
+                self.source.leave(line, f"once of the flow {dataset.name}", reason)
             elif keyword.arg not in ("comment", "once"):
                 message = f"{keyword.arg} of the flow {dataset.name}"
-                self.source.note_unconverted(keyword.value.lineno, message, "not imported")
+                self.source.leave(keyword.value.lineno, message, "not imported")
 
     def _read_decorator(self, dataset: Dataset, node: ast.expr) -> str:
         """Read a decorator; return what it declares, if anything."""
@@ -277,11 +291,11 @@ class _Reader:
                 dataset.schema = value
             elif keyword.arg and keyword.arg.startswith("expect_all") and keyword.arg in _RULES:
                 dataset.rules += list(_dictionary_rules(value, _RULES[keyword.arg], line))
+            elif keyword.arg in _STORAGE:
+                reason = "ignored, there is no equivalent (see maintenance and database)"
+                self.source.leave_harmless(line, f"{keyword.arg} of {dataset.name}", reason)
             else:
-                message = f"{keyword.arg} of {dataset.name}"
-                self.source.note_unconverted(
-                    line, message, "ignored, there is no equivalent (see maintenance and database)"
-                )
+                self.source.leave(line, f"{keyword.arg} of {dataset.name}", "there is no equivalent")
 
     def _rules(self, name: str, call: ast.Call, line: int) -> Iterator[Rule]:
         values = [
@@ -327,7 +341,7 @@ class _Reader:
                 value = Chain.column_of(keyword.value, self.names).text
             if value is None or name not in {*_FIELDS, "target", "source"}:
                 message = f"{name} of the changes of line {call.lineno}"
-                self.source.note_unconverted(keyword.value.lineno, message, "not imported")
+                self.source.leave(keyword.value.lineno, message, "not imported")
             else:
                 fields[name] = value
         target, source = str(fields.pop("target", "")), str(fields.pop("source", ""))
@@ -337,6 +351,17 @@ class _Reader:
             raise NotTaken("sequence_by is not a column: compute it in an earlier table", call.lineno)
         names = [address(name.replace("`", "").split(".")) for name in (target, source)]
         self.source.changes.append(ChangeFlow(names[0], names[1], fields, call.lineno))
+
+
+def _may_change_tables(node: ast.stmt) -> bool:
+    """Whether a statement may declare tables elsewhere, or change a setting that the source's tables depend on."""
+    if any(isinstance(inner, ast.Attribute) and ast.unparse(inner).endswith("conf.set") for inner in ast.walk(node)):
+        return True
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        return False
+    statements = [inner.value for inner in ast.walk(node) if isinstance(inner, ast.Expr)]
+    calls = [ast.unparse(value.func) for value in statements if isinstance(value, ast.Call)]
+    return any(not called.startswith(_SILENT_CALLS) for called in calls)
 
 
 def _changed_names(module: ast.Module) -> set[str]:

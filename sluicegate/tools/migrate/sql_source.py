@@ -5,32 +5,37 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import pairwise
 
-from sqlglot.dialects.spark import Spark
-from sqlglot.errors import TokenError
-from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokenizer_core import TokenType
 
-from sluicegate.errors import UserError, Where
 from sluicegate.spark_sql.tokens import QuerySyntax, Tokens
 from sluicegate.tools.migrate.model import Action, ChangeFlow, Dataset, ParsedSource, Rule
 from sluicegate.tools.migrate.queries import NotTaken, address, convert_query, last_name, unquote
 from sluicegate.tools.migrate.settings_of_source import SourceSettings, missing_setting
-
-# End of a cell in an exported notebook.
-_CELL = re.compile(r"^[ \t]*--[ \t]*COMMAND[ \t]*-{3,}[ \t]*$", re.MULTILINE)
-
-_MODIFIERS = {"OR", "REFRESH", "REPLACE", "PRIVATE", "TEMPORARY", "TEMP", "STREAMING", "LIVE", "MATERIALIZED",
-              "INCREMENTAL", "GLOBAL"}  # fmt: skip
-
-_CREATED = ("TABLE", "VIEW", "FLOW", "FUNCTION", "SCHEMA", "DATABASE", "CATALOG", "VOLUME")
+from sluicegate.tools.migrate.sql_statements import MODIFIERS, split_statements, title_of
+from sluicegate.tools.scaffold.naming import ident
 
 _ACTIONS: dict[tuple[str, ...], Action] = {("DROP", "ROW"): "expect_or_drop", ("FAIL", "UPDATE"): "expect_or_fail"}
 
 # Words that begin a part of a statement behind a dataset's columns, and how many more words belong to the beginning.
 _CLAUSES = {
     "COMMENT", "PARTITIONED", "CLUSTER", "TBLPROPERTIES", "USING", "LOCATION", "SCHEDULE", "REFRESH", "WITH", "OPTIONS",
-    "TRIGGER", "DEFAULT", "FLOW", "AS",
+    "TRIGGER", "DEFAULT", "FLOW", "AS", "ROW",
 }  # fmt: skip
+
+_STORAGE = {
+    "PARTITIONED", "CLUSTER", "TBLPROPERTIES", "USING", "LOCATION", "SCHEDULE", "REFRESH", "OPTIONS", "TRIGGER",
+}  # fmt: skip
+"""Clauses that say how a table is stored or refreshed, and nothing of its rows."""
+
+_OF_COLUMN = ("NOT", "COMMENT", "GENERATED", "DEFAULT", "MASK", "CONSTRAINT", "PRIMARY")
+_READING = re.compile(
+    r"(SELECT|SHOW|DESC|DESCRIBE|EXPLAIN|OPTIMIZE|VACUUM|ANALYZE|SET(?!\s+(TIME\s|spark\s*\.\s*sql)))\b", re.IGNORECASE
+)
+"""How statements begin that leave the rows of all tables as they are, and who reads them."""
+
+_KEY = "readers of the table may rely on it, and nothing checks it here: write keys, or a rule"
 
 
 def read(text: str, file: str, settings: SourceSettings) -> ParsedSource:
@@ -46,7 +51,7 @@ def read(text: str, file: str, settings: SourceSettings) -> ParsedSource:
     """
     source = ParsedSource()
     text = settings.fill_references(text)
-    for line, statement in _statements(text, file):
+    for line, statement in split_statements(text, file):
         try:
             tokens = Tokens(statement)
             if len(tokens):
@@ -55,60 +60,10 @@ def read(text: str, file: str, settings: SourceSettings) -> ParsedSource:
                 _Statement(tokens, line - 1, source).read()
         except (QuerySyntax, NotTaken, IndexError) as error:
             message = getattr(error, "message", "") or "unexpected end"
-            source.note_unconverted(line + getattr(error, "line", 1) - 1, _title(statement), message)
+            source.leave(line + getattr(error, "line", 1) - 1, title_of(statement), message)
     for name, declared_line in _declared_names(text):
         source.declared.setdefault(name, declared_line)
     return source
-
-
-def _title(statement: str) -> str:
-    """First words of a statement."""
-    plain = " ".join(re.sub(r"--[^\n]*|/\*.*?\*/", " ", statement, flags=re.DOTALL).split())
-    if len(plain) <= 60:
-        return plain
-    return plain[:59] + "…"
-
-
-def _statements(text: str, file: str) -> list[tuple[int, str]]:
-    """Statements of a text, each with its first line."""
-    try:
-        tokens = Spark().tokenize(text)
-    except TokenError as error:
-        hint = "look for an unclosed quote in the source or in a value of --set"
-        raise UserError(
-            f"{file} is not SQL", where=Where(file=file), cause=str(error).splitlines()[0], hint=hint
-        ) from None
-    statements = []
-    begin, end, depth = None, 0, 0
-    for index, token in enumerate(tokens):
-        over = token.token_type == TokenType.SEMICOLON
-        if begin is not None and (
-            over or _CELL.search(text, end, token.start) or _begins_statement(tokens, index, text, depth)
-        ):
-            statements.append((begin, token.start if over else end))
-            begin = None
-        if begin is None:
-            begin, depth = (None if over else token.start), 0
-        end = token.end + 1
-        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
-    if begin is not None:
-        statements.append((begin, len(text)))
-    return [(text.count("\n", 0, first) + 1, text[first:end]) for first, end in statements]
-
-
-def _begins_statement(tokens: list[Token], index: int, text: str, depth: int) -> bool:
-    """Whether a token begins a statement though none ended before it: a declaring word, first on its line."""
-    line = text.rfind("\n", 0, tokens[index].start) + 1
-    if depth > 0 or text[line : tokens[index].start].strip():
-        return False
-    two = " ".join(text[token.start : token.end + 1].upper() for token in tokens[index : index + 2])
-    before = ""
-    if index:
-        before = text[tokens[index - 1].start : tokens[index - 1].end + 1].upper()
-    words = two.split()
-    if words[0] == "CREATE":
-        return words[-1] in (*_MODIFIERS, *_CREATED)
-    return two in ("APPLY CHANGES", "AUTO CDC") and before not in ("AS", "FLOW")
 
 
 def _declared_names(text: str) -> Iterator[tuple[str, int]]:
@@ -121,7 +76,7 @@ def _declared_names(text: str) -> Iterator[tuple[str, int]]:
         if tokens.word(index) != "CREATE":
             continue
         index += 1
-        while tokens.word(index) in _MODIFIERS:
+        while tokens.word(index) in MODIFIERS:
             index += 1
         if tokens.word(index) in ("TABLE", "VIEW") and index + 1 < len(tokens):
             statement = _Statement(tokens, 0, ParsedSource())
@@ -136,6 +91,7 @@ class _Statement:
     def __init__(self, tokens: Tokens, lines_before: int, source: ParsedSource) -> None:
         self.tokens, self.before, self.source = tokens, lines_before, source
         self.at = 0
+        self.not_null: list[Rule] = []
 
     def read(self) -> None:
         if self._take_words("APPLY", "CHANGES", "INTO") or self._take_words("AUTO", "CDC", "INTO"):
@@ -149,12 +105,24 @@ class _Statement:
             self.source.unnamed[f"the INSERT of line {line} into {self._name()}"] = line
             raise self._refusal("its rows are not in the table: let the files land in one folder, or UNION in gold")
         else:
-            raise self._refusal("not a statement that declares a table: a definition only contains tables")
+            self._leave_statement()
+
+    def _leave_statement(self) -> None:
+        title = title_of(self._text(0, len(self.tokens)))
+        reason = "not a statement that declares a table: a definition only contains tables"
+        if _READING.match(title):
+            self.source.leave_harmless(self._line(), title, reason)
+            return
+        self.source.leave(self._line(), title, reason)
 
     # --- words -------------------------------------------------------------------------------------------------------
 
     def _word(self, ahead: int = 0) -> str:
         return self.tokens.word(self.at + ahead)
+
+    def _first_word(self, index: int) -> str:
+        """First word of a token: some, as PRIMARY KEY and PARTITIONED BY, have two."""
+        return self.tokens.word(index).partition(" ")[0]
 
     def _take_words(self, *words: str) -> bool:
         if any(self._word(n) != word for n, word in enumerate(words)):
@@ -207,7 +175,7 @@ class _Statement:
     def _create(self) -> None:
         line = self._line(0)
         words = []
-        while self._word() in _MODIFIERS:
+        while self._word() in MODIFIERS:
             words.append(self._word())
             self.at += 1
         noun = self._word()
@@ -231,6 +199,7 @@ class _Statement:
             dataset.query, dataset.files, dataset.query_line = converted.query, converted.files, self._line(query)
         elif dataset.kind != "streaming":
             raise self._refusal(f"{dataset.name} has no query")
+        self._keep_not_null(dataset)
         if self.source.find_dataset(dataset.name):
             self.source.unnamed[f"{dataset.name}, declared again"] = line
             self.source.twice.add(dataset.name)
@@ -242,35 +211,55 @@ class _Statement:
         for first, end in self._items(*self._take_parentheses()):
             if self.tokens.word(first) == "CONSTRAINT":
                 self._constraint(dataset, first, end)
-            elif self.tokens.word(first) in ("PRIMARY", "FOREIGN"):
-                self.source.note_unconverted(
-                    self._line(first), self._text(first, end), "only informational and not enforced in the source: keys"
-                )
+            elif self._first_word(first) in ("PRIMARY", "FOREIGN"):
+                self.source.leave(self._line(first), self._text(first, end), _KEY)
             else:
                 typed += self._column(dataset, first, end)
         dataset.schema = ", ".join(typed)
 
     def _column(self, dataset: Dataset, first: int, end: int) -> list[str]:
-        stops = ("NOT", "COMMENT", "GENERATED", "DEFAULT", "MASK", "CONSTRAINT", "PRIMARY")
-        stop = next((i for i in self.tokens.top_level(first, end) if self.tokens.word(i) in stops and i > first), end)
-        if stop < end:
-            message = f"{self._text(stop, end)} of {dataset.name}.{self.tokens.name(first)}"
-            self.source.note_unconverted(
-                self._line(stop), message, "only names and types of columns are imported; use a rule for NOT NULL"
-            )
+        begins = [i for i in self.tokens.top_level(first, end) if self._first_word(i) in _OF_COLUMN and i > first]
+        stop = [*begins, end][0]
+        for begin, clause_end in pairwise([*begins, end]):
+            self._column_clause(dataset, self.tokens.name(first), begin, clause_end)
         if self.tokens.name(first).lower() == "_rescued_data":
             return []  # bronze always has it
         if stop == first + 1:
-            self.source.note_unconverted(
-                self._line(first), f"{dataset.name}.{self.tokens.name(first)}", "it has no type"
-            )
+            self.source.leave(self._line(first), f"{dataset.name}.{self.tokens.name(first)}", "it has no type")
             return []
         return [self._text(first, stop)]
+
+    def _column_clause(self, dataset: Dataset, column: str, first: int, end: int) -> None:
+        """Read what follows the type of a column."""
+        word, subject = self._first_word(first), f"{self._text(first, end)} of {dataset.name}.{column}"
+        if word == "NOT":
+            condition = f"{ident(column)} IS NOT NULL"
+            self.not_null.append(Rule(f"not_null_{column}", condition, "expect_or_fail", self._line(first)))
+        elif word == "COMMENT":
+            self.source.leave_harmless(self._line(first), subject, "write it under column_comments")
+        elif word in ("PRIMARY", "CONSTRAINT"):
+            self.source.leave(self._line(first), subject, _KEY)
+        else:
+            self.source.leave(self._line(first), subject, "only names and types of columns are imported")
+
+    def _keep_not_null(self, dataset: Dataset) -> None:
+        """Keep each NOT NULL as a rule that stops the run, as in the source; a rule of the source may do so already."""
+        conditions = {
+            " ".join(rule.condition.replace("`", "").lower().split())
+            for rule in dataset.rules
+            if rule.action != "expect"
+        }
+        for rule in self.not_null:
+            if dataset.query is None and dataset.files is None:
+                reason = "a table that flows fill has no such rule: write one for what they read"
+                self.source.leave(rule.line, f"NOT NULL of {dataset.name}: {rule.condition}", reason)
+            elif rule.condition.replace("`", "").lower() not in conditions:
+                dataset.rules.append(rule)
 
     def _constraint(self, dataset: Dataset, first: int, end: int) -> None:
         name, line = self.tokens.name(first + 1), self._line(first)
         if self.tokens.word(first + 2) != "EXPECT":
-            self.source.note_unconverted(line, self._text(first, end), "only CONSTRAINT … EXPECT is checked")
+            self.source.leave(line, self._text(first, end), _KEY)
             return
         close = self.tokens.closing_index(first + 3)
         behind = tuple(self.tokens.word(i) for i in range(close + 1, end))
@@ -278,7 +267,7 @@ class _Statement:
         if behind[:2] == ("ON", "VIOLATION"):
             action = _ACTIONS.get(behind[2:])
         if behind and action is None:
-            self.source.note_unconverted(
+            self.source.leave(
                 line, f"{self._text(close + 1, end)} of {name}", "rows that break it are kept and counted"
             )
         condition = self._text(first + 4, close)
@@ -305,14 +294,17 @@ class _Statement:
     def _leave_clause(self, dataset: Dataset) -> None:
         first = self.at
         self.at += 1
+        self._take_words("ROW")
         while self.at < len(self.tokens) and self._word() not in (*_CLAUSES, "SELECT"):
             if self.tokens.is_type(self.at, TokenType.L_PAREN):
                 self.at = self.tokens.closing_index(self.at)
             self.at += 1
         message = f"{self._text(first, self.at)} of {dataset.name}"
-        self.source.note_unconverted(
-            self._line(first), message, "ignored, there is no equivalent (see maintenance and database)"
-        )
+        if self._first_word(first) in _STORAGE:
+            reason = "ignored, there is no equivalent (see maintenance and database)"
+            self.source.leave_harmless(self._line(first), message, reason)
+            return
+        self.source.leave(self._line(first), message, "there is no equivalent")
 
     # --- changes -----------------------------------------------------------------------------------------------------
 
@@ -333,8 +325,8 @@ class _Statement:
         if not self._take_words("BY", "NAME"):
             raise self._refusal("flows match columns by name: write BY NAME")
         if once:
-            reason = "it becomes an ordinary flow, which costs nothing without new data"
-            self.source.note_unconverted(line, f"ONCE of the flow {name}", reason)
+            reason = "it becomes an ordinary flow, which also reads what its source gets later"
+            self.source.leave(line, f"ONCE of the flow {name}", reason)
         converted = convert_query(self.tokens, self.at, self.before)
         dataset = Dataset.from_flow(last_name(name), into, line, missing_as)
         dataset.query, dataset.files, dataset.query_line = converted.query, converted.files, self._line()
@@ -366,9 +358,7 @@ class _Statement:
             fields["apply_as_deletes"] = self._until_clause()
         elif self._take_words("APPLY", "AS", "TRUNCATE", "WHEN"):
             message = f"APPLY AS TRUNCATE WHEN {self._until_clause()} of {target}"
-            self.source.note_unconverted(
-                self._line(self.at - 1), message, "not supported: replace the files, or delete the rows"
-            )
+            self.source.leave(self._line(self.at - 1), message, "not supported: replace the files, or delete the rows")
         elif self._take_words("SEQUENCE", "BY"):
             sequence = self._until_clause()
             if not re.fullmatch(r"[\w.`]+", sequence):

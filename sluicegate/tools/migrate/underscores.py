@@ -29,7 +29,7 @@ def rename(source: ParsedSource) -> None:
     for name, other in new_names.items():
         reason = f"it is renamed to {other}, because names that start with _ are reserved"
         line = next(d.query_line for d in source.datasets if re.search(rf"\b{other}\b", d.query or "", re.IGNORECASE))
-        source.note_unconverted(line, f"the column {name}", reason)
+        source.leave_harmless(line, f"the column {name}", reason)
 
 
 def _rename_in_dataset(dataset: Dataset, new_names: Mapping[str, str], computed: Collection[str]) -> None:

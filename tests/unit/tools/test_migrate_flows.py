@@ -56,7 +56,7 @@ CREATE FLOW files AS INSERT INTO sales BY NAME SELECT * FROM STREAM read_files('
     assert several(tmp_path, "sales") == {"eu_sales": "eu", "us_sales": "us", "files": "sales__files"}
     assert made.draft.silver["sales"]["expectations"] == {"paid": {"expect_or_drop": "price > 0"}}
     assert made.draft.comments["sales"] == ["All of it"]
-    assert made.is_complete
+    assert not made.draft.missing
     assert left(made) == [(5, "ONCE of the flow us_sales")]
 
 
@@ -69,7 +69,7 @@ CREATE MATERIALIZED VIEW total AS SELECT count(*) AS n FROM sales;
     made = imported(tmp_path, RAW + text)
     assert several(tmp_path, "sales") == {"sales": "eu", "more": "us"}
     assert made.draft.silver["sales"]["rows"] == "many"
-    assert made.is_complete
+    assert not made.draft.missing
 
 
 def test_flows_of_python(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def backfill():
     )
     made = imported(tmp_path, text, "x.py")
     assert several(tmp_path, "sales") == {"eu_sales": "eu", "back": "sales__back"}
-    assert made.is_complete
+    assert not made.draft.missing
     assert [what for _, what in left(made)] == ["once of the flow backfill"]
 
 
@@ -104,7 +104,7 @@ def test_union_all_of_streams(tmp_path: Path, query: str, flows: dict[str, str],
     made = imported(tmp_path, f"{RAW}CREATE STREAMING TABLE t AS {query};")
     assert several(tmp_path, "t") == flows
     assert [what for _, what in left(made)] == remark
-    assert made.is_complete
+    assert not made.draft.missing
 
 
 def test_flows_of_the_same_changes_are_flows_of_one_table(tmp_path: Path) -> None:

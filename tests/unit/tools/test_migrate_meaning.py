@@ -1,0 +1,210 @@
+"""`sluicegate import`: whether what is not imported changes the meaning of tables, and the exit code for that."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from sluicegate.cli.app import app
+from sluicegate.errors import SluicegateError
+from sluicegate.settings import Settings
+from sluicegate.tools.migrate.create import Imported, create
+
+pytestmark = pytest.mark.unit
+
+RAW = "CREATE STREAMING TABLE raw AS SELECT * FROM STREAM read_files('s3://b/raw', format => 'json');\n"
+PYTHON = """import dlt
+from pyspark.sql import functions as F
+
+@dlt.table
+def raw():
+    return spark.readStream.format("cloudFiles").option("cloudFiles.format", "json").load("s3://b/raw")
+
+"""
+
+
+def imported(folder: Path, text: str, file: str = "source.sql") -> Imported:
+    (folder / file).write_text(text)
+    return create(folder / file, "mine", Settings.of(str(folder / "lake"), str(folder), folder / "pipelines"))
+
+
+def lines_by_meaning(made: Imported) -> dict[bool, list[int]]:
+    """Lines of what is not imported: first those that change the meaning, then the others."""
+    return {
+        changes: [remark.line for remark in made.remarks if remark.changes_meaning == changes]
+        for changes in (True, False)
+    }
+
+
+def exit_code(folder: Path, text: str, *options: str, file: str = "source.sql") -> tuple[int, str]:
+    (folder / file).write_text(text)
+    done = CliRunner().invoke(app, ["import", str(folder / file), "--pipelines", str(folder / "pipelines"), *options])
+    if isinstance(done.exception, SluicegateError):
+        return done.exception.exit_code, done.output
+    return done.exit_code, done.output
+
+
+TABLE = "CREATE STREAMING TABLE t\n"
+QUERY = "\nAS SELECT id, mail FROM STREAM(raw)"
+CHANGES = "CREATE STREAMING TABLE t;\nCREATE FLOW f AS AUTO CDC INTO t FROM STREAM(raw) KEYS (id)\n{}\nSEQUENCE BY seq"
+
+
+def line_of(text: str, part: str) -> int:
+    """Line of a part of a text, counted from 1."""
+    return text.count("\n", 0, text.index(part)) + 1
+
+
+@pytest.mark.parametrize(
+    ("statement", "part"),
+    [
+        (f"{TABLE}WITH ROW FILTER hidden ON (id){QUERY}", "WITH ROW"),
+        (f"{TABLE}USING DELTA ROW FILTER hidden ON (id){QUERY}", "ROW FILTER"),
+        (f"{TABLE}(id INT,\nmail STRING COMMENT 'x' MASK hide){QUERY}", "MASK"),
+        (f"{TABLE}(id INT DEFAULT 0, mail STRING){QUERY}", "DEFAULT"),
+        (f"{TABLE}(id INT, mail STRING,\nCONSTRAINT k PRIMARY KEY (id)){QUERY}", "CONSTRAINT"),
+        (f"{TABLE}(id INT, mail STRING,\nPRIMARY KEY (id)){QUERY}", "PRIMARY"),
+        (f"{TABLE}(id INT PRIMARY KEY, mail STRING){QUERY}", "PRIMARY"),
+        (f"{TABLE}DEFAULT COLLATION UTF8_LCASE{QUERY}", "DEFAULT"),
+        (CHANGES.format("APPLY AS TRUNCATE WHEN op = 'T'"), "APPLY AS TRUNCATE"),
+        (CHANGES.replace("TABLE t", "TABLE t (id INT NOT NULL)").format(""), "NOT NULL"),
+        ("ALTER TABLE raw SET ROW FILTER hidden ON (id)", "ALTER"),
+        ("DELETE FROM raw WHERE id = 1", "DELETE"),
+        ("SET spark.sql.ansi.enabled = false", "SET"),
+        ("SET TIME ZONE 'UTC'", "SET"),
+        ("USE SCHEMA silver", "USE"),
+    ],
+)
+def test_what_changes_the_meaning_is_told_by_line_and_exit_code(tmp_path: Path, statement: str, part: str) -> None:
+    made = imported(tmp_path, RAW + statement)
+    assert (made.error, made.draft.missing) == (None, {})
+    assert lines_by_meaning(made)[True] == [line_of(RAW + statement, part)]
+    code, output = exit_code(tmp_path, RAW + statement, "--name", "again")
+    assert (code, "pipeline.yaml is valid" in output, "changes the meaning" in output) == (3, False, True)
+    assert "changes the meaning" in (made.folder / "pipeline.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"{TABLE}PARTITIONED BY (id) TBLPROPERTIES ('quality' = 'silver'){QUERY}",
+        f"{TABLE}(id INT COMMENT 'the key', mail STRING) CLUSTER BY (row) SCHEDULE EVERY 1 HOUR{QUERY}",
+        "SET pipelines.x = 1",
+        "SELECT count(*) FROM raw",
+        "DESCRIBE raw",
+    ],
+)
+def test_what_keeps_the_meaning_is_told_and_the_import_is_whole(tmp_path: Path, statement: str) -> None:
+    made = imported(tmp_path, RAW + statement)
+    assert lines_by_meaning(made)[True] == []
+    assert lines_by_meaning(made)[False]
+    code, output = exit_code(tmp_path, RAW + statement, "--name", "again", "--json")
+    facts: dict[str, Any] = json.loads(output)
+    assert (code, {left["changes_meaning"] for left in facts["left"]}) == (0, {False})
+
+
+DECLARED = "@dlt.table({})\ndef t():\n    return dlt.read_stream('raw')\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "changes"),
+    [
+        (DECLARED.format("table_properties={}, cluster_by=['id'], partition_cols=['id']"), False),
+        (DECLARED.format("row_filter='ROW FILTER hidden ON (id)'"), True),
+        (DECLARED.format("schema=StructType([])"), True),
+        (DECLARED.format("spark_conf={'spark.sql.ansi.enabled': 'false'}"), True),
+        ("dlt.create_streaming_table('t')\ndlt.apply_changes('t', 'raw', ['id'], 'at', apply_as_truncates='x')", True),
+        (
+            "dlt.create_streaming_table('t')\ndlt.apply_changes('t', 'raw', ['id'], 'at', apply_as_delete_when='x')",
+            True,
+        ),
+        ("spark.conf.set('spark.sql.ansi.enabled', 'false')", True),
+        ("def settings():\n    spark.conf.set('x', 'y')", True),
+        ("for name in ['a']:\n    helpers.declare(name)", True),
+        ("print('x')", False),
+        ("if DEBUG:\n    dbutils.widgets.text('x', 'y')", False),
+        ("def unused():\n    helpers.declare('x')", False),
+        ("# MAGIC %run ./helpers", True),
+        ("# MAGIC %pip install x", False),
+    ],
+)
+def test_python_that_may_change_tables_is_told_apart(tmp_path: Path, code: str, changes: bool) -> None:
+    made = imported(tmp_path, PYTHON + code, "source.py")
+    assert made.draft.missing == {}
+    assert [remark.changes_meaning for remark in made.remarks if remark.line > PYTHON.count("\n")].count(changes) >= 1
+    assert made.is_complete is not changes
+
+
+def test_not_null_stops_the_run_as_it_did(tmp_path: Path) -> None:
+    columns = "id INT NOT NULL COMMENT 'x', `the mail` STRING NOT NULL, CONSTRAINT c EXPECT (ID IS not NULL)"
+    made = imported(tmp_path, f"{RAW}CREATE STREAMING TABLE t ({columns}) AS SELECT id, `the mail` FROM STREAM(raw)")
+    assert made.draft.silver["t"]["expectations"] == {
+        "c": {"expect": "ID IS not NULL"}, "not_null_id": {"expect_or_fail": "id IS NOT NULL"},
+        "not_null_the_mail": {"expect_or_fail": "`the mail` IS NOT NULL"},
+    }  # fmt: skip
+    assert made.is_complete
+
+
+def test_a_rule_that_drops_the_rows_of_a_not_null_is_enough(tmp_path: Path) -> None:
+    columns = "id INT NOT NULL, CONSTRAINT c EXPECT (id IS NOT NULL) ON VIOLATION DROP ROW"
+    made = imported(tmp_path, f"{RAW}CREATE STREAMING TABLE t ({columns}) AS SELECT id FROM STREAM(raw)")
+    assert made.draft.silver["t"]["expectations"] == {"c": {"expect_or_drop": "id IS NOT NULL"}}
+
+
+@pytest.mark.parametrize("statement", ["", "SELECT 1", "CREATE STREAMING TABLE t AS SELECT a,, b FROM STREAM(x)"])
+def test_an_import_of_nothing_has_an_exit_code_of_its_own(tmp_path: Path, statement: str) -> None:
+    code, _ = exit_code(tmp_path, statement)
+    assert (code, list((tmp_path / "pipelines").glob("*"))) == (4, [])
+
+
+def test_a_definition_that_does_not_load_is_written(tmp_path: Path) -> None:
+    code, _ = exit_code(tmp_path, f"{RAW}CREATE STREAMING TABLE t AS SELECT id + 1 FROM STREAM(raw)")
+    assert (code, (tmp_path / "pipelines/source/t.sql").is_file()) == (2, True)
+
+
+# --- the time of the run ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "current_date()", "current_date", "now()", "current_timestamp() - INTERVAL 7 DAYS", "rand()", "uuid()",
+        "unix_timestamp()", "to_date('today')", "CAST('now' AS TIMESTAMP)", "current_user()",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("rule", ["", " (CONSTRAINT c EXPECT (id > 0) ON VIOLATION DROP ROW)"])
+def test_a_view_that_depends_on_its_time_is_made_anew_by_each_run(tmp_path: Path, expression: str, rule: str) -> None:
+    views = f"""CREATE MATERIALIZED VIEW shown{rule} AS SELECT id, {expression} AS x FROM raw;
+    CREATE MATERIALIZED VIEW filtered{rule} AS SELECT id FROM raw WHERE coalesce({expression}, at) <= at;
+    CREATE MATERIALIZED VIEW reader AS SELECT id FROM filtered"""
+    made = imported(tmp_path, RAW + views)
+    assert (list(made.draft.gold), list(made.draft.silver)) == (["shown", "filtered", "reader"], [])
+    assert expression in made.draft.queries["shown"]
+
+
+def test_a_stream_keeps_the_time_of_a_record(tmp_path: Path) -> None:
+    text = f"""{RAW}CREATE STREAMING TABLE t AS SELECT id, now() AS x FROM STREAM(raw);
+    CREATE TEMPORARY VIEW v AS SELECT id, now() AS x FROM raw;
+    CREATE STREAMING TABLE u; APPLY CHANGES INTO u FROM STREAM(v) KEYS (id) SEQUENCE BY x"""
+    made = imported(tmp_path, text)
+    assert (list(made.draft.silver), made.draft.gold, made.error) == (["t", "v", "u"], {}, None)
+    assert made.is_complete
+
+
+@pytest.mark.parametrize(
+    ("query", "changes"),
+    [
+        ("SELECT id, count(*) AS n FROM STREAM(raw) GROUP BY id", False),
+        ("SELECT DISTINCT id FROM STREAM(raw)", False),
+        ("SELECT id, uuid() AS x FROM STREAM(raw)", True),
+        ("SELECT r.id, count(p.id) AS n FROM STREAM(raw) r JOIN places p ON r.id = p.id GROUP BY r.id", True),
+    ],
+)
+def test_a_stream_that_becomes_gold_keeps_its_rows_unless_they_depend_on_more(
+    tmp_path: Path, query: str, changes: bool
+) -> None:
+    made = imported(tmp_path, f"{RAW}{RAW.replace('raw', 'places')}CREATE STREAMING TABLE t AS {query}")
+    assert (list(made.draft.gold), made.is_complete) == (["t"], not changes)
