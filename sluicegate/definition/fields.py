@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any
 
@@ -54,6 +54,13 @@ def suggest_name(name: str, names: Any) -> str:
     if near:
         return f"did you mean {near[0]}?"
     return ""
+
+
+def suggest_or_list(name: str, names: Collection[str], label: str, otherwise: str = "") -> str:
+    """Suggest the nearest known name, else all of them behind a label; without any name return ``otherwise``."""
+    if not names:
+        return otherwise
+    return suggest_name(name, names) or f"{label} {', '.join(names)}"
 
 
 def name_fault(name: str) -> str:

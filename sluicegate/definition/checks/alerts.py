@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sluicegate.definition.checks.known_tables import DefinedTables, LocatedMistake
-from sluicegate.definition.fields import suggest_name
+from sluicegate.definition.fields import suggest_or_list
 from sluicegate.definition.pipeline.alerts import KINDS, Alerts
 
 
@@ -14,7 +14,7 @@ def findings(tables: DefinedTables, alerts: Alerts) -> Iterator[LocatedMistake]:
     for kind in KINDS:
         for name in getattr(alerts, kind):
             if name not in tables.layers:
-                hint = suggest_name(name, tables.layers) or f"tables: {', '.join(tables.layers)}"
+                hint = suggest_or_list(name, tables.layers, "tables:")
                 yield LocatedMistake("unknown-table", ("alerts", kind, name), f"unknown table {name}", hint)
     yield from _volume_findings(tables, alerts)
     yield from _rule_rate_findings(tables, alerts)
@@ -35,11 +35,9 @@ def _rule_rate_findings(tables: DefinedTables, alerts: Alerts) -> Iterator[Locat
     for name, rules in alerts.rule_rate.items():
         table = tables.bronze.get(name) or tables.silver.get(name) or tables.gold.get(name)
         if table is None:
-            expectations = None
-        else:
-            expectations = table.expectations
+            continue
         for rule in rules:
-            if expectations is not None and rule not in expectations:
-                hint = suggest_name(rule, expectations) or f"its expectations: {', '.join(expectations) or 'none'}"
+            if rule not in table.expectations:
+                hint = suggest_or_list(rule, table.expectations, "its expectations:", "its expectations: none")
                 message = f"unknown expectation {rule} of {name}"
                 yield LocatedMistake("unknown-rule", ("alerts", "rule_rate", name, rule), message, hint)

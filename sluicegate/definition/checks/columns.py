@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from itertools import product
 
 from sluicegate.definition.checks import reads as read_checks
 from sluicegate.definition.checks import streaming_query
 from sluicegate.definition.checks.flows import flow_findings
-from sluicegate.definition.checks.known_tables import DefinedTables, LocatedMistake
+from sluicegate.definition.checks.known_tables import (
+    DefinedTables,
+    LocatedMistake,
+    missing_columns,
+    suggest_columns,
+    unknown_columns,
+)
 from sluicegate.definition.checks.sequences import sequence_findings
-from sluicegate.definition.fields import suggest_name
+from sluicegate.definition.fields import suggest_or_list
 from sluicegate.definition.pipeline.model import BronzeTable
 from sluicegate.definition.tables import reader_options
-from sluicegate.definition.tables.apply_changes import END_AT, START_AT, TRACKED, ApplyChanges, ApplyChangesFromSnapshot
+from sluicegate.definition.tables.apply_changes import TRACKED, ApplyChanges, ApplyChangesFromSnapshot
 from sluicegate.definition.tables.described import Described
 from sluicegate.definition.tables.gold import GoldTable
 from sluicegate.definition.tables.silver import SilverTable
@@ -23,7 +30,6 @@ from sluicegate.definition.yaml import Path
 from sluicegate.spark_sql import engine_columns
 from sluicegate.spark_sql.engine_columns import RESERVED
 from sluicegate.spark_sql.query import Query
-from sluicegate.spark_sql.tokens import QuerySyntax
 from sluicegate.spark_sql.types import REFUSED, REFUSED_IN_WORDS
 
 Changes = ApplyChanges | ApplyChangesFromSnapshot
@@ -50,7 +56,7 @@ def findings(tables: DefinedTables) -> Iterator[LocatedMistake]:
         yield from _silver_findings(tables, name, silver)
     for name, gold in tables.gold.items():
         yield from _gold_findings(tables, name, gold)
-        yield from _comment_findings("gold", name, gold, None if gold.is_python else gold.query.outputs)
+        yield from _comment_findings("gold", name, gold, gold.outputs)
     yield from read_checks.cycles_of_views(tables.views)
     yield from read_checks.cycles(tables.views, "silver", tables.silver)
     yield from read_checks.cycles(tables.views, "gold", tables.gold)
@@ -99,16 +105,14 @@ def _resolve_address(address: str) -> str:
 
 def _silver_findings(tables: DefinedTables, name: str, table: SilverTable) -> Iterator[LocatedMistake]:
     path: Path = ("silver", name)
-    for flow, maker in table.makers.items():
-        yield from _maker_findings(
-            tables, (*path, *(("flows", flow) if table.flows else ())), maker, many=table.gives_many_rows
-        )
+    for maker_path, maker in table.located_makers:
+        yield from _maker_findings(tables, (*path, *maker_path), maker, many=table.gives_many_rows)
     yield from flow_findings(tables, name, table)
     yield from _lookup_findings(tables, path, table)
     yield from _declared_column_findings(tables, name, table)
     yield from _column_findings(tables, name, table)
     yield from sequence_findings(tables, name, table)
-    yield from _rule_names(path, table)
+    yield from _unique_rules(path, table)
     yield from _row_findings(tables, path, table)
 
 
@@ -117,7 +121,9 @@ def _maker_findings(
 ) -> Iterator[LocatedMistake]:
     if maker.query is not None:
         by_place = isinstance(maker, SilverFlow) and maker.first_branch is not None
-        yield from _objections((*path, "sql"), maker.query.stream_objections(many=many, by_place=by_place))
+        yield from read_checks.syntax_findings(
+            (*path, "sql"), maker.query.stream_objections(many=many, by_place=by_place)
+        )
         yield from read_checks.query_findings(tables, (*path, "sql"), maker.written_query or maker.query)
         if not by_place:
             yield from _output_names((*path, "sql"), maker.query)
@@ -134,12 +140,10 @@ def _lookup_findings(tables: DefinedTables, path: Path, table: SilverTable) -> I
             yield LocatedMistake(
                 "not-a-lookup", place, f"{lookup} is read as a stream, so it cannot be a lookup", "remove it"
             )
-        elif any(maker.is_python for maker in table.makers.values()):
+        elif table.runs_python:
             yield from read_checks.source_findings(tables, place, lookup, None)
         elif lookup not in joined:
-            hint = suggest_name(lookup, joined) or (
-                f"its lookups: {', '.join(joined)}" if joined else "it joins no lookup"
-            )
+            hint = suggest_or_list(lookup, joined, "its lookups:", "it joins no lookup")
             yield LocatedMistake("not-a-lookup", place, f"{path[-1]} does not join {lookup}", hint)
 
 
@@ -148,16 +152,16 @@ def _declared_column_findings(tables: DefinedTables, name: str, table: SilverTab
     outputs, declared = tables.output_columns(table, (name,)), table.declared_columns
     if outputs is None or declared is None:
         return
-    for column in _missing_columns(declared, outputs):
+    for column in missing_columns(declared, outputs):
         message = f"{name} declares {column}, but its query does not return it"
         yield LocatedMistake("unknown-column", ("silver", name, "schema"), message, suggest_columns(column, outputs))
     if table.schemaEvolutionMode != "failOnNewColumns" or table.changes is not None:
         return
-    for flow, maker in table.makers.items():
+    for maker_path, maker in table.located_makers:
         if maker.query is None:
             continue
-        place: Path = ("silver", name, *(("flows", flow) if table.flows else ()), "sql")
-        for column in _missing_columns(tables.maker_columns(maker) or (), declared):
+        place: Path = ("silver", name, *maker_path, "sql")
+        for column in missing_columns(tables.maker_columns(maker) or (), declared):
             message = f"{column} is not in the schema of {name}, whose schemaEvolutionMode fails on new columns"
             line = maker.query.line_of_output(column)
             yield LocatedMistake(
@@ -165,54 +169,37 @@ def _declared_column_findings(tables: DefinedTables, name: str, table: SilverTab
             )
 
 
-def _missing_columns(columns: Iterable[str], names_of_others: Iterable[str]) -> list[str]:
-    """Columns that are not among some others, whatever their case."""
-    names = {other.lower() for other in names_of_others}
-    return [column for column in columns if column.lower() not in names]
-
-
-def _rule_names(path: Path, table: SilverTable) -> Iterator[LocatedMistake]:
-    first: dict[str, str] = {}
-    for place, rule, expectation in table.rules:
-        if expectation.unique and table.changes is not None:
-            message = (
-                "unique cannot be combined with apply_changes, which checks records before they are merged into rows"
-            )
-            yield LocatedMistake(
-                "unique", (*path, place, rule), message, "move the rule to a silver table that reads this one"
-            )
-        if rule in first:
-            yield LocatedMistake(
-                "duplicate-name", (*path, place, rule), f"duplicate rule {rule} (also in {first[rule]})"
-            )
-        first.setdefault(rule, place)
+def _unique_rules(path: Path, table: SilverTable) -> Iterator[LocatedMistake]:
+    """``unique`` is about rows by themselves: neither records nor all rows of a record can be held to it."""
+    reasons = []
+    if table.changes is not None:
+        reasons = [
+            "unique cannot be combined with apply_changes, which checks records before they are merged into rows"
+        ]
+    if table.quarantine == "record":
+        reasons += ["unique is evaluated for each row and cannot be combined with quarantine: record"]
+    unique_rules = [(*path, place, rule) for place, rule, expectation in table.rules if expectation.unique]
+    for rule_path, reason in product(unique_rules, reasons):
+        yield LocatedMistake("unique", rule_path, reason, "move the rule to a silver table that reads this one")
 
 
 def _row_findings(tables: DefinedTables, path: Path, table: SilverTable) -> Iterator[LocatedMistake]:
     """``rows: many`` and ``quarantine: record`` must have a meaning for the table."""
-    if table.gives_many_rows and table.changes is not None:
+    if not table.gives_many_rows:
+        if table.quarantine == "record":
+            message = "quarantine: record requires rows: many"
+            yield LocatedMistake("quarantine", (*path, "quarantine"), message, "remove it, or set rows: many")
+        return
+    if table.changes is not None:
         message = "rows: many requires sql or python: apply_changes returns at most one row for each record"
         yield LocatedMistake(
             "rows", (*path, "rows"), message, "split the records in a silver table that this one reads"
         )
-    for before in filter(
-        None, (_table_of_many_rows(tables, stream) for stream in table.streams if table.gives_many_rows)
-    ):
+    for before in filter(None, (_table_of_many_rows(tables, stream) for stream in table.streams)):
         message = f"rows: many twice: {before} already returns many rows for each record, and {path[-1]} reads {before}"
         yield LocatedMistake(
             "rows", (*path, "rows"), message, f"return all rows in the query of {before}, or move this step to gold"
         )
-    if table.quarantine == "row":
-        return
-    if not table.gives_many_rows:
-        message = "quarantine: record requires rows: many"
-        yield LocatedMistake("quarantine", (*path, "quarantine"), message, "remove it, or set rows: many")
-    for place, rule, expectation in table.rules:
-        if expectation.unique:
-            message = "unique is evaluated for each row and cannot be combined with quarantine: record"
-            yield LocatedMistake(
-                "unique", (*path, place, rule), message, "move the rule to a silver table that reads this one"
-            )
 
 
 def _table_of_many_rows(tables: DefinedTables, name: str) -> str:
@@ -243,7 +230,7 @@ def _gold_findings(tables: DefinedTables, name: str, table: GoldTable) -> Iterat
 
 def _gold_query(tables: DefinedTables, name: str, table: GoldTable) -> Iterator[LocatedMistake]:
     path: Path = ("gold", name, "sql")
-    yield from _objections(path, table.query.table_objections())
+    yield from read_checks.syntax_findings(path, table.query.table_objections())
     if not table.query.tables:
         yield LocatedMistake("reads-nothing", path, "the query does not read any table", sql_line=1)
     yield from read_checks.query_findings(tables, path, table.written_query or table.query)
@@ -251,11 +238,6 @@ def _gold_query(tables: DefinedTables, name: str, table: GoldTable) -> Iterator[
     yield from _names_for_readers(tables, name, table.query)
     for objection in streaming_query.objections(table) if table.mode else ():
         yield LocatedMistake("mode", ("gold", name, "mode"), objection.message, objection.hint)
-
-
-def _objections(path: Path, objections: list[QuerySyntax]) -> Iterator[LocatedMistake]:
-    for objection in objections:
-        yield LocatedMistake("sql", path, objection.message, sql_line=objection.line)
 
 
 def _delta_names(path: Path, query: Query) -> Iterator[LocatedMistake]:
@@ -267,10 +249,10 @@ def _delta_names(path: Path, query: Query) -> Iterator[LocatedMistake]:
 
 def _names_for_readers(tables: DefinedTables, name: str, query: Query) -> Iterator[LocatedMistake]:
     """Columns of a gold table that others of gold read must not have names that no reader is given."""
-    readers = [reader for reader, table in tables.gold.items() if reader != name and name in table.reads]
+    reader = next((reader for reader, table in tables.gold.items() if reader != name and name in table.reads), "")
     for output in query.outputs or []:
-        if engine_columns.is_working(output) or (readers and output.lower() in _HIDDEN):
-            message = f"{output} is a reserved name, so {readers[0] if readers else name} cannot read it"
+        if engine_columns.is_working(output) or (reader and output.lower() in _HIDDEN):
+            message = f"{output} is a reserved name, so {reader or name} cannot read it"
             line = query.line_of_output(output)
             yield LocatedMistake("reserved-name", ("gold", name, "sql"), message, "rename it with AS", line)
 
@@ -293,50 +275,46 @@ def _column_findings(tables: DefinedTables, name: str, table: SilverTable) -> It
         return
     fields: dict[Path, list[str]] = {
         ("keys",): table.keys,
-        ("event_time",): [table.event_time] if table.event_time else [],
+        ("event_time",): [*filter(None, [table.event_time])],
         ("pii",): table.pii,
         ("deidentified",): list(table.deidentified or {}),
         ("column_comments",): list(table.column_comments),
     }
+    record = tables.columns(table.stream)
     # sequence_by may also be a column of the record that the query does not select.
-    if table.sequence_by not in columns:
-        record = tables.columns(table.stream)
-    else:
-        record = columns
-    if table.sequence_by and record is not None and not table.flows_or_branches:
-        if table.sequence_by in record:
-            fields["sequence_by",] = []
-        else:
-            fields["sequence_by",] = [table.sequence_by]
+    if table.sequence_by and not table.flows_or_branches and record is not None and table.sequence_by not in record:
+        fields["sequence_by",] = [table.sequence_by]
     yield from _unknown_columns(name, path, fields, columns)
     if table.changes is None:
         yield from _expectation_findings(path, name, table, columns)
-    elif (source := tables.evaluated_columns(table)) is not None:
-        if table.flows_or_branches:
-            of = name
-        else:
-            of = table.stream
-        yield from _change_findings(name, of, table, table.changes, source)
-        # Expectations are evaluated on records, before they become rows, so on the source's columns.
-        yield from _expectation_findings(path, of, table, source)
+        return
+    of = table.stream
+    if table.flows_or_branches:
+        of = name
+    source = tables.evaluated_columns(table)
+    if source is None:
+        return
+    yield from _change_findings(name, of, table, table.changes, source)
+    # Expectations are evaluated on records, before they become rows, so on the source's columns.
+    yield from _expectation_findings(path, of, table, source)
 
 
 def _comment_findings(layer: Layer, name: str, table: Described, columns: list[str] | None) -> Iterator[LocatedMistake]:
-    if columns is not None:
-        yield from _unknown_columns(name, (layer, name), {("column_comments",): list(table.column_comments)}, columns)
+    yield from _unknown_columns(name, (layer, name), {("column_comments",): list(table.column_comments)}, columns)
 
 
 def _unknown_columns(
-    name: str, path: Path, fields: Mapping[Path, list[str]], columns: list[str]
+    name: str, path: Path, fields: Mapping[Path, list[str]], columns: list[str] | None
 ) -> Iterator[LocatedMistake]:
-    """Names in ``fields``, by their paths below ``path``, that are not columns of table ``name``."""
+    """Names in ``fields``, by their paths below ``path``, that are not columns of a table whose columns are known."""
+    if columns is None:
+        return
     for field_path, names in fields.items():
         for number, column in enumerate(names):
             if column not in columns:
+                place = (*path, *field_path)
                 if field_path[-1] in _LISTS:
-                    place = (*path, *field_path, number)
-                else:
-                    place = (*path, *field_path)
+                    place = (*place, number)
                 if field_path[-1] in _BY_COLUMN:
                     place = (*place, column)
                 yield LocatedMistake(
@@ -348,42 +326,19 @@ def _change_findings(
     name: str, of: str, table: SilverTable, changes: Changes, source: list[str]
 ) -> Iterator[LocatedMistake]:
     """Source columns of ``apply_changes`` that do not exist, or that the table adds itself."""
-    path: Path = ("silver", name, "apply_changes" if table.apply_changes else "apply_changes_from_snapshot")
-    fields: dict[Path, list[str]] = {
-        ("keys",): changes.keys,
-        ("sequence_by",): [changes.sequence_by],
-        ("track_history_column_list",): changes.track_history_column_list or [],
-        ("track_history_except_column_list",): changes.track_history_except_column_list or [],
-    }
-    if table.apply_changes:
-        fields["column_list",] = table.apply_changes.column_list or []
-        fields["except_column_list",] = table.apply_changes.except_column_list or []
-    yield from _unknown_columns(of, path, fields, source)
-    lower = {column.lower() for column in source}
-    for column in table.apply_changes.delete_columns if table.apply_changes else []:
-        if column.lower() not in lower:
-            message = f"unknown column {column} of {of}"
-            yield LocatedMistake(
-                "unknown-column", (*path, "apply_as_deletes"), message, suggest_columns(column, source)
-            )
-    for column in (START_AT, END_AT) if changes.has_history else ():
-        if column in changes.selected_columns(source):
-            message = f"{of} already has a column {column}, which {name} adds"
-            yield LocatedMistake(
-                "reserved-name", (*path, "stored_as_scd_type"), message, "exclude it with except_column_list"
-            )
+    path: Path = ("silver", name, *table.changes_path)
+    fields: dict[Path, list[str]] = {(field,): getattr(changes, field, None) or [] for field in _LISTS}
+    yield from _unknown_columns(of, path, fields | {("sequence_by",): [changes.sequence_by]}, source)
+    yield from unknown_columns((*path, "apply_as_deletes"), of, changes.delete_columns, source)
+    selected = changes.selected_columns(source)
+    for column in filter(selected.__contains__, changes.added_columns):
+        message = f"{of} already has a column {column}, which {name} adds"
+        yield LocatedMistake(
+            "reserved-name", (*path, "stored_as_scd_type"), message, "exclude it with except_column_list"
+        )
 
 
 def _expectation_findings(path: Path, of: str, table: SilverTable, columns: list[str]) -> Iterator[LocatedMistake]:
     """Columns of expectations must exist in the table that they are evaluated on."""
-    lower = {column.lower() for column in columns}
     for place, rule, expectation in table.rules:
-        for column in expectation.columns:
-            if column.lower() not in lower:
-                message = f"unknown column {column} of {of}"
-                yield LocatedMistake("unknown-column", (*path, place, rule), message, suggest_columns(column, columns))
-
-
-def suggest_columns(column: str, columns: list[str]) -> str:
-    """Suggestion for a column that there is not: the nearest name, else all names."""
-    return suggest_name(column, columns) or f"its columns are {', '.join(columns)}"
+        yield from unknown_columns((*path, place, rule), of, expectation.columns, columns)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sluicegate.definition.checks.known_tables import DefinedTables, LocatedMistake
-from sluicegate.definition.fields import suggest_name
+from sluicegate.definition.checks.known_tables import DefinedTables, LocatedMistake, missing_columns, suggest_columns
 from sluicegate.definition.tables.silver import SilverTable
 from sluicegate.definition.tables.silver_flow import SilverFlow
 from sluicegate.definition.yaml import Path
@@ -23,20 +22,23 @@ def flow_findings(tables: DefinedTables, name: str, table: SilverTable) -> Itera
         columns = tables.maker_columns(maker, (name,))
         if columns is None:
             continue
-        lower = {column.lower() for column in columns}
-        for field_name, column in _required_columns(table):
-            in_record = column == table.sequence_by and _is_in_record(tables, maker, column)
-            if column.lower() not in lower and not in_record:
+        record = columns
+        if table.sequence_by:
+            # It may also be a column of the record that the query does not select.
+            record = tables.columns(maker.stream) or [table.sequence_by]
+        for field_path, column in _required_columns(table):
+            in_record = column == table.sequence_by and column in record
+            if missing_columns([column], columns) and not in_record:
                 message = f"the flow {flow} does not return {column}, which every record of {name} needs"
-                hint = suggest_name(column, columns) or f"its columns are {', '.join(columns)}"
-                yield LocatedMistake("unknown-column", ("silver", name, *field_name), message, hint)
+                path = ("silver", name, *field_path)
+                yield LocatedMistake("unknown-column", path, message, suggest_columns(column, columns))
 
 
 def _branch_findings(place: Path, maker: SilverFlow) -> Iterator[LocatedMistake]:
     """UNION ALL puts columns together by their places, so each branch has as many as the first."""
     if maker.query is None:
         return
-    outputs, first = maker.query.outputs, maker.first_branch.outputs if maker.first_branch else maker.query.outputs
+    outputs, first = maker.query.outputs, (maker.first_branch or maker.query).outputs
     if outputs is None:
         message = "UNION ALL matches columns by position, and * leaves their order open"
         hint = "list the columns, or use `flows`, which match columns by name"
@@ -49,14 +51,8 @@ def _branch_findings(place: Path, maker: SilverFlow) -> Iterator[LocatedMistake]
 
 def _required_columns(table: SilverTable) -> Iterator[tuple[Path, str]]:
     """Columns that each flow must give, with the field that names them."""
-    changes = table.apply_changes
-    for number, column in enumerate(changes.keys if changes else table.keys):
-        yield (*(("apply_changes",) if changes else ()), "keys", number), column
-    if sequence := changes.sequence_by if changes else table.sequence_by:
-        yield (*(("apply_changes",) if changes else ()), "sequence_by"), sequence
-
-
-def _is_in_record(tables: DefinedTables, maker: SilverFlow, column: str) -> bool:
-    """Whether a column may be one of the record, which the query does not select."""
-    record = tables.columns(maker.stream)
-    return record is None or column in record
+    keyed = table.apply_changes or table
+    for number, column in enumerate(keyed.keys):
+        yield (*table.changes_path, "keys", number), column
+    if keyed.sequence_by:
+        yield (*table.changes_path, "sequence_by"), keyed.sequence_by

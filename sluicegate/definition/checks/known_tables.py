@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from sluicegate.definition.fields import suggest_or_list
 from sluicegate.definition.pipeline.model import BronzeTable
 from sluicegate.definition.pipeline.views import Views
-from sluicegate.definition.tables.apply_changes import END_AT, START_AT
 from sluicegate.definition.tables.gold import GoldTable
 from sluicegate.definition.tables.kafka import COLUMNS
 from sluicegate.definition.tables.silver import SilverTable
@@ -61,8 +62,7 @@ class DefinedTables:
         adds_columns = table.schemaEvolutionMode == "addNewColumns"
         if outputs is None and adds_columns:
             return None
-        declared = {column.lower() for column in table.declared_columns}
-        more = [column for column in outputs or () if column.lower() not in declared]
+        more = missing_columns(outputs or (), table.declared_columns)
         if not adds_columns:
             # Engine columns are not part of the definition, so a declared schema keeps them.
             more = [column for column in more if column.lower() in RESERVED]
@@ -80,7 +80,7 @@ class DefinedTables:
         evaluated = self.evaluated_columns(table, visited)
         if evaluated is None or table.changes is None:
             return evaluated
-        return [*table.changes.selected_columns(evaluated), *([START_AT, END_AT] if table.changes.has_history else [])]
+        return [*table.changes.selected_columns(evaluated), *table.changes.added_columns]
 
     def evaluated_columns(self, table: SilverTable, visited: tuple[str, ...] = ()) -> list[str] | None:
         """Columns of the records as rules see them, of all flows together; None if they are not known."""
@@ -97,16 +97,32 @@ class DefinedTables:
         """Output columns of a table's own transform, or of one of its flows; None if they are not known."""
         if maker.is_python:
             return None
-        if isinstance(maker, SilverFlow):
-            named = None
-            if maker.first_branch:
-                named = maker.first_branch.outputs
-            columns = named or (maker.query.outputs if maker.query else self.columns(maker.stream, visited))
-            if columns is None or maker.query:
-                return columns
-            return [c for c in columns if c not in _BRONZE_COLUMNS]
-        if maker.from_ and maker.changes:
-            return self.columns(maker.from_, visited)
-        if maker.query:
-            return maker.query.outputs
-        return None
+        if maker.query is not None:
+            first_branch = isinstance(maker, SilverFlow) and maker.first_branch
+            return (first_branch or maker.query).outputs or maker.outputs
+        columns = self.columns(maker.stream, visited)
+        if columns is None or isinstance(maker, SilverTable):
+            return columns
+        return [column for column in columns if column not in _BRONZE_COLUMNS]
+
+
+def missing_columns(columns: Iterable[str], schema: Iterable[str]) -> list[str]:
+    """Return the columns that are not in a schema, whatever their case."""
+    names = {column.lower() for column in schema}
+    return [column for column in columns if column.lower() not in names]
+
+
+def suggest_columns(column: str, schema: Sequence[str]) -> str:
+    """Suggest the nearest column of a schema, else all of them."""
+    return suggest_or_list(column, schema, "its columns are")
+
+
+def unknown_columns(
+    path: Path, table: str, columns: Iterable[str], schema: Sequence[str] | None
+) -> Iterator[LocatedMistake]:
+    """Report columns that a table does not have, whatever their case; nothing where its schema is not known."""
+    if schema is None:
+        return
+    for column in missing_columns(columns, schema):
+        hint = suggest_columns(column, schema)
+        yield LocatedMistake("unknown-column", path, f"unknown column {column} of {table}", hint)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sluicegate.definition import graph
 from sluicegate.definition.checks.known_tables import DefinedTables, LocatedMistake
-from sluicegate.definition.fields import suggest_name
+from sluicegate.definition.fields import suggest_or_list
 from sluicegate.definition.pipeline.views import Views
 from sluicegate.definition.tables.gold import GoldTable
 from sluicegate.definition.tables.silver import SilverTable
 from sluicegate.definition.tables.table import Layer
 from sluicegate.definition.yaml import Path
 from sluicegate.spark_sql.query import Query
+from sluicegate.spark_sql.tokens import QuerySyntax
 
 
 def view_findings(tables: DefinedTables, path: Path, query: Query) -> Iterator[LocatedMistake]:
@@ -21,11 +22,15 @@ def view_findings(tables: DefinedTables, path: Path, query: Query) -> Iterator[L
         message = f"a view cannot be read as a stream: write {query.stream} without STREAM(…)"
         yield LocatedMistake("sql", path, message, sql_line=query.line_of(query.stream))
     else:
-        for objection in query.table_objections():
-            yield LocatedMistake("sql", path, objection.message, sql_line=objection.line)
-    if fault := tables.views.faults.get(str(path[1])):
-        yield LocatedMistake("sql", path, fault.message, sql_line=fault.line)
+        yield from syntax_findings(path, query.table_objections())
+    yield from syntax_findings(path, filter(None, [tables.views.faults.get(str(path[1]))]))
     yield from query_findings(tables, path, query)
+
+
+def syntax_findings(path: Path, objections: Iterable[QuerySyntax]) -> Iterator[LocatedMistake]:
+    """Report what is said against a query, at its lines."""
+    for objection in objections:
+        yield LocatedMistake("sql", path, objection.message, sql_line=objection.line)
 
 
 def query_findings(tables: DefinedTables, path: Path, query: Query) -> Iterator[LocatedMistake]:
@@ -46,14 +51,12 @@ def source_findings(tables: DefinedTables, path: Path, read: str, line: int | No
         message = f"{read} is a view, which only a query can read"
         yield LocatedMistake("not-a-table", path, message, "read a table of the view", line)
     elif layer is None:
-        readable = [
-            table for table, of in tables.layers.items() if table != name and (reader != "silver" or of != "gold")
-        ]
+        refused_layer = {"silver": "gold"}.get(reader)
+        names = [table for table, of in tables.layers.items() if of != refused_layer]
         if line is not None:
-            readable += [view for view in tables.views.names if view != name]
-        hint = suggest_name(read.rsplit(".", 1)[-1], readable) or (
-            f"known tables: {', '.join(readable)}" if readable else ""
-        )
+            names += tables.views.names
+        readable = [readable_name for readable_name in names if readable_name != name]
+        hint = suggest_or_list(read.rsplit(".", 1)[-1], readable, "known tables:")
         yield LocatedMistake("unknown-table", path, f"unknown table {read} in this pipeline", hint, line)
     elif layer == "gold" and reader == "silver":
         message = f"{read} is a gold table, which is built after silver: only bronze and silver tables can be read here"
@@ -66,7 +69,7 @@ def cycles(
     """Cycles of the tables of a layer, also by views, each reported once, where its first table reads the next."""
     reads = {name: table.referenced_names for name, table in tables.items()}
     for cycle in graph.cycles({**reads, **views.reads}):
-        name, read = cycle[0], cycle[1] if len(cycle) > 1 else cycle[0]
+        name, read, *_ = (*cycle, cycle[0])
         if name not in views.reads:
             yield _cycle_mistake(cycle, *_place_of_reading(layer, name, tables[name], read), layer)
 
@@ -74,22 +77,17 @@ def cycles(
 def cycles_of_views(views: Views) -> Iterator[LocatedMistake]:
     """Cycles of views alone."""
     for cycle in graph.cycles(views.reads):
-        if len(cycle) > 1:
-            read = cycle[1]
-        else:
-            read = cycle[0]
-        yield _cycle_mistake(cycle, ("views", cycle[0]), views.written[cycle[0]].line_of(read), "view")
+        name, read, *_ = (*cycle, cycle[0])
+        yield _cycle_mistake(cycle, ("views", name), views.written[name].line_of(read), "view")
 
 
 def _cycle_mistake(cycle: Sequence[str], path: Path, line: int | None, kind: str) -> LocatedMistake:
-    name, read = cycle[0], cycle[1] if len(cycle) > 1 else cycle[0]
+    name, read, *_ = (*cycle, cycle[0])
     if name == read:
         hints = {"silver": "stream its source instead", "view": "read the tables of the view here"}
         hint = hints.get(kind, "read its source tables here")
         return LocatedMistake("cycle", path, f"{name} reads itself", hint, line)
-    verb = "tables wait for"
-    if kind == "view":
-        verb = "views depend on"
+    verb = {"view": "views depend on"}.get(kind, "tables wait for")
     message = f"{verb} each other: {' reads '.join([*cycle, name])}"
     return LocatedMistake(
         "cycle", path, message, f"break the cycle: let {name} read the sources of {read}, or the reverse", line
@@ -102,8 +100,8 @@ def _place_of_reading(layer: Layer, name: str, table: SilverTable | GoldTable, r
         if table.written_query is None:
             return (layer, name, "reads", table.reads.index(read)), None
         return (layer, name, "sql"), table.written_query.line_of(read)
-    for flow, maker in table.makers.items():
-        place: Path = (layer, name, *(("flows", flow) if table.flows else ()))
+    for maker_path, maker in table.located_makers:
+        place: Path = (layer, name, *maker_path)
         if maker.written_query is not None and read in maker.written_query.tables:
             return (*place, "sql"), maker.written_query.line_of(read)
         if maker.from_ == read:

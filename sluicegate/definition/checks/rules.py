@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise, product
 
 from sluicegate.definition import graph
-from sluicegate.definition.checks.columns import suggest_columns
-from sluicegate.definition.checks.known_tables import DefinedTables, LocatedMistake
-from sluicegate.definition.fields import suggest_name
+from sluicegate.definition.checks.known_tables import DefinedTables, LocatedMistake, unknown_columns
+from sluicegate.definition.checks.reads import syntax_findings
+from sluicegate.definition.fields import suggest_or_list
 from sluicegate.definition.tables.bronze import BronzeTable
-from sluicegate.definition.tables.column_names import normalize_name
+from sluicegate.definition.tables.column_names import normalize_name, unnormalized_fault
 from sluicegate.definition.tables.expectations import Expectation, ExpectationAction
 from sluicegate.definition.tables.gold import GoldTable
 from sluicegate.definition.tables.ruled import Ruled
@@ -46,6 +47,7 @@ def findings(tables: DefinedTables) -> Iterator[LocatedMistake]:
             path: Path = (layer, name)
             if layer != "silver":
                 yield from _expectation_findings(path, table, layer, _columns(tables, name))
+            yield from _duplicate_rules(path, table)
             yield from _table_rules(tables, path, table)
         yield from _cycles(layer, tables_of_layer)
 
@@ -54,10 +56,7 @@ def _columns(tables: DefinedTables, name: str) -> list[str] | None:
     """Columns of a table, if they are known without its data."""
     if name not in tables.gold:
         return tables.columns(name)
-    gold = tables.gold[name]
-    if gold.is_python:
-        return None
-    return gold.query.outputs
+    return tables.gold[name].outputs
 
 
 # --- expectations ----------------------------------------------------------------------------------------------------
@@ -66,15 +65,11 @@ def _columns(tables: DefinedTables, name: str) -> list[str] | None:
 def _expectation_findings(
     path: Path, table: Ruled, layer: Layer, columns: Sequence[str] | None
 ) -> Iterator[LocatedMistake]:
-    first: dict[str, str] = {}
     for place, rule, expectation in table.rules:
         rule_path = (*path, place, rule)
         yield from _layer_findings(rule_path, expectation, layer)
-        if rule in first:
-            yield LocatedMistake("duplicate-name", rule_path, f"duplicate rule {rule} (also in {first[rule]})")
-        first.setdefault(rule, place)
         if not expectation.unique:
-            yield from _unknown_columns(rule_path, str(path[-1]), expectation.columns, columns)
+            yield from unknown_columns(rule_path, str(path[-1]), expectation.columns, columns)
             yield from _unnormalized_names(rule_path, table, expectation.columns, columns)
 
 
@@ -95,17 +90,6 @@ def _layer_findings(path: Path, expectation: Expectation, layer: Layer) -> Itera
         yield LocatedMistake("unique", path, message, hint)
 
 
-def _unknown_columns(
-    path: Path, name: str, columns: Sequence[str], schema: Sequence[str] | None
-) -> Iterator[LocatedMistake]:
-    lower = {column.lower() for column in schema or ()}
-    for column in columns if schema is not None else ():
-        if column.lower() not in lower:
-            yield LocatedMistake(
-                "unknown-column", path, f"unknown column {column} of {name}", suggest_columns(column, [*(schema or ())])
-            )
-
-
 def _unnormalized_names(
     path: Path, table: Ruled, columns: Sequence[str], schema: Sequence[str] | None
 ) -> Iterator[LocatedMistake]:
@@ -113,9 +97,17 @@ def _unnormalized_names(
     if schema is not None or not isinstance(table, BronzeTable) or not table.normalizes:
         return
     for column in columns:
-        if column.lower() not in RESERVED and (name := normalize_name(column)) != column.lower():
-            message = f"no column is named {column}, because columnNames is normalized"
-            yield LocatedMistake("name", path, message, f"write {name}" if name else "rename it with letters")
+        if column.lower() not in {*RESERVED, normalize_name(column)}:
+            yield LocatedMistake("name", path, *unnormalized_fault(column))
+
+
+def _duplicate_rules(path: Path, table: Ruled) -> Iterator[LocatedMistake]:
+    of_rows = ((place, rule) for place, rule, _ in table.rules)
+    first: dict[str, str] = {}
+    for place, rule in (*of_rows, *product(["expect_table"], table.expect_table)):
+        if first.setdefault(rule, place) != place:
+            message = f"duplicate rule {rule} (also in {first[rule]})"
+            yield LocatedMistake("duplicate-name", (*path, place, rule), message)
 
 
 # --- rules about the whole table -------------------------------------------------------------------------------------
@@ -123,42 +115,35 @@ def _unnormalized_names(
 
 def _table_rules(tables: DefinedTables, path: Path, table: Ruled) -> Iterator[LocatedMistake]:
     name, columns = str(path[1]), _columns(tables, str(path[1]))
-    record_rules = {rule: place for place, rule, _ in table.rules}
     for rule_name, rule in table.expect_table.items():
         rule_path = (*path, "expect_table", rule_name)
-        if rule_name in record_rules:
-            yield LocatedMistake(
-                "duplicate-name", rule_path, f"duplicate rule {rule_name} (also in {record_rules[rule_name]})"
-            )
-        yield from _unknown_columns(rule_path, name, rule.columns, columns)
+        yield from unknown_columns(rule_path, name, rule.columns, columns)
         yield from _unnormalized_names(rule_path, table, rule.columns, columns)
-        for objection in rule.query.table_objections() if rule.sql is not None else ():
-            yield LocatedMistake("sql", (*rule_path, "sql"), objection.message, sql_line=objection.line)
+        if rule.sql is not None:
+            yield from syntax_findings((*rule_path, "sql"), rule.query.table_objections())
         for read in rule.referenced_names(name):
             yield from _source_findings(tables, rule_path, rule, read)
 
 
 def _source_findings(tables: DefinedTables, path: Path, rule: TableRule, read: str) -> Iterator[LocatedMistake]:
     """A table that a rule reads must be of its own layer or one before it, and have the columns of a foreign key."""
-    layer, place = tables.layers.get(read), (*path, "sql") if rule.sql is not None else (*path, "references")
-    line = None
-    if rule.sql is not None:
-        line = rule.written_query.line_of(read)
     before = LAYERS[: LAYERS.index(path[0]) + 1]
+    readable = [table for table, of in tables.layers.items() if of in before]
+    layer, place, line = tables.layers.get(read), (*path, "references"), None
+    if rule.sql is not None:
+        place, line = (*path, "sql"), rule.written_query.line_of(read)
+        readable += tables.views.names
     if read in tables.views.names:
         yield from _view_findings(tables, place, read, line, before)
     elif layer is None:
-        readable = [table_name for table_name, of in tables.layers.items() if of in before]
-        if rule.sql is not None:
-            readable += tables.views.names
-        hint = suggest_name(read, readable) or f"known tables: {', '.join(readable)}"
+        hint = suggest_or_list(read, readable, "known tables:")
         yield LocatedMistake("unknown-table", place, f"unknown table {read} in this pipeline", hint, line)
     elif layer not in before:
         message = f"{read} is a {layer} table, which is built after {path[0]}"
         yield LocatedMistake("wrong-layer", place, message, f"move the rule to a {layer} table", line)
     elif rule.references is not None:
         table, columns = rule.foreign_key_target
-        yield from _unknown_columns(place, table, columns, _columns(tables, table))
+        yield from unknown_columns(place, table, columns, _columns(tables, table))
 
 
 def _view_findings(
@@ -169,7 +154,8 @@ def _view_findings(
         message = f"{view} is a view, but a foreign key must reference a table"
         yield LocatedMistake("not-a-table", place, message, "reference a table of the view, or write the rule as sql")
     for read in tables.views.tables(view):
-        if (layer := tables.layers.get(read)) is not None and layer not in before:
+        layer = tables.layers.get(read)
+        if layer not in (None, *before):
             message = f"{view} is a view of {read}, a {layer} table, which is built after {before[-1]}"
             yield LocatedMistake("wrong-layer", place, message, f"move the rule to a {layer} table", line)
 
@@ -180,8 +166,8 @@ def _cycles(layer: Layer, tables: _Made) -> Iterator[LocatedMistake]:
     if any(graph.cycles(reads)):
         return
     for cycle in graph.cycles({name: [*reads[name], *table.rules_read(name)] for name, table in tables.items()}):
-        steps = list(zip(cycle, [*cycle[1:], cycle[0]], strict=True))
-        name, read = next(step for step in steps if step[1] not in reads[step[0]])
+        steps = pairwise([*cycle, cycle[0]])
+        name, read = next((name, read) for name, read in steps if read not in reads[name])
         rule = next(
             rule_name for rule_name, table_rule in tables[name].expect_table.items() if read in table_rule.reads(name)
         )

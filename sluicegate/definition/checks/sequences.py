@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sluicegate.definition.checks.known_tables import DefinedTables, LocatedMistake
+from sluicegate.definition.checks.known_tables import DefinedTables, LocatedMistake, missing_columns
 from sluicegate.definition.tables.bronze import BronzeTable
 from sluicegate.definition.tables.kafka import COLUMNS
 from sluicegate.definition.tables.silver import SilverTable
 from sluicegate.definition.tables.silver_flow import SilverFlow
-from sluicegate.definition.yaml import Path
 from sluicegate.spark_sql.engine_columns import OF_BRONZE
 
 # Formats of files that have no types of their own.
@@ -23,7 +22,7 @@ _TEXT = ("csv", "json", "xml", "text", "kafka")
 
 def sequence_findings(tables: DefinedTables, name: str, table: SilverTable) -> Iterator[LocatedMistake]:
     """Mistake of a table whose records are ordered by text without a type."""
-    column = table.changes.sequence_by if table.changes else table.sequence_by
+    column = (table.changes or table).sequence_by
     if column is None or _is_declared(table, column):
         return
     for maker in table.makers.values():
@@ -40,14 +39,8 @@ def sequence_findings(tables: DefinedTables, name: str, table: SilverTable) -> I
             f"declare its type in the {place} of {of}, for example {field} BIGINT or {field} TIMESTAMP, or write "
             f"CAST({field} AS BIGINT) AS {field} in a query; {field} STRING, if its text sorts in the right order"
         )
-        yield LocatedMistake("untyped-sequence", (*_place(name, table), "sequence_by"), message, hint)
+        yield LocatedMistake("untyped-sequence", ("silver", name, *table.changes_path, "sequence_by"), message, hint)
         return
-
-
-def _place(name: str, table: SilverTable) -> Path:
-    if table.changes is None:
-        return ("silver", name)
-    return ("silver", name, "apply_changes" if table.apply_changes else "apply_changes_from_snapshot")
 
 
 def _text_of_maker(
@@ -78,8 +71,8 @@ def _is_untyped(bronze: BronzeTable, column: str) -> bool:
     if bronze.declared_columns is not None:  # which has a type for all but these
         return column in bronze.partitionColumns and column not in bronze.declared_columns
     typed = (*bronze.hints, *OF_BRONZE, *(COLUMNS if bronze.kafka is not None else ()))
-    return column.lower() not in {name.lower() for name in typed}
+    return bool(missing_columns([column], typed))
 
 
 def _is_declared(table: SilverTable, column: str) -> bool:
-    return column.lower() in {name.lower() for name in table.declared_columns or {}}
+    return not missing_columns([column], table.declared_columns or ())

@@ -5,7 +5,7 @@ Where only data or Spark tells a type, a run checks the same (``frames/column_ty
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from sluicegate.definition.checks.known_tables import DefinedTables, LocatedMistake
 from sluicegate.definition.tables.silver import SilverTable
@@ -21,14 +21,9 @@ def findings(tables: DefinedTables) -> Iterator[LocatedMistake]:
     for name, table in tables.silver.items():
         path: Path = ("silver", name)
         types = _types(tables, table)
-        if (changes := table.changes) is not None:
-            field_path = (*path, "apply_changes" if table.apply_changes else "apply_changes_from_snapshot")
-            yield from _incomparable_columns((*field_path, "keys"), changes.keys, types)
-            yield from _incomparable_columns((*field_path, "sequence_by"), [changes.sequence_by], types)
-        yield from _incomparable_columns((*path, "keys"), table.keys, types)
-        yield from _incomparable_columns(
-            (*path, "sequence_by"), [table.sequence_by] if table.sequence_by else [], types
-        )
+        keyed, keyed_path = table.changes or table, (*path, *table.changes_path)
+        yield from _incomparable_columns((*keyed_path, "keys"), keyed.keys, types)
+        yield from _incomparable_columns((*keyed_path, "sequence_by"), filter(None, [keyed.sequence_by]), types)
         for place, rule, expectation in table.rules:
             yield from _incomparable_columns((*path, place, rule), expectation.unique, types)
         yield from _whole_table(path, table.expect_table, types)
@@ -50,7 +45,7 @@ def _whole_table(path: Path, rules: Mapping[str, TableRule], types: Mapping[str,
 
 
 def _incomparable_columns(
-    field_path: Path, columns: Sequence[str], types: Mapping[str, str]
+    field_path: Path, columns: Iterable[str], types: Mapping[str, str]
 ) -> Iterator[LocatedMistake]:
     kinds = {name.lower(): kind for name, kind in types.items()}
     for column in columns:

@@ -58,9 +58,21 @@ class _Changes(Part):
         return self.stored_as_scd_type == 2
 
     @property
+    def added_columns(self) -> tuple[str, ...]:
+        """Columns that the table has besides those of the source."""
+        if self.has_history:
+            return (START_AT, END_AT)
+        return ()
+
+    @property
     def latest_only(self) -> bool:
         """Whether a record needs to be compared only with its key's row, without the records before it."""
         return False
+
+    @property
+    def delete_columns(self) -> list[str]:
+        """Source columns that ``apply_as_deletes`` refers to."""
+        return []
 
     def selected_columns(self, columns: Sequence[str]) -> list[str]:
         """Source columns that the table has, in the source's order."""
@@ -119,7 +131,6 @@ class ApplyChanges(_Changes):
 
     @property
     def delete_columns(self) -> list[str]:
-        """Source columns that ``apply_as_deletes`` refers to."""
         if self.apply_as_deletes is None:
             return []
         return Condition.parse(self.apply_as_deletes).columns

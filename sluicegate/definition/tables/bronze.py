@@ -21,7 +21,7 @@ from sluicegate.definition.fields import (
     OptionText,
     field_error,
 )
-from sluicegate.definition.tables.column_names import normalize_name
+from sluicegate.definition.tables.column_names import normalize_name, unnormalized_fault
 from sluicegate.definition.tables.described import DESCRIBED, Described
 from sluicegate.definition.tables.expectations import ConditionsByName, Expectations
 from sluicegate.definition.tables.kafka import COLUMNS, KafkaSource
@@ -289,16 +289,17 @@ class BronzeTable(Described, Ruled):
         if self.kafka.value != "json" and (files_only := (set_fields & _OF_JSON) - {"schemaEvolutionMode"}):
             reason = f"{sorted(files_only)[0]} requires JSON values, but value is {self.kafka.value}"
             raise field_error("not-allowed", reason, "remove it")
-        named = [*(self.declared_columns or {}), *(path[0] for path in self._hints), self.singleVariantColumn or ""]
-        if reserved := [name for name in named if name.lower() in COLUMNS]:
-            raise field_error("reserved-name", f"{reserved[0]} is a reserved column: every Kafka table has it")
+        for name in (*self._declared_names, self.singleVariantColumn or ""):
+            if name.lower() in COLUMNS:
+                raise field_error("reserved-name", f"{name} is a reserved column: every Kafka table has it")
 
     @model_validator(mode="after")
     def _check_normalized_names(self) -> BronzeTable:
-        for name in (*(self.declared_columns or {}), *(path[0] for path in self._hints)) if self.normalizes else ():
-            if (column := normalize_name(name)) != name:
-                message = f"no column is named {name}, because columnNames is normalized"
-                raise field_error("name", message, f"write {column}" if column else "rename it with letters")
+        if not self.normalizes:
+            return self
+        for name in self._declared_names:
+            if normalize_name(name) != name:
+                raise field_error("name", *unnormalized_fault(name))
         return self
 
     @model_validator(mode="after")
@@ -401,6 +402,11 @@ class BronzeTable(Described, Ruled):
         if self.schemaHints:
             return ddl.hints(self.schemaHints)
         return {}
+
+    @property
+    def _declared_names(self) -> list[str]:
+        """Columns that the schema or the hints name."""
+        return [*(self.declared_columns or {}), *(path[0] for path in self._hints)]
 
     @property
     def declared_columns(self) -> dict[str, str] | None:

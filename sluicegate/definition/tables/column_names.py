@@ -33,3 +33,11 @@ def normalize_name(field: str) -> str:
     if name in RESERVED:
         return f"{name}_"
     return name
+
+
+def unnormalized_fault(name: str) -> tuple[str, str]:
+    """Return message and hint for a name that no normalized column has."""
+    hint = "rename it with letters"
+    if column := normalize_name(name):
+        hint = f"write {column}"
+    return f"no column is named {name}, because columnNames is normalized", hint

@@ -25,6 +25,8 @@ Treatment = Literal["hmac", "mask", "drop"]
 # Fields that came later than tables: where they say what always was, the fingerprint is the one of before.
 _LATER = {"rows": "one", "quarantine": "row", "rescued": "quarantine"}
 
+CHANGES = ("apply_changes", "apply_changes_from_snapshot")
+
 # Bytes of files of its source that a batch takes in, if the definition does not say how many.
 BATCH_BYTES = 1 << 30
 
@@ -124,6 +126,18 @@ class SilverTable(MadeTable, Ruled):
         """What makes its rows: its flows by name, or under an empty name the table itself."""
         return self.flows_or_branches or {"": self}
 
+    @property
+    def located_makers(self) -> list[tuple[tuple[str, ...], SilverTable | SilverFlow]]:
+        """What makes its rows, each with the path below the table at which the definition has it."""
+        if self.flows:
+            return [(("flows", name), flow) for name, flow in self.flows.items()]
+        return [((), maker) for maker in self.makers.values()]
+
+    @property
+    def runs_python(self) -> bool:
+        """Whether a Python function of the user makes any of its rows."""
+        return any(maker.is_python for maker in self.makers.values())
+
     def _unite(self, queries: Sequence[Query], sql_file: str | None, written: Sequence[Query]) -> None:
         """Set the flows of a UNION ALL, each named after its stream: parsed by the loader, and as they are written."""
         self._sql_file = sql_file
@@ -145,6 +159,11 @@ class SilverTable(MadeTable, Ruled):
     def changes(self) -> ApplyChanges | ApplyChangesFromSnapshot | None:
         """Its ``apply_changes`` or ``apply_changes_from_snapshot``; None for other tables."""
         return self.apply_changes or self.apply_changes_from_snapshot
+
+    @property
+    def changes_path(self) -> tuple[str, ...]:
+        """Path below the table of the field with its changes; empty for other tables."""
+        return tuple(name for name in CHANGES if getattr(self, name) is not None)
 
     @property
     def gives_many_rows(self) -> bool:
@@ -186,7 +205,7 @@ class SilverTable(MadeTable, Ruled):
     def lookup_tables(self) -> list[str]:
         """The tables that are read besides, as lookups."""
         names = [name for maker in self.makers.values() if maker.query for name in maker.query.lookups]
-        if any(maker.is_python for maker in self.makers.values()):
+        if self.runs_python:
             names += self.lookups
         return list(dict.fromkeys(names))
 
@@ -204,7 +223,7 @@ class SilverTable(MadeTable, Ruled):
                 names += maker.written_query.tables
             else:
                 names += [maker.stream]
-        if any(maker.is_python for maker in self.makers.values()):
+        if self.runs_python:
             names += self.lookups
         return list(dict.fromkeys(names))
 

@@ -43,6 +43,13 @@ class MadeRows(Part):
         return self.python is not None
 
     @property
+    def outputs(self) -> list[str] | None:
+        """Columns of its query; None without ``sql``, or if a star is among them."""
+        if self._query is None:
+            return None
+        return self._query.outputs
+
+    @property
     def sql_file(self) -> str | None:
         """Path of the file that the query is in; None if its text is in pipeline.yaml."""
         return self._sql_file
