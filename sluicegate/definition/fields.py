@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any
 
@@ -73,9 +73,7 @@ def name_fault(name: str) -> str:
 def _as_text(value: Any) -> Any:
     """Convert YAML's booleans and numbers to the texts that Spark's options take."""
     if isinstance(value, bool):
-        if value:
-            return "true"
-        return "false"
+        return str(value).lower()
     if isinstance(value, (int, float)):
         return str(value)
     return value
@@ -89,13 +87,9 @@ def _expand_variables(text: str, info: ValidationInfo) -> str:
         if name == pii_key.VARIABLE or name.startswith(_OF_KAFKA):
             raise field_error("unset-variable", f"${{{name}}} is a secret, which a definition must not reference")
         if name not in names:
-            hint = (
-                suggest_name(name, ["landing", "lake"])
-                or "set it in the environment of every process that runs the pipeline"
-            )
-            raise field_error(
-                "unset-variable", f"${{{name}}} is not set: use landing, lake or a variable of the environment", hint
-            )
+            elsewhere = "set it in the environment of every process that runs the pipeline"
+            message = f"${{{name}}} is not set: use landing, lake or a variable of the environment"
+            raise field_error("unset-variable", message, suggest_name(name, ["landing", "lake"]) or elsewhere)
         return names[name]
 
     return VARIABLE.sub(variable_value, text)
@@ -114,23 +108,24 @@ def check_absolute(path: str, hint: str = "") -> str:
 
 
 def _check_ddl(text: str) -> str:
-    return _check_typed_columns(text, lambda text: {(name,): kind for name, kind in ddl.columns(text).items()})
+    return _check_typed_columns(text, ddl.columns)
 
 
 def _check_hints(text: str) -> str:
-    return _check_typed_columns(text, ddl.hints)
+    return _check_typed_columns(text, lambda hints: [path[0] for path in ddl.hints(hints)])
 
 
-def _check_typed_columns(text: str, read: Callable[[str], Mapping[tuple[str, ...], str]]) -> str:
+def _check_typed_columns(text: str, names: Callable[[str], Iterable[str]]) -> str:
+    hint = ""
     try:
-        columns = read(text)
+        columns = names(text)
     except ddl.TypeUnknown as error:
-        raise field_error(
-            "unknown-type", error.message, f"did you mean {error.nearest}?" if error.nearest else ""
-        ) from None
+        if error.nearest:
+            hint = f"did you mean {error.nearest}?"
+        raise field_error("unknown-type", error.message, hint) from None
     except QuerySyntax as error:
         raise field_error("columns", error.message) from None
-    for name, *_ in columns:
+    for name in columns:
         if is_reserved(name):
             raise field_error("reserved-name", f"{name} is a reserved name and cannot be declared")
     return text

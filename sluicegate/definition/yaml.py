@@ -69,10 +69,9 @@ def read(text: str) -> Document:
         position = getattr(error, "problem_mark", None)
         parts = [getattr(error, "context", None), getattr(error, "problem", None)]
         problem = ", ".join(part for part in parts if part) or str(error)
+        line = 1
         if position:
             line = position.line + 1
-        else:
-            line = 1
         document.faults.append(Fault("yaml-syntax", (), f"invalid YAML: {problem}", line, _advice(problem)))
         document.data = None
     return document

@@ -9,8 +9,10 @@ from sluicegate.definition.fields import suggest_or_list
 from sluicegate.definition.pipeline.alerts import KINDS, Alerts
 
 
-def findings(tables: DefinedTables, alerts: Alerts) -> Iterator[LocatedMistake]:
+def findings(tables: DefinedTables, alerts: Alerts | None) -> Iterator[LocatedMistake]:
     """All mistakes in alerts across tables."""
+    if alerts is None:
+        return
     for kind in KINDS:
         for name in getattr(alerts, kind):
             if name not in tables.layers:

@@ -35,10 +35,13 @@ class Unkeyed(ValueError):
 
 def objections(table: GoldTable) -> Iterator[Unkeyed]:
     """Objections to a gold table's query under its mode, without the schema of the table that it reads."""
-    if len(table.query.tables) != 1 or _count_reads(table.query) != 1:
+    tree = parse_sql(table.query.text)
+    reads = [node for node in tree.find_all(exp.Table) if not query_shape.is_from_with(node)]
+    if len(table.query.tables) != 1 or len(reads) != 1:
         yield Unkeyed(f"mode {table.mode} reads exactly one table, as a stream", "join in a silver table")
         return
-    if table.mode != "append" and not _has_aggregation(table.query):
+    grouped = any(select.args.get("group") or select.args.get("distinct") for select in tree.find_all(exp.Select))
+    if table.mode != "append" and not (grouped or any(map(query_shape.aggregate, tree.walk()))):
         yield Unkeyed(
             f"mode {table.mode} requires an aggregation in the query",
             "add GROUP BY, or use mode: append; without mode the table holds the query's result over all rows",
@@ -49,17 +52,6 @@ def objections(table: GoldTable) -> Iterator[Unkeyed]:
             keys(table.query)
     except Unkeyed as error:
         yield error
-
-
-def _has_aggregation(query: Query) -> bool:
-    tree = parse_sql(query.text)
-    grouped = any(select.args.get("group") or select.args.get("distinct") for select in tree.find_all(exp.Select))
-    return grouped or any(query_shape.aggregate(node) for node in tree.walk())
-
-
-def _count_reads(query: Query) -> int:
-    tree = parse_sql(query.text)
-    return sum(1 for node in tree.find_all(exp.Table) if not query_shape.is_from_with(node))
 
 
 def keys(query: Query, columns: Sequence[str] = ()) -> list[str]:
@@ -94,10 +86,10 @@ def _key(tree: exp.Select, expression: exp.Expr, columns: set[str]) -> str:
     for name, output in outputs:
         if name and _text(output, table) in texts:
             return name
-    column = _column_name(expression)
-    for name, _ in outputs:
-        if column and name.lower() == column and column not in columns:
-            return name
+    if isinstance(expression, exp.Column) and not expression.table and expression.name.lower() not in columns:
+        for name, _ in outputs:
+            if name.lower() == expression.name.lower():
+                return name
     text = expression.sql("spark")
     raise Unkeyed(f"mode update requires each GROUP BY expression in the SELECT list, but {text} is missing",
                   "add it to the SELECT list")  # fmt: skip
@@ -115,10 +107,3 @@ def _texts(expression: exp.Expr, table: str) -> set[str]:
         return {text}
     bounds = {f"{window}.{bound}" for window in ("window", text) for bound in ("start", "end")}
     return {text, "window"} | bounds
-
-
-def _column_name(expression: exp.Expr) -> str:
-    """Name of a column without its table, in lower case; empty for anything else."""
-    if not isinstance(expression, exp.Column) or expression.table:
-        return ""
-    return expression.name.lower()

@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import PrivateAttr
 
 from sluicegate.definition import graph
-from sluicegate.definition.fields import suggest_name
+from sluicegate.definition.fields import suggest_or_list
 from sluicegate.definition.pipeline.airflow import AirflowSettings as AirflowSettings
 from sluicegate.definition.pipeline.alerts import Alerts as Alerts
 from sluicegate.definition.pipeline.alerts import Backlog as Backlog
@@ -122,7 +122,10 @@ class Pipeline(Header):
         """Tables of a layer that a run writes, each de-identified one right after its silver table."""
         names: list[str] = []
         for name in getattr(self, layer):
-            names += [name, *(copy for copy, of in self.deidentified_tables.items() if of == name)]
+            copy = f"{name}{DEIDENTIFIED}"
+            names.append(name)
+            if copy in self.deidentified_tables:
+                names.append(copy)
         return names
 
     def table(self, name: str) -> tuple[Layer, BronzeTable | SilverTable | GoldTable]:
@@ -135,7 +138,7 @@ class Pipeline(Header):
             if name in getattr(self, layer):
                 return layer, getattr(self, layer)[name]
         tables = [*self.bronze, *self.silver, *self.gold]
-        hint = suggest_name(name, tables) or f"its tables are {', '.join(tables)}"
+        hint = suggest_or_list(name, tables, "its tables are")
         raise PipelineMissing(f"unknown table {name} of the pipeline {self.name}", hint=hint)
 
     def in_order(self, layer: Layer) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
@@ -136,13 +137,10 @@ def _parse_double(value: Any) -> float:
 
 
 def _parse_decimal(value: Any) -> Decimal:
-    try:
-        if isinstance(value, (bool, list, dict)):
-            number = Decimal("NaN")
-        else:
+    number = Decimal("NaN")
+    if not isinstance(value, (bool, list, dict)):
+        with suppress(InvalidOperation):
             number = Decimal(str(value))
-    except InvalidOperation:
-        number = Decimal("NaN")
     if not number.is_finite():
         raise _wrong_type_error("a decimal number", 'for example "19.90", in quotes, which keep trailing zeros', value)
     _, digits, exponent = number.as_tuple()
@@ -152,15 +150,9 @@ def _parse_decimal(value: Any) -> Decimal:
 
 
 def _parse_date(value: Any) -> date:
-    try:
-        if re.fullmatch(r"\d{4}-\d\d-\d\d", str(value)):
+    if re.fullmatch(r"\d{4}-\d\d-\d\d", str(value)):
+        with suppress(ValueError):
             return date.fromisoformat(value)
-        return _refuse_date(value)
-    except ValueError:
-        return _refuse_date(value)
-
-
-def _refuse_date(value: Any) -> date:
     raise _wrong_type_error("a date", "for example 2024-05-01", value)
 
 
@@ -188,20 +180,13 @@ _READ: dict[str, Callable[[Any], Any]] = {
 
 
 def _wrong_type_error(expected: str, hint: str, value: Any) -> Exception:
-    if value is None:
-        shown = "nothing"
-    elif isinstance(value, dict):
-        shown = "a set of fields"
-    else:
-        shown = str(value)
+    shown = {type(None): "nothing", dict: "a set of fields"}.get(type(value), value)
     return field_error("param-value", f"expected {expected}, got {shown}", hint)
 
 
 def _text(kind: str, item: Any) -> str:
     if kind == "boolean":
-        if item:
-            return "true"
-        return "false"
+        return str(item).lower()
     if kind == "timestamp":
         return str(item.isoformat()).replace("+00:00", "Z")
     if kind == "decimal":

@@ -6,16 +6,15 @@ value changes has another definition, as if somebody had written the value there
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from sluicegate.definition.fields import IDENTIFIER, Part, field_error, suggest_name
+from sluicegate.definition.fields import IDENTIFIER, Part, field_error, suggest_or_list
 from sluicegate.definition.pipeline.param_values import ParamType, ParamValue, parse_param_value
 from sluicegate.definition.tables.expectations import CONDITIONS, EXPECT_ALL
 from sluicegate.definition.yaml import Path
@@ -45,16 +44,17 @@ class Param(Part):
     @model_validator(mode="before")
     @classmethod
     def _check_type(cls, value: Any) -> Any:
-        if isinstance(value, dict) and "type" in value:
-            return value
+        default = value
         if isinstance(value, dict):
+            if "type" in value:
+                return value
             default = value.get("default")
-        else:
-            default = value
-        guess = f"{{type: {_guess_type(default)}" + (
-            "}" if default is None else f", default: {_format_default(default)}}}"
-        )
-        raise field_error("untyped-param", "a parameter needs a type", f"for example {guess}")
+        fields = f"type: {_guess_type(default)}"
+        if isinstance(default, bool):
+            fields += f", default: {default}".lower()
+        elif default is not None:
+            fields += f", default: {default}"
+        raise field_error("untyped-param", "a parameter needs a type", f"for example {{{fields}}}")
 
     @model_validator(mode="after")
     def _check_default(self) -> Param:
@@ -68,12 +68,6 @@ def _guess_type(default: Any) -> str:
         return f"list<{_guess_type(default[0] if default else '')}>"
     kinds = {bool: "boolean", int: "int", float: "double"}
     return kinds.get(type(default), "string")
-
-
-def _format_default(default: Any) -> str:
-    if isinstance(default, bool):
-        return str(default).lower()
-    return str(default)
 
 
 @dataclass
@@ -134,11 +128,12 @@ class Params:
         if not isinstance(data, str) or not REFERENCE.search(data):
             return data
         place = _place(path)
-        if place is None or (place == "sql" and _is_file(path, data)):  # the name of a file
+        names_file = place == "sql" and (path[0] == "views" or path[-1] == "sql") and len(data.split()) == 1
+        if place is None or names_file:
             self._report_misplaced(data, path)
             return data
         if place == "sql":
-            return self.sql(data, partial(self._report_at, path))
+            return self.sql(data, lambda code, message, hint, line: self.report(code, path, message, hint, line))
         return REFERENCE.sub(lambda match: self._part(match[1], path, place), data)
 
     def sql(self, text: str, report: Callable[[str, str, str, int], None]) -> str:
@@ -164,13 +159,6 @@ class Params:
         self._record_use(text)
         return REFERENCE.sub("NULL", text)
 
-    def unused_params(self) -> Iterator[str]:
-        """Parameters that no text refers to."""
-        return (name for name in self.values if name not in self.used)
-
-    def _report_at(self, path: Path, code: str, message: str, hint: str, line: int) -> None:
-        self.report(code, path, message, hint, line)
-
     def _part(self, name: str, path: Path, place: Place) -> str:
         value = self._value(name, lambda code, message, hint: self.report(code, path, message, hint, None))
         if value is None:
@@ -186,10 +174,7 @@ class Params:
     def _value(self, name: str, report: Callable[[str, str, str], None]) -> ParamValue | None:
         self.used.add(name)
         if name not in self.values:
-            declared = ", ".join(self.values)
-            hint = suggest_name(name, self.values) or (
-                f"declared parameters: {declared}" if declared else "declare it under params"
-            )
+            hint = suggest_or_list(name, self.values, "declared parameters:", "declare it under params")
             report("unknown-param", f"unknown parameter {name}", hint)
         return self.values.get(name)
 
@@ -203,37 +188,24 @@ class Params:
 
 
 def _place(path: Path) -> Place | None:
-    """How values are written at a path of the document; None where they are not."""
-    layer, field_, below = path[0], path[2:3], path[3:]
-    if field_ == ("flows",) and len(below) == 2:  # a flow has the field that its table would have
-        field_, below = below[1:], ()
-    if layer == "views":
-        if len(path) == 2:
+    """Return how values are written at a path of the document; None where they are not."""
+    match path:
+        case (layer, table, "flows", _, field_name):  # a flow has the field that its table would have
+            path = (layer, table, field_name)
+    match path:
+        case ("bronze", _, "path" | "cleanSourceMoveDestination"):
+            return "path"
+        case ("bronze", _, "options" | "kafka", _, *_):
+            return "option"
+        case ("views", _) | ("silver" | "gold", _, "sql") | (_, _, "apply_changes", "apply_as_deletes"):
             return "sql"
-        return None
-    if layer == "bronze" and field_ in (("path",), ("cleanSourceMoveDestination",)) and not below:
-        return "path"
-    if layer == "bronze" and field_ in (("options",), ("kafka",)) and below:
-        return "option"
-    if (layer != "bronze" and field_ == ("sql",) and not below) or _is_condition(field_, below):
-        return "sql"
+        case (_, _, "expectations", _, condition) if condition in CONDITIONS:
+            return "sql"
+        case (_, _, "expect_table", _, "sql"):
+            return "sql"
+        case (_, _, field_name, _) if field_name in EXPECT_ALL:
+            return "sql"
     return None
-
-
-def _is_condition(field_: Path, below: Path) -> bool:
-    """Whether a field of a table, and what is below it, lead to a rule's condition or query."""
-    match (*field_, *below):
-        case ("expectations", _, condition):
-            return condition in CONDITIONS
-        case ("expect_table", _, "sql") | ("apply_changes", "apply_as_deletes"):
-            return True
-        case (name, _):
-            return name in EXPECT_ALL
-    return False
-
-
-def _is_file(path: Path, text: str) -> bool:
-    return (path[0] == "views" or path[-1] == "sql") and len(text.split()) == 1
 
 
 def mistake_fields(error: PydanticCustomError, path: Path) -> tuple[str, Path, str, str]:

@@ -16,7 +16,15 @@ from pydantic import field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from sluicegate import pii_key
-from sluicegate.definition.fields import VARIABLE, Part, Schedule, check_absolute, field_error, suggest_name
+from sluicegate.definition.fields import (
+    VARIABLE,
+    Part,
+    Schedule,
+    check_absolute,
+    field_error,
+    suggest_name,
+    suggest_or_list,
+)
 from sluicegate.definition.pipeline.param_values import parse_param_value
 from sluicegate.definition.pipeline.params import GivenValue, Param, mistake_fields
 from sluicegate.definition.yaml import Path
@@ -87,9 +95,7 @@ def choose_target(targets: Mapping[str, Target | None], settings: Settings, add:
         add("no-target", ("targets",), f"no target chosen (targets: {names})", hint)
         return ""
     if name not in targets:
-        add(
-            "unknown-target", ("targets",), f"unknown target {name}", suggest_name(name, targets) or f"targets: {names}"
-        )
+        add("unknown-target", ("targets",), f"unknown target {name}", suggest_or_list(name, targets, "targets:"))
         return ""
     return name
 

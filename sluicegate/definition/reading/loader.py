@@ -6,9 +6,8 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -19,7 +18,7 @@ from sluicegate.definition.checks import types as type_checks
 from sluicegate.definition.checks.columns import findings
 from sluicegate.definition.checks.known_tables import DefinedTables
 from sluicegate.definition.dag_ids import OTHERS, dag_id
-from sluicegate.definition.fields import Part, name_fault, suggest_name
+from sluicegate.definition.fields import Part, name_fault, suggest_name, suggest_or_list
 from sluicegate.definition.pipeline import targets as definition_targets
 from sluicegate.definition.pipeline.model import BronzeTable, Header, Pipeline
 from sluicegate.definition.pipeline.params import Param, Params
@@ -32,8 +31,7 @@ from sluicegate.definition.tables.gold import GoldTable
 from sluicegate.definition.tables.python_function import GOLD_PARAMETERS, PARAMETERS, NoTransform, PythonTransform
 from sluicegate.definition.tables.ruled import Ruled
 from sluicegate.definition.tables.silver import SilverTable
-from sluicegate.definition.tables.silver_flow import SilverFlow
-from sluicegate.definition.tables.table import DEIDENTIFIED, LAYERS, REJECTED, Layer
+from sluicegate.definition.tables.table import DEIDENTIFIED, LAYERS, REJECTED, Layer, MadeRows
 from sluicegate.definition.tables.table_rules import TableRule
 from sluicegate.errors import PipelineMissing
 from sluicegate.settings import Settings
@@ -49,11 +47,9 @@ SUFFIXES = {"_quarantine": "quarantine", REJECTED: "rejected rows", DEIDENTIFIED
 # Fields kept of a table with mistakes: valid entries of the former, and the latter, which give its rows.
 _BY_NAME = ("expectations", *EXPECT_ALL, "expect_table", "options", "lookups", "flows")
 _SOURCES = ("path", "format", "options", "sql", "python", "from", "flows")
-_MODELS: dict[Layer, type[BronzeTable] | type[SilverTable] | type[GoldTable]] = {
-    "bronze": BronzeTable,
-    "silver": SilverTable,
-    "gold": GoldTable,
-}
+_MODELS: dict[Layer, type[Ruled]] = {"bronze": BronzeTable, "silver": SilverTable, "gold": GoldTable}
+
+P = TypeVar("P", bound=Part)
 
 
 def names(pipelines: Path) -> list[str]:
@@ -78,9 +74,7 @@ def load(name: str, settings: Settings, *, of_many: bool = False) -> Pipeline:
         Path(name).name != name or not file.is_file()
     ):  # a look at one folder, where a task starts beside hundreds of others
         pipelines = names(settings.pipelines)
-        hint = suggest_name(name, pipelines) or (
-            f"its pipelines: {', '.join(pipelines)}" if pipelines else "the folder contains no pipeline"
-        )
+        hint = suggest_or_list(name, pipelines, "its pipelines:", "the folder contains no pipeline")
         raise PipelineMissing(f"unknown pipeline {name} in {settings.pipelines}", hint=hint)
     return _Loader(file, settings, expected=name, of_many=of_many).load()
 
@@ -129,14 +123,14 @@ class _Loader:
             self.mistakes.stop(self.folder.name)
         data = self._resolve_references(data)
         header = self._load_header(data)
-        self.views = self._load_views(data.get("views"))
+        self.views = self._load_views(data)
         tables = self._load_tables(data)
-        alerts = alert_checks.findings(tables, header.alerts) if header is not None and header.alerts else ()
+        alerts = alert_checks.findings(tables, getattr(header, "alerts", None))
         for finding in (*findings(tables), *rule_checks.findings(tables), *type_checks.findings(tables), *alerts):
             self.mistakes.add_finding(finding)
-        for name in self.params.unused_params():
-            message = f"unused parameter {name}"
-            self.mistakes.add("unused-param", ("params", name), message, "remove it")
+        for name in self.params.values:
+            if name not in self.params.used:
+                self.mistakes.add("unused-param", ("params", name), f"unused parameter {name}", "remove it")
         self.mistakes.stop(str(data.get("name") or self.folder.name))
         pipeline = Pipeline.model_validate(
             {**dict(header or {}), "bronze": tables.bronze, "silver": tables.silver, "gold": tables.gold}
@@ -176,13 +170,20 @@ class _Loader:
             return {"schedule": target.schedule}
         return {}
 
+    def _section(self, data: dict[str, Any], field: str, content: str, example: str) -> dict[str, Any]:
+        """Parts of the document by name; none where the field is something else, which is a mistake."""
+        section = data.get(field)
+        if isinstance(section, dict):
+            return section
+        if section is not None:
+            hint = f"for example name: {example}"
+            self.mistakes.add("wrong-type", (field,), f"expected names, each with {content}", hint)
+        return {}
+
     def _named_parts(self, model: type[Part], data: dict[str, Any], field: str) -> dict[str, Any]:
         """Parts of the document that have names; None for one with mistakes."""
-        section = data.get(field)
-        if section is not None and not isinstance(section, dict):
-            self.mistakes.add("wrong-type", (field,), "expected names, each with its fields", "for example name: {…}")
-        parts = section.items() if isinstance(section, dict) else ()
-        return {name: self._validate_part(model, fields, (field, name), whole=True) for name, fields in parts}
+        section = self._section(data, field, "its fields", "{…}")
+        return {name: self._validate_part(model, part, (field, name), whole=True) for name, part in section.items()}
 
     def _report_param(self, code: str, path: yaml.Path, message: str, hint: str, line: int | None) -> None:
         if line is None:
@@ -194,7 +195,7 @@ class _Loader:
         header = self._validate_part(
             Header, {key: value for key, value in data.items() if key not in (*LAYERS, "views")}, ()
         )
-        if isinstance(header, Header) and self.expected not in (None, header.name):
+        if header is not None and self.expected not in (None, header.name):
             message = f"the pipeline's name {header.name} differs from the name of its folder {self.expected}"
             self.mistakes.add("name-and-folder", ("name",), message)
         for field in OTHERS:
@@ -202,44 +203,34 @@ class _Loader:
             if getattr(header, field, None) and (self.folder.parent / other / FILE).is_file():
                 message = f"its DAG {other} would have the name of another pipeline"
                 self.mistakes.add("duplicate-name", (field,), message, f"rename the pipeline {other}")
-        if isinstance(header, Header):
-            return header
-        return None
+        return header
 
-    def _load_views(self, section: Any) -> Views:
+    def _load_views(self, data: dict[str, Any]) -> Views:
         """Views, which are read before the tables whose queries name them."""
-        views: dict[str, Query | None] = {}
-        if section is not None and not isinstance(section, dict):
-            hint = "for example name: SELECT …"
-            self.mistakes.add("wrong-type", ("views",), "expected names, each with a query", hint)
-        for name, text in section.items() if isinstance(section, dict) else ():
-            self._check_name(name, ("views", name))
-            views[name] = None
-            if not isinstance(text, str):
-                self.mistakes.add("wrong-type", ("views", name), "expected a query or the name of an .sql file")
-            else:
-                views[name] = self._parse_view(text, ("views", name))
-        return Views(views)
+        section = self._section(data, "views", "a query", "SELECT …")
+        return Views({name: self._parse_view(name, text) for name, text in section.items()})
 
-    def _parse_view(self, text: str, path: yaml.Path) -> Query | None:
-        query = self._query_text(text, path)
-        try:
-            if query:
-                return Query.parse(query[0])
+    def _parse_view(self, name: str, text: Any) -> Query | None:
+        path = ("views", name)
+        self._check_name(name, path)
+        if not isinstance(text, str):
+            self.mistakes.add("wrong-type", path, "expected a query or the name of an .sql file")
             return None
+        query = self._query_text(text, path)
+        if query is None:
+            return None
+        sql, file = query
+        try:
+            return Query.parse(sql)
         except QuerySyntax as error:
-            self.mistakes.add_sql("sql", path, error.message, "", error.line, query[1] if query else None)
+            self.mistakes.add_sql("sql", path, error.message, "", error.line, file)
             return None
 
     def _load_tables(self, data: dict[str, Any]) -> DefinedTables:
         tables = DefinedTables(views=self.views)
         for layer in LAYERS:
-            section = data.get(layer)
-            if section is not None and not isinstance(section, dict):
-                self.mistakes.add("wrong-type", (layer,), "expected names, each with a table", "for example name: {…}")
-            elif section:
-                for name, fields in section.items():
-                    self._load_table(tables, layer, name, fields)
+            for name, fields in self._section(data, layer, "a table", "{…}").items():
+                self._load_table(tables, layer, name, fields)
         if not tables.layers and not self.mistakes:
             self.mistakes.add("missing-field", (), "no tables: a pipeline needs at least one bronze table")
         return tables
@@ -256,15 +247,11 @@ class _Loader:
             return
         tables.layers[name] = layer
         model = self._validate_part(_MODELS[layer], fields, path)
-        if isinstance(model, Ruled):
-            self._resolve_rules(model, (*path, "expect_table"))
-        if isinstance(model, BronzeTable):
-            tables.bronze[name] = model
-        elif isinstance(model, (SilverTable, GoldTable)) and self._resolve(model, path):
-            if isinstance(model, SilverTable):
-                tables.silver[name] = model
-            else:
-                tables.gold[name] = model
+        if model is None:
+            return
+        self._resolve_rules(model, (*path, "expect_table"))
+        if self._resolve(model, path):
+            getattr(tables, layer)[name] = model
 
     def _check_name(self, name: str, path: yaml.Path) -> None:
         if fault := name_fault(name):
@@ -274,7 +261,7 @@ class _Loader:
             if name.endswith(suffix):
                 self.mistakes.add("name", path, f"{name} must not end in {suffix}, which names a table's {purpose}")
 
-    def _validate_part(self, model: type[Part], fields: Any, path: yaml.Path, *, whole: bool = False) -> Part | None:
+    def _validate_part(self, model: type[P], fields: Any, path: yaml.Path, *, whole: bool = False) -> P | None:
         """Validate a part of the definition; of an invalid one keep what is valid, for the cross-table checks.
 
         Args:
@@ -292,7 +279,7 @@ class _Loader:
                 return None
             return self._salvage_part(model, fields, error)
 
-    def _salvage_part(self, model: type[Part], fields: Any, error: ValidationError) -> Part | None:
+    def _salvage_part(self, model: type[P], fields: Any, error: ValidationError) -> P | None:
         if not isinstance(fields, dict):
             return None
         valid = dict(fields)
@@ -310,8 +297,10 @@ class _Loader:
         except ValidationError:
             return None
 
-    def _resolve(self, model: SilverTable | GoldTable | SilverFlow, path: yaml.Path) -> bool:
+    def _resolve(self, model: Part, path: yaml.Path) -> bool:
         """Parse the query or find the transform of a table, or of each of its flows; False if that fails."""
+        if not isinstance(model, MadeRows):
+            return True
         if isinstance(model, SilverTable) and model.flows:
             return all([self._resolve(flow, (*path, "flows", name)) for name, flow in model.flows.items()])
         if model.python is not None:
@@ -329,15 +318,12 @@ class _Loader:
                 if query is None or not self._parse(rule, *query, (*path, name, "sql")):
                     del model.expect_table[name]
 
-    def _parse(
-        self, model: SilverTable | GoldTable | SilverFlow | TableRule, text: str, file: str | None, path: yaml.Path
-    ) -> bool:
+    def _parse(self, model: MadeRows | TableRule, text: str, file: str | None, path: yaml.Path) -> bool:
         """Parse a query, with the views that it reads; in silver it may be a UNION ALL over streams."""
         try:
+            branches = []
             if isinstance(model, SilverTable):
                 branches = union_all.branches(text)
-            else:
-                branches = []
             written = [Query.parse(branch) for branch in branches or [text]]
             queries = [query for query in map(self.views.expand, written) if query is not None]
         except QuerySyntax as error:
@@ -356,15 +342,19 @@ class _Loader:
         if len(text.split()) != 1:
             return text, None
         sql_file = self._sql_file(text, path)
-        text = (self._read_text(sql_file, path) if sql_file else None) or ""
-        if sql_file is None or not text:
+        if sql_file is None:
             return None
-        return self.params.sql(text, partial(self._report_in_file, path, str(sql_file))), str(sql_file)
+        sql = self._read_text(sql_file, path)
+        if sql is None:
+            return None
+        file = str(sql_file)
 
-    def _report_in_file(self, path: yaml.Path, file: str, code: str, message: str, hint: str, line: int) -> None:
-        self.mistakes.add_sql(code, path, message, hint, line, file)
+        def report(code: str, message: str, hint: str, line: int) -> None:
+            self.mistakes.add_in_file(code, path, message, hint, line, file)
 
-    def _find_transform(self, model: SilverTable | GoldTable | SilverFlow, reference: str, path: yaml.Path) -> bool:
+        return self.params.sql(sql, report), file
+
+    def _find_transform(self, model: MadeRows, reference: str, path: yaml.Path) -> bool:
         parameters = GOLD_PARAMETERS if isinstance(model, GoldTable) else PARAMETERS
         try:
             model._transform = PythonTransform.find(self.folder, reference, parameters)
@@ -379,17 +369,15 @@ class _Loader:
     def _sql_file(self, name: str, path: yaml.Path) -> Path | None:
         file = self.folder / name
         if not name.endswith(".sql"):
-            python = re.fullmatch(r"\S+\.py:\w+", name) is not None
             hint = "write SELECT …, or the name of an .sql file"
-            if python:
+            if re.fullmatch(r"\S+\.py:\w+", name):
                 hint = f"write python: {name}"
             self.mistakes.add("sql-file", path, f"{name} is neither a query nor the name of an .sql file", hint)
         elif not file.resolve().is_relative_to(self.folder.resolve()):
             self.mistakes.add("sql-file", path, f"{name} is outside the pipeline's folder")
         elif not file.is_file():
-            hint = suggest_name(
-                name, [str(sql_file.relative_to(self.folder)) for sql_file in self.folder.rglob("*.sql")]
-            )
+            files = [str(sql_file.relative_to(self.folder)) for sql_file in self.folder.rglob("*.sql")]
+            hint = suggest_name(name, files)
             self.mistakes.add("sql-file", path, f"file {name} not found in the pipeline's folder", hint)
         else:
             return file

@@ -68,9 +68,7 @@ def validation_mistakes(error: ValidationError, model: type[Part]) -> Iterator[t
 
 def _describe_error(detail: ErrorDetails, path: Path, model: type[Part]) -> tuple[str, str, str]:
     kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
-    field = ""
-    if path:
-        field = str(path[-1])
+    field = "".join(map(str, path[-1:]))
     if "hint" in context:
         return kind, str(context["message"]), str(context["hint"])
     if kind == "extra_forbidden":
@@ -112,10 +110,8 @@ def _fields(path: Path, model: type[Part]) -> list[str]:
             model = _INNER[str(step)]
             break
     if model is Header:
-        fields = Pipeline.model_fields
-    else:
-        fields = model.model_fields
-    return [field.alias or name for name, field in fields.items()]
+        model = Pipeline
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def _join_names(names: list[str]) -> str:
@@ -125,12 +121,6 @@ def _join_names(names: list[str]) -> str:
 
 
 def _format_value(value: Any) -> str:
-    if value is None:
-        return "nothing"
-    if isinstance(value, dict):
-        return "a set of fields"
-    if isinstance(value, list):
-        return "a list"
     if isinstance(value, bool):
         return str(value).lower()
-    return str(value)
+    return {type(None): "nothing", dict: "a set of fields", list: "a list"}.get(type(value), str(value))

@@ -38,9 +38,12 @@ class Mistakes:
         if file is not None:
             self.add_in_file(code, path, message, hint, line, file)
             return
-        # Only a text in | style keeps its lines; in other styles the field's line must do.
-        first = self.document.texts.get(path)
-        self.add(code, path, message, hint, line=first + line - 1 if first else None)
+        if path in self.document.texts:
+            # Only a text in | style keeps its lines; in other styles the field's line must do.
+            line += self.document.texts[path] - 1
+        else:
+            line = self.document.line(path)
+        self.add(code, path, message, hint, line=line)
 
     def add_in_file(self, code: str, path: yaml.Path, message: str, hint: str, line: int | None, file: str) -> None:
         """Add a mistake in another file, which the document names at a path."""

@@ -152,9 +152,7 @@ class ApplyChanges(_Changes):
         for field in ("keys", *TRACKED):
             for name in getattr(self, field) or ():
                 if not self.selected_columns([name]):
-                    where = "is in except_column_list"
-                    if self.column_list:
-                        where = "is not in column_list"
+                    where = "is not in column_list" if self.column_list else "is in except_column_list"
                     raise field_error("not-a-column", f"{name} of {field} {where}, so the table would not contain it")
         return self
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sluicegate.definition.fields import Names, field_error, suggest_name
+from sluicegate.definition.fields import Names, field_error, suggest_or_list
 
 DeclaredLineage = Annotated[dict[str, Names], Field(exclude=True)]
 """Columns with what they come from, as ``table.column``. No row depends on it, so no fingerprint has it."""
@@ -28,12 +28,10 @@ def demand_read(declared: Mapping[str, Sequence[str]], reads: Sequence[str] | No
         raise field_error("lineage", message, "remove lineage")
     for column, sources in declared.items():
         for source in sources:
-            table, dot, name = source.partition(".")
-            if not dot or not table or not name:
+            table, _, name = source.partition(".")
+            if not table or not name:
                 message = f"{column} comes from {source}, but TABLE.COLUMN is expected"
                 raise field_error("lineage", message, "for example orders.id")
             if table.lower() not in (reads or ()):
-                hint = suggest_name(table, reads) or f"its inputs: {', '.join(reads or ())}"
-                raise field_error(
-                    "lineage", f"{column} comes from {source}, but the function does not read {table}", hint
-                )
+                message = f"{column} comes from {source}, but the function does not read {table}"
+                raise field_error("lineage", message, suggest_or_list(table, reads or (), "its inputs:"))

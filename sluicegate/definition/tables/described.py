@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from sluicegate.definition.fields import IDENTIFIER, Part, Text, field_error, suggest_name
+from sluicegate.definition.fields import IDENTIFIER, Part, Text, field_error, suggest_or_list
 from sluicegate.spark_sql.engine_columns import is_reserved
 
 # Properties of Delta that only tune how files are written. Any other changes what readers and writers must know, or
@@ -59,7 +59,7 @@ def _check_properties(properties: dict[str, str]) -> dict[str, str]:
                 hint = "set it next to table_properties"
             raise field_error("property", f"{name} is reserved by Spark", hint)
         if name.lower().startswith("delta.") and name not in TUNING:
-            hint = suggest_name(name, TUNING) or f"allowed properties: {', '.join(TUNING)}"
+            hint = suggest_or_list(name, TUNING, "allowed properties:")
             raise field_error("property", f"{name} cannot be set: it changes how the table is written or read", hint)
         if name in TUNING and not TUNING[name][0].fullmatch(text):
             raise field_error("property", f"{name} must be {TUNING[name][1]}, not {text}")

@@ -95,7 +95,7 @@ class GoldTable(MadeTable, streaming.Streamed, Ruled):
     def refresh_strategy(self, schemas: Mapping[str, Sequence[str]] | None = None) -> RefreshStrategy:
         """Refresh strategy, as expected from its text; see ``sql.refresh.strategy.refresh_strategy``."""
         if self.mode:
-            return RefreshStrategy(StrategyKind.STREAM, streaming.behaviour(self.mode))
+            return RefreshStrategy(StrategyKind.STREAM, streaming.BEHAVIOUR[self.mode])
         if self.is_python:
             return RefreshStrategy(
                 StrategyKind.FULL_RECOMPUTE,

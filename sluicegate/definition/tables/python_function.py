@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sluicegate.definition.fields import suggest_name
+from sluicegate.definition.fields import suggest_name, suggest_or_list
 
 PARAMETERS = ("batch", "tables")
 """Positional arguments of a silver transform; its parameters may have any names."""
@@ -124,17 +124,14 @@ def _find_function(module: ast.Module, name: str, file: Path, parameters: Sequen
     function = next((node for node in reversed(functions) if node.name == name), None)
     if function is None:
         names = list(dict.fromkeys(node.name for node in functions))
-        hint = suggest_name(name, names) or (
-            f"its functions: {', '.join(names)}" if names else _signature(name, parameters)
-        )
+        hint = suggest_or_list(name, names, "its functions:", _signature(name, parameters))
         raise NoTransform("python-function", f"{file.name} has no function {name} at its top level", hint)
+    if isinstance(function, ast.FunctionDef) and _can_take(function.args, len(parameters)):
+        return function
+    message = f"{name} must accept {' and '.join(parameters)} as positional arguments"
     if isinstance(function, ast.AsyncFunctionDef):
         message = f"{name} is async, but a transform must return a DataFrame"
-        raise NoTransform("python-function", message, _signature(name, parameters), file=file, line=function.lineno)
-    if not _can_take(function.args, len(parameters)):
-        message = f"{name} must accept {' and '.join(parameters)} as positional arguments"
-        raise NoTransform("python-function", message, _signature(name, parameters), file=file, line=function.lineno)
-    return function
+    raise NoTransform("python-function", message, _signature(name, parameters), file=file, line=function.lineno)
 
 
 def _can_take(arguments: ast.arguments, count: int) -> bool:

@@ -145,10 +145,11 @@ class SilverTable(MadeTable, Ruled):
             stem = (query.stream or f"branch_{number}").rsplit(".", 1)[-1]
             numbered = (f"{stem}_{count}" for count in range(2, len(queries) + 2))
             name = next(candidate for candidate in (stem, *numbered) if candidate not in self._branches)
-            first = None
+            flow = SilverFlow.model_validate({"sql": query.text})
+            flow._resolve(query, sql_file, written[number - 1])
             if number > 1:
-                first = queries[0]
-            self._branches[name] = SilverFlow.from_branch(query, first, sql_file, written[number - 1])
+                flow._named_as = queries[0]
+            self._branches[name] = flow
 
     @property
     def query(self) -> Query | None:
@@ -229,8 +230,9 @@ class SilverTable(MadeTable, Ruled):
 
     def can_follow(self, lookup: str) -> bool:
         """Whether the records are known that a changed row of a lookup touches, in every flow that reads it."""
-        readers = [maker for maker in self.makers.values() if maker.is_python or _reads_lookup(maker, lookup)]
-        return bool(readers) and all(maker.query and lookup in maker.query.join_keys for maker in readers)
+        makers = self.makers.values()
+        queries = [maker.query for maker in makers if maker.query and lookup in maker.query.lookups]
+        return bool(queries) and not self.runs_python and all(lookup in query.join_keys for query in queries)
 
     def lookup_mode(self, name: str) -> LookupMode:
         """Effect of a lookup's changes on rows made with it."""
@@ -253,14 +255,14 @@ class SilverTable(MadeTable, Ruled):
 
     @model_validator(mode="after")
     def _check_deidentified(self) -> SilverTable:
-        treated = [column.lower() for column in self.deidentified or ()]
+        if self.deidentified is None:
+            return self
+        treated = [column.lower() for column in self.deidentified]
         if twice := sorted({column for column in treated if treated.count(column) > 1}):
             raise field_error(
                 "duplicate-name", f"duplicate name {', '.join(twice)} in deidentified: names are not case-sensitive"
             )
-        untreated = []
-        if self.deidentified:
-            untreated = [column for column in self.pii if column not in self.deidentified]
+        untreated = [column for column in self.pii if column not in self.deidentified]
         if untreated:
             sentence = f"deidentified does not list {', '.join(untreated)}, which pii does"
             raise field_error("not-deidentified", sentence, f"for example {untreated[0]}: hmac, mask or drop")
@@ -281,10 +283,9 @@ class SilverTable(MadeTable, Ruled):
             raise field_error("one-of", f"{kinds}, not sql and from")
         if len(sources) > 1:
             raise field_error("one-of", f"{kinds}, not {' and '.join(sources)}")
-        if not sources and self.from_ is None:
-            raise field_error("missing-field", f"{kinds}; both are missing")
         if not sources:
-            raise field_error("missing-field", f"{kinds}, not from alone")
+            present = "; both are missing" if self.from_ is None else ", not from alone"
+            raise field_error("missing-field", f"{kinds}{present}")
         if self.sql is None and self.from_ is None:
             raise field_error("missing-field", f"{kinds}, not {sources[0]} alone")
         self._check_keys(sources[0])
@@ -314,7 +315,3 @@ class SilverTable(MadeTable, Ruled):
             if fault := name_fault(name):
                 raise field_error("name", f"in flows: {fault}")
         return self
-
-
-def _reads_lookup(maker: SilverTable | SilverFlow, lookup: str) -> bool:
-    return maker.query is not None and lookup in maker.query.lookups

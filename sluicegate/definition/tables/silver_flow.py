@@ -36,21 +36,6 @@ class SilverFlow(MadeRows):
         }
     )
 
-    @classmethod
-    def from_branch(cls, query: Query, first: Query | None, sql_file: str | None, written: Query) -> SilverFlow:
-        """The flow of one branch of a UNION ALL.
-
-        Args:
-            query: the branch.
-            first: the first branch, which names the columns; None for that branch itself.
-            sql_file: file of the whole query; None if its text is in pipeline.yaml.
-            written: the branch as it is written, with the names of views.
-        """
-        flow = cls.model_validate({"sql": query.text})
-        flow._resolve(query, sql_file, written)
-        flow._named_as = first
-        return flow
-
     @property
     def query(self) -> Query | None:
         """Query of the flow; None without ``sql``."""
@@ -82,8 +67,6 @@ class SilverFlow(MadeRows):
         if self.sql is not None and (self.from_ is not None or self.python is not None):
             raise field_error("one-of", f"{kinds}, not sql and {'from' if self.from_ is not None else 'python'}")
         if self.sql is None and self.from_ is None:
-            present = "neither"
-            if self.python is not None:
-                present = "python alone"
+            present = "neither" if self.python is None else "python alone"
             raise field_error("missing-field", f"{kinds}, not {present}")
         return self
