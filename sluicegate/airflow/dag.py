@@ -97,7 +97,7 @@ def medallion_dags(
     """
     arguments = Arguments.from_dag_file(task_args, dag_args)
     if isinstance(only, str):  # each of its letters would get a DAG that says that there is no such pipeline
-        raise UserError(f"only must be a list of names, not the name {only}", hint=f'write only=["{only}"]')
+        raise UserError(f"only must be a list of names, not the string {only}", hint=f'write only=["{only}"]')
     names = definition.names(settings.pipelines)  # one look at the folder, whatever is wanted of it
     if not names:
         raise PipelineMissing(

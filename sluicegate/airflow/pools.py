@@ -26,7 +26,7 @@ DEFAULT_SLOTS = 4
 # Operators by which a DAG of a pipeline is known.
 _OURS = ("CheckRequest", "Maintenance", "Verification", "CheckAlerts", "DefinitionMistakes")
 
-ABOUT = "Jobs of pipelines that start Spark; created by sluicegate; you may change it."
+ABOUT = "Jobs of pipelines that start Spark; created by sluicegate; edit it as needed."
 
 
 @hookimpl
@@ -53,7 +53,7 @@ def on_dag_run_running(dag_run: DagRun, msg: str) -> None:
         create_pool(session)
     sentence = _waiting_reason(tasks, _slots_by_pool(session))
     if sentence and (not dag_run.note or dag_run.note.startswith(BEGINS)):  # a person's note stays
-        dag_run.note = f"{BEGINS}began** without what its tasks wait for: {sentence}"
+        dag_run.note = f"{BEGINS}waits for a pool**: {sentence}"
 
 
 def _waiting_reason(tasks: Sequence[Any], slots_of_pools: Mapping[str | None, int]) -> str:
@@ -62,8 +62,8 @@ def _waiting_reason(tasks: Sequence[Any], slots_of_pools: Mapping[str | None, in
     if absent:
         waiting = [task.task_id for task in tasks if task.pool in absent]
         return (
-            f"the pool {', '.join(absent)}, in which {', '.join(waiting)} would start. Make it (Admin, Pools), or name"
-            " another in the definition."
+            f"the pool {', '.join(absent)} does not exist ({', '.join(waiting)}). Create it (Admin, Pools), or set"
+            " another pool in the definition."
         )
     small = [task for task in tasks if 0 <= slots_of_pools[task.pool] < task.pool_slots]
     if not small:
@@ -74,9 +74,8 @@ def _waiting_reason(tasks: Sequence[Any], slots_of_pools: Mapping[str | None, in
         many = "slot"
     waiting = [task.task_id for task in small if task.pool == pool]
     return (
-        f"{slots} {many} in the pool {pool}, which has {slots_of_pools[pool]},"
-        f" and each of {', '.join(waiting)} takes so many."
-        " Give it more (Admin, Pools), or say fewer pool_slots in the definition."
+        f"the pool {pool} has {slots_of_pools[pool]} of {slots} {many} required ({', '.join(waiting)})."
+        " Increase its slots (Admin, Pools), or set fewer pool_slots in the definition."
     )
 
 

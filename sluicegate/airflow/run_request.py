@@ -96,7 +96,7 @@ def _discard(form: Mapping[str, Any], mode: str, end: str | None) -> Discard:
     undo = mode == UNDO_DISCARD
     fields = {name: str(form.get(name) or "") for name in _OF_DISCARDS}
     if undo and (fields["note"] or fields["quarantine"]):
-        raise UserError("undo-discard takes no note and no quarantine", hint="leave note and quarantine empty")
+        raise UserError("undo-discard does not accept a note or a quarantine", hint="leave note and quarantine empty")
     return Discard(
         _one_table("discard", form, end), tuple(form.get("rules") or ()), to_one_line(fields["note"]), undo,
         fields["discard"], fields["quarantine"],
@@ -106,10 +106,10 @@ def _discard(form: Mapping[str, Any], mode: str, end: str | None) -> Discard:
 def _one_table(action: str, form: Mapping[str, Any], end: str | None) -> str:
     tables: list[str] = list(form.get("tables") or ())
     if len(tables) != 1:
-        raise UserError(f"a {action} takes one table, not {len(tables)}", hint="choose one silver table")
+        raise UserError(f"a {action} requires exactly one table, not {len(tables)}", hint="choose one silver table")
     if end or form.get("max_files") is not None:
         raise UserError(
-            f"a {action} takes no interval and no number of files", hint="leave from, to and max_files empty"
+            f"a {action} does not accept an interval or a number of files", hint="leave from, to and max_files empty"
         )
     return tables[0]
 
@@ -117,12 +117,12 @@ def _one_table(action: str, form: Mapping[str, Any], end: str | None) -> str:
 def _backfill(run: Any, mode: str, end: str | None) -> tuple[str, str, str]:
     """Mode and interval of a backfill run; half of an interval, or another mode, is a misunderstanding."""
     if mode not in (AUTO, "interval") or end:
-        sentence = "an interval of its own"
+        sentence = "another interval"
         if mode not in (AUTO, "interval"):
             sentence = f"the mode {mode}"
         raise UserError(
             f"a backfill run reprocesses its data interval, but the form sets {sentence}",
-            hint="keep mode, from and to as they are, or trigger a single run with them",
+            hint="leave mode, from and to at their defaults, or trigger a single run with them",
         )
     if run.data_interval_start is None or run.data_interval_end is None:
         raise UserError("this backfill run has no data interval", hint="trigger a run by hand, with from and to")

@@ -39,7 +39,7 @@ def test_marked_cleared_deleted_and_paused_runs(airflow: LocalAirflow, workspace
     marked, job = mid_run(airflow, workspace, 1)
     asked(airflow, "PATCH", f"{DAGS}/dagRuns/{marked}/taskInstances/run", {"new_state": "success"})
     assert reaches(airflow, marked, "account", "up_for_retry", "failed", "success") == "up_for_retry"
-    failed_with(airflow, "this run did not ingest all data that was new when it started", marked, "account", 1)
+    failed_with(airflow, "this run did not process all data that was new when it started", marked, "account", 1)
     assert not any(process.is_running() for process in job)
 
     # The next run does what is left, by which the account of the marked one is right as well.

@@ -75,7 +75,7 @@ def test_a_triggerer_that_stands_still_is_no_quiet_day(airflow: LocalAirflow, wo
     assert ended(airflow, waiting) == "success"
     found = airflow.result(DAG, waiting, "wait_for_files")
     assert found["unreported"] == found["files"] == 1
-    assert "files waited, but Airflow's **triggerer** did not report them: check that it is running" in note(
+    assert "files were waiting, but Airflow's **triggerer** did not report them: check that it is running" in note(
         airflow, waiting
     )
     assert_right(workspace)

@@ -49,7 +49,7 @@ def test_runs_outlive_a_typo_and_say_what_they_wait_for(airflow: LocalAirflow, w
     new = run(airflow)
     assert ended(airflow, new) == "failed"
     assert states(airflow, new)["check_request"] == "failed"
-    assert "The definition has mistakes. Does not run" in until(lambda: note(airflow, new))
+    assert "The definition is invalid. Does not run" in until(lambda: note(airflow, new))
 
     # Mended, the run that waits goes on, with the files that have landed meanwhile.
     workspace.land("recordings/a.json", "[]")

@@ -152,9 +152,9 @@ def _accepted_parameters(kind: type) -> set[str]:
 def _check(where: str, arguments: Mapping[str, Any], accepted: set[str], reserved: set[str]) -> None:
     for name in arguments:
         if name in reserved:
-            raise UserError(f"{where} sets {name}, which is set for each pipeline", hint="remove it")
+            raise UserError(f"{where} sets {name}, which Sluicegate sets for each pipeline", hint="remove it")
         if name not in accepted:
-            hint = suggest_name(name, accepted - reserved) or "allowed are the arguments of Airflow's own classes"
+            hint = suggest_name(name, accepted - reserved) or "use arguments of Airflow's own DAG and operator classes"
             raise UserError(f"{where} sets {name}, which Airflow does not accept", hint=hint)
 
 

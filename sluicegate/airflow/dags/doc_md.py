@@ -17,7 +17,7 @@ data interval, by event time. The form of *Trigger* has more: an interval, some 
 refresh."""
 
 CHECK = """\
-Logs what the run will do, and rejects contradictory requests. A full refresh waits here until a person approves it."""
+Logs what the run will do, and rejects contradictory requests. A full refresh waits here for approval."""
 WAIT = """\
 Succeeds when new files have landed, when a Delta source has new versions, or when a killed run left work. Files that
 are still being written do not count. Ends as *skipped* if nothing arrives in time. Its result has the number and size

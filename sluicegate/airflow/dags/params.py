@@ -27,9 +27,9 @@ _MODES = {
     AUTO: "new data; in a backfill, or with from and to, reprocess that interval, too",
     "incremental": "new data only",
     "interval": "new data, and reprocess an interval of event times (from, to)",
-    "full-refresh": "full refresh: rebuild tables from all files and records, after a person approves",
+    "full-refresh": "full refresh: rebuild tables from all files and records, after approval",
     REPLAY: "replay: re-evaluate the quarantined records of one silver table (tables, rules)",
-    DISCARD: "discard: give up quarantined records of one silver table (tables, rules, note)",
+    DISCARD: "discard: stop waiting for quarantined records of one silver table (tables, rules, note)",
     UNDO_DISCARD: "undo-discard: return discarded records to quarantine (tables, rules)",
 }
 

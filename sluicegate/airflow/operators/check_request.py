@@ -86,10 +86,10 @@ class CheckRequest(ApprovalOperator):
                 if bronze is not None and bronze.reads_files and tables.delta_table(lake.ledger(name)) is not None:
                     lines += [f"{name}: {line}" for line in reread.preview(name, bronze, lake).sentences(False)]
                 elif bronze is not None and bronze.kafka is not None:
-                    lines.append(f"{name}: it is not refreshed, because Kafka's older records may be gone")
+                    lines.append(f"{name}: not refreshed, because Kafka may have deleted older records")
                 else:
                     rows = tables.rows(tables.delta_table(lake.table(layer, name)))
-                    lines.append(f"{name}: its {rows:,} rows are replaced by the rows of today's definition")
+                    lines.append(f"{name}: its {rows:,} rows are recomputed by today's definition")
         if not lines:
             raise UserError("no table to refresh")
         return lines

@@ -95,7 +95,7 @@ class Account(BaseOperator):
             raise AirflowFailException("\n".join(["reconciliation failed:", *lines]))
         if overdue:
             raise AirflowException(
-                "\n".join(["this run did not ingest all data that was new when it started:", *overdue])
+                "\n".join(["this run did not process all data that was new when it started:", *overdue])
             )
         self.log.info(closing_sentence(sum(table.get("failed files", 0) for table in tables)))
         return tables

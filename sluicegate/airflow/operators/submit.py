@@ -389,7 +389,7 @@ class SluicegateJob(SparkSubmitOperator):
 def _describe_exit(code: int) -> str:
     """Words for an exit code that no job of ours ends with by itself; a shell says 128 and the signal."""
     if code in (-signal.SIGKILL, 128 + signal.SIGKILL):
-        return "was killed (SIGKILL), most often for want of memory"
+        return "was killed (SIGKILL), most often for lack of memory"
     return f"ended with exit code {code}"
 
 

@@ -68,7 +68,7 @@ def demand_seal(request: Request, fields: Mapping[str, str], *subject: str) -> N
     """
     expected = seal(request, *subject)
     if not hmac.compare_digest(expected.encode(), fields.get(SEAL, "").encode()):
-        raise Forbidden("This form belongs to another login.", "Open the quarantine again, and confirm there.")
+        raise Forbidden("This form was opened in another login.", "Open the quarantine again, and confirm there.")
 
 
 async def read_form(request: Request) -> dict[str, str]:
@@ -85,7 +85,7 @@ async def read_form(request: Request) -> dict[str, str]:
     async for part in request.stream():
         body += part
         if len(body) > LONGEST:
-            raise HTTPException(413, "This form is too long.")
+            raise HTTPException(413, "This form is too large.")
     try:
         form_fields = parse_qs(body.decode(), keep_blank_values=True, strict_parsing=bool(body), max_num_fields=20)
     except ValueError:
@@ -105,7 +105,7 @@ def refuse_incomplete() -> Iterator[None]:
     try:
         yield
     except (KeyError, ValueError):
-        raise HTTPException(status.HTTP_400_BAD_REQUEST, "This form lacks a field.") from None
+        raise HTTPException(status.HTTP_400_BAD_REQUEST, "A field of this form is missing.") from None
 
 
 def _demand_own(request: Request) -> None:

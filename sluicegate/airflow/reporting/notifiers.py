@@ -86,5 +86,5 @@ def _notifier(notify: Notify) -> BaseNotifier:
     module, _, name = notify.notifier.rpartition(".")
     kind: Any = getattr(import_module(module), name)
     if not (isinstance(kind, type) and issubclass(kind, BaseNotifier)):
-        raise TypeError("it is not a notifier of Airflow")
+        raise TypeError("it is not an Airflow notifier")
     return kind(**notify.arguments)

@@ -79,7 +79,7 @@ def note_of_mistakes(results: Mapping[str, Any], tasks: Iterable[str], mistakes:
     # The operators of the DAG as it was before, by the tasks that it keeps.
     kinds = {task: _KINDS.get(task, "SluicegateJob") for task in tasks}
     until_then = note(results, kinds, {}) or f"{BEGINS}did nothing**"
-    return _shorten_note([*until_then.splitlines(), "", f"The definition has mistakes. {escape_markdown(mistakes)}"])
+    return _shorten_note([*until_then.splitlines(), "", f"The definition is invalid. {escape_markdown(mistakes)}"])
 
 
 def continue_note(text: str, before: str) -> str:
@@ -196,7 +196,7 @@ def _request_text(result: Any) -> str:
 def _sensor_lines(result: Any) -> list[str]:
     if not result or not result.get(UNREPORTED):
         return []
-    return ["- files waited, but Airflow's **triggerer** did not report them: check that it is running"]
+    return ["- files were waiting, but Airflow's **triggerer** did not report them: check that it is running"]
 
 
 def _job_lines(result: Any) -> list[str]:
@@ -246,12 +246,12 @@ def _open_lines(tables: list[dict[str, Any]]) -> Iterator[str]:
     """Lines on quarantined rows, files without rows in a table, and tables that are behind."""
     for table in tables:
         if table.get("quarantined"):
-            yield f"- {table['table']}: {table['quarantined']:,} rows are in quarantine"
+            yield f"- {table['table']}: {table['quarantined']:,} rows in quarantine"
         if table.get("failed files"):
             yield f"- {table['table']}: {files(table['failed files'])} could not be read"
         if table.get("skipped files"):
             skipped = files(table["skipped files"])
-            yield f"- {table['table']}: {skipped} skipped, in no table until a `sluicegate reload`"
+            yield f"- {table['table']}: {skipped} skipped; `sluicegate reload` reads them"
         if table.get("waits"):
             yield f"- {table['table']} is behind: {escape_markdown(table['waits'])}"
 

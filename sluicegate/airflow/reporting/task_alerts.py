@@ -21,7 +21,7 @@ FACTS = "sluicegate"
 """Attribute of an exception for Airflow: the facts of the error that it was made of."""
 
 
-LOST = "the task ended without a report: it was killed, its worker was lost, or it was queued for too long"
+LOST = "the task ended without a report: it was killed, it lost its worker, or it was queued too long"
 """Sentence about a task that could not say what its error was."""
 
 

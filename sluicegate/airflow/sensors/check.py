@@ -89,7 +89,7 @@ def find_landed(pipeline: Pipeline, tables: Sequence[str]) -> FilesWaiting:
             Request.from_arguments(pipeline, tables=tables).includes
         )
     except DamagedTable as error:  # a run sets it aside, and how many files wait is known only then
-        return FilesWaiting({"files": 0, "bytes": 0}, f"a table is damaged, which a run may repair: {error}", None)
+        return FilesWaiting({"files": 0, "bytes": 0}, f"a table is damaged; a run may repair it: {error}", None)
     if waiting.nothing:
         landed = None
     else:

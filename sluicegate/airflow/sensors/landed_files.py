@@ -100,7 +100,7 @@ class LandedFilesSensor(BaseOperator):
             pipeline = load(self.pipeline, self.settings)
             request = read_request(pipeline, context)
             if request.mode != "incremental":
-                self.log.info("this run does not wait for files: it %s", request)
+                self.log.info("this run does not wait for files, because it %s", request)
                 return request, None
             landed = find_landed(pipeline, request.tables)
         except SluicegateError as error:
@@ -153,9 +153,9 @@ class LandedFilesSensor(BaseOperator):
         waited = timedelta(seconds=self.timeout)
         if landed is None:
             self._expect_files(request)
-            raise AirflowSkipException(f"nothing arrived within {waited}: the run has nothing to do")
+            raise AirflowSkipException(f"no new data arrived within {waited}: the run has nothing to do")
         sentence = (
-            "the triggerer reported nothing within %s, but files are waiting: check that it is running and can read"
+            "the triggerer reported no files within %s, but files are waiting: check that it is running and can read"
         )
         self.log.warning(f"{sentence} the landing folder. The run continues with them", waited)
         return {**landed, UNREPORTED: landed["files"]}

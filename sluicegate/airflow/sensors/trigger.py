@@ -172,7 +172,7 @@ class FileArrivalTrigger(BaseEventTrigger):
             except (UserError, DamagedTable) as error:
                 answer = {"error": error.for_people()}
             except Exception:
-                self.log.warning("could not list the files of %s", self.pipeline, exc_info=True)
+                self.log.warning("the landing folder of %s could not be listed", self.pipeline, exc_info=True)
                 answer = before
             # A table that no longer waits is no news: a run is taking in one after the other.
             if any(before.get(about) != state for about, state in answer.items()):
@@ -200,7 +200,7 @@ class FileArrivalTrigger(BaseEventTrigger):
                     return
             except Exception:
                 # Falls back to polling, as without a queue.
-                self.log.warning("the queue of %s does not respond", self.pipeline, exc_info=True)
+                self.log.warning("the notification queue of %s does not respond", self.pipeline, exc_info=True)
                 await asyncio.sleep(self.every)
                 return
 

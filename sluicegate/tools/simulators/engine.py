@@ -216,7 +216,7 @@ def _landing_folder(landing: str, order: Order) -> Path:
         raise UserError(f"a file cannot have {order.records} records: ask for 1 or more")
     for name in ("duplicates", "bad", "late"):
         if not 0 <= getattr(order.faults, name) <= 1:
-            raise UserError(f"{name} is a share of the records, from 0 to 1, and not {getattr(order.faults, name)}")
+            raise UserError(f"{name} must be a share of the records, from 0 to 1, not {getattr(order.faults, name)}")
     if "://" in landing:
         raise UserError(
             f"files can be simulated in a local folder only, not in {landing}",

@@ -196,8 +196,8 @@ def _patients(path: Path, seed: int | None) -> list[int]:
         if mrns := list(dict.fromkeys(int(row["mrn"]) for row in rows)):
             return mrns
     raise UserError(
-        f"{path} has no list of patients that recordings could be made for",
-        hint="it needs a line mrn,name, and then one patient a line; remove it to get a new one",
+        f"{path} has no patients to simulate recordings for",
+        hint="its first line must be mrn,name, followed by one patient per line; delete it to create a new one",
     )
 
 
@@ -212,7 +212,7 @@ def _times(path: Path) -> list[float]:
         return [float(reading["time"]) for reading in readings]
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(
-            f"{path} is not a file of recordings, so its last time is unknown",
+            f"{path} is not a file of recordings, so the time of the last one is unknown",
             cause=f"{type(error).__name__}: {error}",
             hint="repair or remove it",
         ) from error

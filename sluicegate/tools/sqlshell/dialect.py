@@ -103,7 +103,7 @@ _INSTANTS = {_Type.TIMESTAMP, _Type.TIMESTAMPTZ, _Type.TIMESTAMPLTZ}
 _DEFAULT_FORMAT = "%Y-%mstrict-%dstrict %Hstrict:%Mstrict:%Sstrict"  # sqlglot's name for Spark's yyyy-MM-dd HH:mm:ss
 _FORMAT_PART = re.compile(r"%-?[A-Za-z](?:strict)?|'[^']*'|[A-Za-z]+")
 _FRACTIONS = {"SSS": "%g", "SSSSSS": "%f"}
-_OTHER_HASH = "{} gives other numbers in DuckDB than in Spark"
+_OTHER_HASH = "{} returns different numbers in DuckDB and in Spark"
 _CAST_FUNCTIONS = {"tinyint": "TINYINT", "smallint": "SMALLINT", "bigint": "BIGINT", "timestamp_seconds": "TIMESTAMPTZ"}
 _CASTS = tuple(f"spark_{kind}" for kind in ("whole", "number", "instant", "text"))
 
@@ -173,7 +173,7 @@ def _unit(node: exp.Expr) -> None:
     unit = node.args["unit"]
     duckdb_unit = _UNITS.get(unit.name.upper())
     if duckdb_unit is None:
-        raise Untranslatable(f"{unit.name} is not a unit that Spark cuts a time off at")
+        raise Untranslatable(f"Spark cannot truncate a time to {unit.name}")
     node.set("unit", exp.var(duckdb_unit))
 
 
@@ -256,7 +256,7 @@ def _time_format(node: exp.Expr) -> None:
     """Convert fractions of a second and quoted text, which sqlglot leaves as they are; refuse what else it left."""
     format_literal = node.args["format"]
     if not format_literal.is_string:
-        raise Untranslatable("the format of a time can be a plain text only")
+        raise Untranslatable("a time format must be a string literal")
 
     def part(match: re.Match[str]) -> str:
         text = match[0]
@@ -284,7 +284,7 @@ def _refuse_struct_extreme(node: exp.Expr) -> None:
 
 def _refuse_outer_lateral(node: exp.Expr) -> None:
     if node.args.get("outer"):
-        raise Untranslatable("LATERAL VIEW OUTER loses its rows of empty arrays in DuckDB")
+        raise Untranslatable("LATERAL VIEW OUTER drops rows with empty arrays in DuckDB")
 
 
 def _refusing_rule(reason: str) -> _Rule:
@@ -296,13 +296,13 @@ def _refusing_rule(reason: str) -> _Rule:
 
 def _exists(node: exp.Expr) -> None:
     if node.args.get("expression") is not None:
-        raise Untranslatable("exists with a function is not known to DuckDB: write size(filter(array, x -> …)) > 0")
+        raise Untranslatable("DuckDB has no exists with a lambda: write size(filter(array, x -> …)) > 0")
 
 
 def _refuse_positions(node: exp.Expr) -> None:
     function = node.args["expression"]
     if isinstance(function, exp.Lambda) and len(function.expressions) > 1:
-        raise Untranslatable("the place of an element, as in (x, place) -> …, begins at 0 in Spark and at 1 in DuckDB")
+        raise Untranslatable("the index of an element, as in (x, i) -> …, starts at 0 in Spark and at 1 in DuckDB")
 
 
 def _divide(node: exp.Expr) -> None:
@@ -362,8 +362,8 @@ _RULES: dict[type[exp.Expr], _Rule] = {
     exp.UnixMillis: _as_macro("spark_unix_millis"),
     exp.Quantile: _percentile,
     exp.Kurtosis: _as_macro("kurtosis_pop"),
-    exp.Skewness: _refusing_rule("skewness is that of the whole population in Spark and of a sample in DuckDB"),
-    exp.MonthsBetween: _refusing_rule("months_between counts the time of day in Spark only"),
+    exp.Skewness: _refusing_rule("skewness is of the population in Spark and of a sample in DuckDB"),
+    exp.MonthsBetween: _refusing_rule("months_between considers the time of day only in Spark"),
     exp.DateDiff: _difference,
     exp.TimestampDiff: _difference,
     exp.TsOrDsToDate: _to_date,

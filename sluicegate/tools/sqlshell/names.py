@@ -90,7 +90,7 @@ def _hint(name: str, tables_by_name: Mapping[str, list[QueryTable]]) -> str:
         if nearest:
             return f"did you mean {_qualified_name(nearest[0], tables_by_name)}?"
     if not is_defined:
-        return f"no definition of {owner} can be read here: {_help(labels)}"
+        return f"the definition of {owner} cannot be read here: {_help(labels)}"
     if not labels:
         return ""
     of_owner = [label for label in labels if dot and label.lower().startswith(f"{owner}.")]

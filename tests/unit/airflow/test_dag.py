@@ -841,7 +841,7 @@ def test_a_job_that_dies_is_told_with_its_last_words(submit: Callable[[str], Slu
     with pytest.raises(AirflowException) as raised:
         run(submit("echo out of memory\nkill -9 $$"))
     assert str(raised.value) == (
-        "the bronze job of heart_rate was killed (SIGKILL), most often for want of memory; its last output:\n"
+        "the bronze job of heart_rate was killed (SIGKILL), most often for lack of memory; its last output:\n"
         "    out of memory"
     )
 
@@ -969,7 +969,7 @@ def test_the_definition_says_who_is_told(workspace: Workspace) -> None:
     ("notify", "told"),
     [
         ("{notifier: no.such.Notifier}", "No module named 'no'"),
-        ("{notifier: airflow.sdk.DAG}", "it is not a notifier of Airflow"),
+        ("{notifier: airflow.sdk.DAG}", "it is not an Airflow notifier"),
         ("{notifier: airflow.providers.smtp.notifications.smtp.SmtpNotifier}", "missing 1 required .* 'to'"),
         ("{notifier: SmtpNotifier}", "SmtpNotifier"),
         ("{notifier: a.B, arguments: {smtp: {password: x}}}", "password"),

@@ -89,7 +89,7 @@ def test_a_run_whose_pool_is_missing_says_so(session: Any, workspace: Workspace)
     assert begun(session, dag_of(workspace), "of a person", 2).note == "of a person"
     note = begun(session, dag_of(workspace)).note
     assert note.startswith(BEGINS)  # so that the note of its end takes its place
-    assert "the pool heavy, in which bronze, silver, gold would start" in note
+    assert "the pool heavy does not exist (bronze, silver, gold)" in note
     assert "spark" not in pools(session)
 
 
@@ -102,7 +102,7 @@ def test_a_run_whose_pool_is_too_small_says_so(session: Any, workspace: Workspac
     session.add(Pool(pool="heavy", slots=slots, description="", include_deferred=False))
     workspace.edit("pipeline.yaml", "\ndatabase:", "\nairflow: {pool: heavy, pool_slots: 3}\ndatabase:")
     note = begun(session, dag_of(workspace)).note or ""
-    assert ("3 slots in the pool heavy, which has 2, and each of bronze, silver, gold takes so many" in note) is told
+    assert ("the pool heavy has 2 of 3 slots required (bronze, silver, gold)" in note) is told
     assert bool(note) is told
 
 
@@ -113,7 +113,7 @@ def test_mistakes_whose_pool_is_missing_say_so(session: Any, workspace: Workspac
 
     workspace.edit("pipeline.yaml", "event_time: time", "event_tiem: time")
     dag = medallion_dags(workspace.settings, task_args={"pool": "heavy"})["heart_rate"]
-    assert "the pool heavy, in which check_request," in begun(session, dag).note
+    assert "the pool heavy does not exist (check_request," in begun(session, dag).note
 
 
 @pytest.mark.usefixtures("default_pool")
@@ -123,7 +123,7 @@ def test_alerts_whose_pool_is_missing_say_so(session: Any, workspace: Workspace)
     alerts = "\nalerts: {schedule: 5 5 * * *, freshness: {daily_patient_avg: {fail: 1 day}}}\ndatabase:"
     workspace.edit("pipeline.yaml", "\ndatabase:", alerts)
     dags = medallion_dags(workspace.settings, task_args={"pool": "heavy"})
-    assert "the pool heavy, in which alerts would start" in begun(session, dags["heart_rate_alerts"]).note
+    assert "the pool heavy does not exist (alerts)" in begun(session, dags["heart_rate_alerts"]).note
 
 
 @pytest.mark.usefixtures("default_pool")

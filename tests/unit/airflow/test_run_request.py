@@ -209,8 +209,8 @@ def check(workspace: Workspace, kind: str, form: Any = None, **run: Any) -> Any:
     [
         ("backfill", {"mode": "incremental"}, "the mode incremental"),
         ("backfill", {"mode": "full-refresh"}, "the mode full-refresh"),
-        ("backfill", {"from": "2024-03-01T00:00:00Z"}, "an interval of its own"),
-        ("backfill", {"to": "2024-03-02T00:00:00Z"}, "an interval of its own"),
+        ("backfill", {"from": "2024-03-01T00:00:00Z"}, "another interval"),
+        ("backfill", {"to": "2024-03-02T00:00:00Z"}, "another interval"),
         ("backfill", {"tables": ["patients"]}, "no silver table of patients has an event_time"),
         ("manual", {"mode": "interval"}, "both ends"),
         ("manual", {"from": "2024-03-01T00:00:00Z"}, "both ends"),
@@ -356,12 +356,12 @@ def test_a_discard_is_carried_out_without_spark_by_the_task_of_silver(tmp_path: 
 @pytest.mark.parametrize(
     ("form", "said"),
     [
-        (DISCARD | {"tables": None}, "takes one table"),
+        (DISCARD | {"tables": None}, "exactly one table"),
         (DISCARD | {"tables": ["recordings_bronze"]}, "only silver tables have a quarantine"),
         (DISCARD | {"note": " \n"}, "requires a note"),
         (DISCARD | {"max_files": 2}, "interval"),
         (DISCARD | {"discard": "one"}, "an id"),
-        (DISCARD | {"mode": "undo-discard"}, "takes no note"),
+        (DISCARD | {"mode": "undo-discard"}, "undo-discard"),
         (DISCARD | {"mode": "replay"}, "note requires the mode discard"),
         ({"quarantine": "x@1"}, "quarantine requires the mode discard"),
     ],

@@ -272,7 +272,7 @@ def test_patients_that_cannot_be_read_are_named(tmp_path: Path, text: str) -> No
     file = tmp_path / "patients" / "patients.csv"
     file.parent.mkdir()
     file.write_text(text)
-    with pytest.raises(UserError, match=r"patients\.csv has no list of patients"):
+    with pytest.raises(UserError, match=r"patients\.csv has no patients"):
         list(simulate(str(tmp_path)))
 
 
@@ -427,7 +427,7 @@ def test_what_cannot_be_simulated_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no simulator for hart_rate") as caught:
         simulate(str(tmp_path), pipeline="hart_rate")
     assert "heart_rate" in str(caught.value.hint)
-    with pytest.raises(UserError, match="late is a share"):
+    with pytest.raises(UserError, match="late must be a share"):
         simulate(str(tmp_path), faults=Faults(late=1.5))
     assert list(tmp_path.iterdir()) == []
 

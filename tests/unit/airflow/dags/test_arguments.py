@@ -141,9 +141,9 @@ def test_defaults_of_a_dag_file_come_before_ours(workspace: Workspace) -> None:
     [
         ({"task_args": {"que": "x"}}, "task_args sets que(.|\n)*queue"),
         ({"task_args": {"zzz": "x"}}, "task_args sets zzz"),
-        ({"task_args": {"task_id": "x"}}, "task_args sets task_id, which is set for each pipeline"),
-        ({"task_args": {"application": "x"}}, "task_args sets application, which is set for each pipeline"),
-        ({"dag_args": {"schedule": "x"}}, "dag_args sets schedule, which is set for each pipeline"),
+        ({"task_args": {"task_id": "x"}}, "task_args sets task_id, which Sluicegate sets for each pipeline"),
+        ({"task_args": {"application": "x"}}, "task_args sets application, which Sluicegate sets for each pipeline"),
+        ({"dag_args": {"schedule": "x"}}, "dag_args sets schedule, which Sluicegate sets for each pipeline"),
         ({"dag_args": {"max_runs": 1}}, "dag_args sets max_runs(.|\n)*max_active_runs"),
     ],
 )
@@ -243,7 +243,7 @@ def test_a_dag_file_may_have_some_of_the_pipelines(workspace: Workspace) -> None
     assert len(dags["heart_rate"].tasks) == 6
     assert {task.task_type for task in dags["hart_rate"].tasks} == {"DefinitionMistakes"}
     assert "pipeline hart_rate" in dags["hart_rate"].description
-    with pytest.raises(UserError, match="the name heart_rate") as raised:
+    with pytest.raises(UserError, match="the string heart_rate") as raised:
         dags_of(workspace, only="heart_rate")
     assert raised.value.hint == 'write only=["heart_rate"]'
 

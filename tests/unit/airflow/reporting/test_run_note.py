@@ -55,7 +55,7 @@ def test_a_backfill_says_what_it_rebuilt() -> None:
         "",
         "- silver recordings_enriched 4 read = 1 written + 3 quarantined + 0 dropped + 0 duplicates 2.0 s; "
         "0 inserted, 0 updated, 2 deleted; valid_heartrate: 3 of 4 rows failed",
-        "- recordings_enriched: 3 rows are in quarantine",
+        "- recordings_enriched: 3 rows in quarantine",
         "- recordings_enriched is behind: 2 rows of recordings_bronze wait",
         "",
         "Every file and every record is accounted for.",
@@ -159,7 +159,7 @@ def test_a_note_counts_the_files_that_are_in_no_table() -> None:
     assert found[0] == f"**This run {ASKED}; 7 files could not be read**"
     assert found[2:] == [
         "- a: 6 files could not be read",
-        "- a: 1 file skipped, in no table until a `sluicegate reload`",
+        "- a: 1 file skipped; `sluicegate reload` reads them",
         "- b: 1 file could not be read",
         "",
         "Every record that was read is accounted for, but 7 files could not be read.",
@@ -193,7 +193,7 @@ def test_files_that_the_triggerer_did_not_report_are_noted() -> None:
     assert told(results) == [f"**This run {ASKED}**"]
     results["wait_for_files"] = {"files": 4, "bytes": 9, "unreported": 4}
     assert told(results)[2:] == [
-        "- files waited, but Airflow's **triggerer** did not report them: check that it is running"
+        "- files were waiting, but Airflow's **triggerer** did not report them: check that it is running"
     ]
 
 
@@ -205,7 +205,7 @@ def test_a_run_that_a_mistake_stopped_says_what_it_did_until_then() -> None:
     found = note_of_mistakes({"check_request": ASKED, "silver": table}, KINDS, why).splitlines()
     assert found[0] == f"**This run {ASKED}**"
     assert found[2].startswith("- silver patients 2 read")
-    assert found[-1] == f"The definition has mistakes. {why}"
+    assert found[-1] == f"The definition is invalid. {why}"
     assert note_of_mistakes({}, KINDS, why).splitlines()[0] == "**This run did nothing**"
 
 

@@ -89,7 +89,7 @@ def test_a_task_whose_worker_was_lost_has_a_sentence(workspace: Workspace, sent:
     alert(context_of(task))
     assert sent[0][1].split("|")[:3] == [
         "",
-        "the task ended without a report: it was killed, its worker was lost, or it was queued for too long",
+        "the task ended without a report: it was killed, it lost its worker, or it was queued too long",
         "",
     ]
 
