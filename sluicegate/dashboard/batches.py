@@ -15,6 +15,7 @@ from deltalake import DeltaTable
 
 from sluicegate.errors import SluicegateError
 from sluicegate.lake import tables
+from sluicegate.lake.commits.commit_info import CommitStep
 from sluicegate.monitor import event_log
 from sluicegate.monitor.event_log import Logged
 
@@ -27,6 +28,9 @@ NEWEST = 3_000
 
 OF_A_TABLE = 50
 """Batches of one table that its page has."""
+
+# Modes of the commits to ``{table}_rejected``, which has versions of its own.
+_OF_REJECTED_ROWS = (CommitStep.REJECT, CommitStep.CLEAR)
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,8 @@ class CommittedBatch:
         version: the version of the table that it made.
         run_id: the run, as Airflow or a command calls it.
         by_airflow: whether a DAG run made it.
-        mode: ``incremental``, ``whole``, ``interval``, ``replay`` …; ``refused`` of a batch that broke a rule.
+        mode: ``incremental``, ``whole``, ``interval``, ``replay`` …; ``reject`` of a batch that broke a rule, ``clear`` of
+            the next that broke none.
         balance: where its records are; of gold ``read`` is what the query read.
         files: files that it read (bronze).
         bytes: bytes of these files; of gold, bytes written.
@@ -222,7 +227,7 @@ def table_batches(source: Source, pipeline: Pipeline, layer: str, table: str) ->
         committed: tuple[CommittedBatch, ...] = (
             source.compute_once(of.uri, "batches", partial(_batches_since, of=of, copied=-1)) or ()
         )
-        written = {batch.version for batch in of_log if batch.mode not in ("refused", "passed")}
+        written = {batch.version for batch in of_log if batch.mode not in _OF_REJECTED_ROWS}
         more = [batch for batch in committed if batch.version not in written]
         of_log = sorted([*of_log, *more], key=_place, reverse=True)
     return tuple(of_log[:OF_A_TABLE])

@@ -42,6 +42,7 @@ from sluicegate.definition import load
 from sluicegate.errors import NotADeltaTable, PipelineMissing
 from sluicegate.flow.thresholds import SMALL
 from sluicegate.lake import log, tables
+from sluicegate.lake.commits.commit_info import CommitStep
 from sluicegate.landing import file_status, kafka_ledger, status_log
 from sluicegate.landing.kafka_ledger import Partition, TopicOffsets
 from sluicegate.landing.moves import archive
@@ -143,6 +144,17 @@ def test_a_table_has_batches_that_the_newest_of_its_pipeline_lack(
         monkeypatch.setattr(batches, "OF_A_TABLE", most)
         found = batches.table_batches(Source(lake.settings), world.definition, "silver", SILVER)
         assert [one.balance for one in found] == [one.balance for one in three[:most]]
+
+
+@pytest.mark.parametrize("step", [CommitStep.REJECT, CommitStep.CLEAR])
+def test_a_rejected_batch_does_not_take_the_place_of_one_of_the_table(
+    world: PageWorld, lake: Source, monkeypatch: pytest.MonkeyPatch, step: CommitStep
+) -> None:
+    """Both tables count their versions from 0, and the events of the rejected rows have the table's name."""
+    beside = replace(batch(90, layer="silver", table=SILVER), version=1, mode=step)
+    monkeypatch.setattr(batches, "newest_batches", lambda *_: (beside,))
+    found = batches.table_batches(lake, world.definition, "silver", SILVER)
+    assert sorted(one.version for one in found if one.mode != step) == [0, 1, 2]
 
 
 def test_batches_of_commands_are_of_one_run_until_a_longer_break_or_an_earlier_layer() -> None:
@@ -346,12 +358,16 @@ def test_a_table_that_reads_a_delta_table_has_versions_in_place_of_files(
 def test_a_refused_batch_does_not_change_a_table(tmp_path: Path) -> None:
     made = PageWorld.at(tmp_path, runs=1)
     before = one_table.table_details(Source(made.workspace.settings, None), made.definition, SILVER)
-    facts = {"layer": "silver", "table": SILVER, "step": "refused", "run_id": "later"}
+    facts = {"layer": "silver", "table": SILVER, "step": CommitStep.REJECT, "run_id": "later"}
     said = CommitProperties(custom_metadata={"userMetadata": json.dumps({log.METADATA: facts})})
     write_deltalake(f"{made.workspace.uri(SILVER)}_rejected", pa.table({"x": [1, 2]}), commit_properties=said)
     lake = Source(made.workspace.settings, None)
     after = one_table.table_details(lake, made.definition, SILVER)
-    assert (after.rejected, after.history[-1].mode, len(after.history)) == (2, "refused", len(before.history) + 1)
+    assert (after.rejected, after.history[-1].mode, len(after.history)) == (
+        2,
+        CommitStep.REJECT,
+        len(before.history) + 1,
+    )
     of_status = next(one for one in api.status(made.definition).tables if one.table == SILVER)
     assert after.changed == before.changed == of_status.changed
     graph = flow_graph.graph(lake, made.definition, (), before.history[-1].run_id)
