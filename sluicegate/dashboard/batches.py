@@ -115,8 +115,8 @@ class CommittedBatch:
         version: the version of the table that it made.
         run_id: the run, as Airflow or a command calls it.
         by_airflow: whether a DAG run made it.
-        mode: ``incremental``, ``whole``, ``interval``, ``replay`` …; ``reject`` of a batch that broke a rule, ``clear`` of
-            the next that broke none.
+        mode: ``incremental``, ``whole``, ``interval``, ``replay`` …; ``reject`` of a batch that broke a rule,
+            ``clear`` of the next that broke none.
         balance: where its records are; of gold ``read`` is what the query read.
         files: files that it read (bronze).
         bytes: bytes of these files; of gold, bytes written.
