@@ -183,7 +183,7 @@ def _option(option: Any, hint: Any) -> list[str]:
     kind = next(kinds[one] for one in parts if one in kinds)
     if getattr(option, "min", None) is not None:
         meaning += f" At least {option.min}."
-    if not default and option.default is not None:
+    if not default and option.default not in (None, []):
         default = _code(option.default)
     return [_code(f"{', '.join(option.opts)} {kind}"), meaning, default, variable]
 

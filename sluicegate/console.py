@@ -106,9 +106,14 @@ def ui_address(driver_address: str | None, master: str, application: str) -> str
 
 def files(count: int) -> str:
     """Format a number of files."""
+    return quantity(count, "file")
+
+
+def quantity(count: int, noun: str) -> str:
+    """Format a number of things: ``1 row``, ``2,500 rows``."""
     if count == 1:
-        return "1 file"
-    return f"{count:,} files"
+        return f"1 {noun}"
+    return f"{count:,} {noun}s"
 
 
 def time_left(took: float, done_units: float, remaining_units: float) -> str:

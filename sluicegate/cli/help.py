@@ -25,12 +25,8 @@ def help_(
 
     Example: sluicegate help SG208
     """
-    group: Any = None
-    if context.parent:
-        group = context.parent.command
-    commands = {}
-    if group:
-        commands = group.commands
+    group: Any = context.find_root().command
+    commands = group.commands
     code = (topic or "").upper()
     if topic is None:
         _codes(as_json)

@@ -41,6 +41,9 @@ def _pipelines(begun: str) -> list[str]:
 PipelineName = Annotated[
     str, typer.Argument(metavar="PIPELINE", help="Name of the pipeline's folder.", autocompletion=_pipelines)
 ]
+NONE: list[str] = []
+"""Default of arguments and options that may be repeated; never changed."""
+
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 WATCHED_EVERY = 2.0
 """Seconds after which what is watched is shown once more."""
@@ -94,7 +97,9 @@ def pass_settings(*places: Place) -> Callable[[Callable[..., None]], Callable[..
 def _expand_parameters(parameters: Mapping[str, inspect.Parameter], places: Sequence[Place]) -> list[inspect.Parameter]:
     """Return the parameters of a command, with the path options in place of ``settings``."""
     options = [
-        inspect.Parameter(place, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_annotation(place))
+        inspect.Parameter(
+            place, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, PLACES[place]]
+        )
         for place in places
     ]
     if "master" in places:
@@ -123,10 +128,6 @@ def _master(master: str | None, remote: str | None) -> str | None:
             hint=f"it starts with {SERVER}, for example {SERVER}localhost:15002",
         )
     return remote
-
-
-def _annotation(place: Place) -> Any:
-    return Annotated[str | None, PLACES[place]]
 
 
 @aws.brief_requests()
@@ -158,6 +159,14 @@ def printer(as_json: bool, *, quiet: bool = False) -> Callable[[str], None]:
     if as_json:
         return warn
     return say
+
+
+def show_preview(lines: Iterable[str], *, as_json: bool, dry_run: bool) -> None:
+    """Print a preview: on stderr if stdout has JSON, and not at all in a dry run, whose JSON contains it."""
+    if not as_json:
+        say(*lines)
+    elif not dry_run:
+        warn(*lines)
 
 
 def ask(question: str, command: str, *, on_stderr: bool) -> None:

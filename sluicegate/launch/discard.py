@@ -10,6 +10,7 @@ import getpass
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from sluicegate.console import quantity
 from sluicegate.definition.fields import suggest_name
 from sluicegate.errors import UserError, Where
 from sluicegate.flow.selection import demand_silver
@@ -128,10 +129,8 @@ class Chosen:
     def sentences(self) -> list[str]:
         """Describe the discard in lines for people."""
         single, broke = self.records == 1, [f"  {rule}: {count:,}" for rule, count in self.rules.items()]
-        rows = "no rows"
-        if self.records:
-            rows = f"{self.records:,} {'row' if single else 'rows'}"
-        rows = f"{rows} of the quarantine of {self.request.table}"
+        count = quantity(self.records, "row") if self.records else "no rows"
+        rows = f"{count} of the quarantine of {self.request.table}"
         if not self.request.undo:
             return [f"{rows} {'waits' if single else 'wait'}", *broke]
         lines_of_discards = [

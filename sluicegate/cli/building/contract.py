@@ -10,7 +10,7 @@ import typer
 
 from sluicegate import api
 from sluicegate.cli.building.import_ import PARTIAL
-from sluicegate.cli.options import JsonOption, pass_settings, show_json
+from sluicegate.cli.options import NONE, JsonOption, pass_settings, show_json
 from sluicegate.console import program, say, warn
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
@@ -24,7 +24,7 @@ def contract(
         str | None, typer.Option("--name", help="Import: name of the pipeline; the contract's name by default.")
     ] = None,
     version: Annotated[str, typer.Option("--version", help="Export: version of the contract.")] = "1.0.0",
-    table: Annotated[list[str] | None, typer.Option("--table", help="Export: only this table; repeatable.")] = None,
+    table: Annotated[list[str], typer.Option("--table", help="Export: only this table; repeatable.")] = NONE,
     *,
     settings: Settings,
     as_json: JsonOption = False,
@@ -36,7 +36,7 @@ def contract(
     Example: sluicegate contract export heart_rate --version 1.2.0
     """
     if action == "export":
-        _export(subject, settings, version, table or [], as_json)
+        _export(subject, settings, version, table, as_json)
     elif action == "import":
         _import(Path(subject), settings, name, as_json)
     else:

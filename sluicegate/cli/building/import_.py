@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sluicegate.cli.options import JsonOption, pass_settings, show_json
+from sluicegate.cli.options import NONE, JsonOption, pass_settings, show_json
 from sluicegate.console import program, say
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
@@ -27,13 +27,13 @@ def import_(
         str | None, typer.Option("--name", help="Name of the pipeline; the name of the file by default.")
     ] = None,
     values: Annotated[
-        list[str] | None,
+        list[str],
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
             help="Value of a setting that the source reads: spark.conf, a widget, ${NAME} in SQL; repeatable.",
         ),
-    ] = None,
+    ] = NONE,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with 3 if any part of the source was not imported, even a property.")
     ] = False,
@@ -50,7 +50,7 @@ def import_(
     """
     from sluicegate.tools.migrate.create import create
 
-    imported = create(source, name, settings, _parse_values(values or []))
+    imported = create(source, name, settings, _parse_values(values))
     if as_json:
         show_json(imported.facts())
         _exit(imported, strict)

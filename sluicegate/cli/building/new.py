@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sluicegate.cli.options import JsonOption, pass_settings, show_json, show_table
-from sluicegate.console import program, say
+from sluicegate.cli.options import NONE, JsonOption, pass_settings, show_json, show_table
+from sluicegate.console import program, quantity, say
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def new(
     sources: Annotated[
         list[str], typer.Option("--from", help="A file or a folder of CSV, JSON or Parquet, or TABLE=FILE; repeatable.")
     ],
-    more: Annotated[list[str] | None, typer.Argument(metavar="[FILE]...", help="More files or folders.")] = None,
+    more: Annotated[list[str], typer.Argument(metavar="[FILE]...", help="More files or folders.")] = NONE,
     land: Annotated[
         bool, typer.Option("--land", help="Copy the files to the landing folder of the new pipeline.")
     ] = False,
@@ -39,7 +39,7 @@ def new(
     """
     from sluicegate.tools.scaffold.create import create
 
-    created = create(name, [*sources, *(more or ())], settings, land, header)
+    created = create(name, [*sources, *more], settings, land, header)
     if as_json:
         show_json(created.facts())
     else:
@@ -48,8 +48,8 @@ def new(
 
 def _show(created: NewPipeline) -> None:
     for table in created.tables:
-        files = f"{len(table.files):,} {table.samples[0].format} file{'' if len(table.files) == 1 else 's'}"
-        say(f"{table.name}: {files}, {table.rows:,} {'row' if table.rows == 1 else 'rows'} read")
+        files = quantity(len(table.files), f"{table.samples[0].format} file")
+        say(f"{table.name}: {files}, {quantity(table.rows, 'row')} read")
         rows = [
             [column.field, column.name, column.inferred_type.kind.lower(), column.inferred_type.remark]
             for column in table.columns
@@ -63,7 +63,7 @@ def _show(created: NewPipeline) -> None:
             say(f"  omitted: {count:,} fields with duplicate names or names that SQL cannot express")
     say("", f"wrote {created.folder}: review and correct it")
     if created.landed:
-        say(f"landed {len(created.landed):,} {'file' if len(created.landed) == 1 else 'files'}")
+        say(f"landed {quantity(len(created.landed), 'file')}")
     say("next:")
     for command in created.commands(program()):
         say(f"  {command}")

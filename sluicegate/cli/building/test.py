@@ -7,7 +7,6 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,14 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sluicegate import api
-from sluicegate.cli.options import JsonOption, PipelineName, pass_settings, show_json
+from sluicegate.cli.options import NONE, JsonOption, PipelineName, pass_settings, show_json
 from sluicegate.console import say, warn
 from sluicegate.errors import CaseError, CasesFailed, JobFailed, SluicegateError
 from sluicegate.flow import report
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
-    from sluicegate.flow.report import RunReport
     from sluicegate.tools.testing.case_run import CaseResult
 
 
@@ -32,7 +30,7 @@ def run_cases(
     word: Annotated[
         str | None, typer.Option("-k", "--matching", help="Only cases whose name or file name contains this.")
     ] = None,
-    case: Annotated[list[str] | None, typer.Option("--case", help="Only the case with this name; repeatable.")] = None,
+    case: Annotated[list[str], typer.Option("--case", help="Only the case with this name; repeatable.")] = NONE,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the lake and landing of each case, and print their paths.")
     ] = False,
@@ -47,24 +45,27 @@ def run_cases(
 
     Example: sluicegate test heart_rate -k late
     """
+    from sluicegate.launch import submit
     from sluicegate.tools.testing.case_files import choose_cases, load
 
     # The target's own places are not used, and its variables need not be set where cases run.
     definition = api.load(pipeline, replace(settings, given=settings.given | {"lake", "landing", "master"}))
-    chosen = choose_cases(load(definition), word, case or ())
+    chosen = choose_cases(load(definition), word, case)
     folder = Path(tempfile.mkdtemp(prefix="sluicegate-test-"))
     results = _Results(len(chosen), as_json=as_json, keep=keep)
     extra = ["--folder", str(folder)]
     if word:
         extra += [f"--matching={word}"]
-    extra += [f"--case={name}" for name in case or ()]
+    extra += [f"--case={name}" for name in case]
+    master = os.environ.get("SLUICEGATE_MASTER", "")
+    if not master.startswith("local"):
+        master = "local[*]"  # the folder of a case exists on this machine only
     in_folder = Settings.of(
-        str(folder / "lake"), str(folder / "landing"), settings.pipelines, _local_master(), definition.settings.target
+        str(folder / "lake"), str(folder / "landing"), settings.pipelines, master, definition.settings.target
     )
     ended: SluicegateError | None = None
     try:
-        reports = _submit(pipeline, in_folder, _warn_line, extra, results.take)
-        if reports.unreported:
+        if submit.submit("cases", pipeline, in_folder, submit.run_info(), warn, extra, results.take).unreported:
             raise JobFailed("the job did not report all cases", hint="run it again")
     except SluicegateError as error:
         if error.code not in (CasesFailed.code, CaseError.code):  # those say what each case has said already
@@ -76,31 +77,6 @@ def run_cases(
     results.end(pipeline)
     if ended:
         raise typer.Exit(ended.exit_code)
-
-
-def _local_master() -> str:
-    """Return a local Spark master: the folder of a case exists on this machine only."""
-    master = os.environ.get("SLUICEGATE_MASTER", "")
-    if master.startswith("local"):
-        return master
-    return "local[*]"
-
-
-def _submit(
-    pipeline: str,
-    settings: Settings,
-    tell: Callable[[str], None],
-    extra: Sequence[str],
-    take: Callable[[str], None],
-) -> RunReport:
-    from sluicegate.launch import submit
-
-    return submit.submit("cases", pipeline, settings, submit.run_info(), tell, extra, take)
-
-
-def _warn_line(line: str) -> None:
-    """Print a line of output of Spark or of the user's functions."""
-    warn(line)
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sluicegate import api
-from sluicegate.cli.options import JsonOption, PipelineName, load_definition, pass_settings, show_json, show_table
+from sluicegate.cli.options import NONE, JsonOption, PipelineName, load_definition, pass_settings, show_json, show_table
 from sluicegate.console import say
 from sluicegate.landing.file_states import FileStatus
 from sluicegate.settings import Settings
@@ -23,7 +23,7 @@ def files(
     table: Annotated[
         str | None, typer.Argument(help="Name of a bronze table; all of the pipeline by default.", show_default=False)
     ] = None,
-    states: Annotated[list[str] | None, typer.Option("--state", help="Only files in this state; repeatable.")] = None,
+    states: Annotated[list[str], typer.Option("--state", help="Only files in this state; repeatable.")] = NONE,
     newest: Annotated[
         int | None, typer.Option("--newest", min=1, help="Show at most this many files, the newest.")
     ] = None,
@@ -39,17 +39,17 @@ def files(
     """
     definition = load_definition(pipeline, settings)
     if table is not None:
-        entries = _entries(definition, table, states or (), newest)
+        entries = _entries(definition, table, states, newest)
         if as_json:
             show_json(entries)
         else:
             _show(definition.bronze[table], entries)
         return
-    ledgers = {name: _entries(definition, name, states or (), newest) for name in definition.bronze}
+    ledgers = {name: _entries(definition, name, states, newest) for name in definition.bronze}
     if as_json:
         show_json([{"table": name, **entry} for name, entries in ledgers.items() for entry in entries])
         return
-    _show_all(definition, ledgers, states or ())
+    _show_all(definition, ledgers, states)
 
 
 def _show_all(definition: Pipeline, ledgers: Mapping[str, list[dict[str, Any]]], states: Sequence[str]) -> None:

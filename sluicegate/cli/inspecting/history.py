@@ -9,7 +9,7 @@ import typer
 
 from sluicegate import api
 from sluicegate.cli.options import JsonOption, PipelineName, load_definition, pass_settings, show_json, show_table
-from sluicegate.console import human_bytes, say, sparkline
+from sluicegate.console import human_bytes, quantity, say, sparkline
 from sluicegate.settings import Settings
 
 _NUMBERS = ["version", "read", "written", "quarantined", "dropped", "duplicates"]
@@ -49,7 +49,7 @@ def history(
         of_many = _OF_MANY
     columns = ["time", "layer", "table", *_NUMBERS[:2], *of_many, *_NUMBERS[2:], *of_gold, "mode", "why"]
     show_table(columns, [_row(event, columns) for event in events], right=[*_NUMBERS, *_OF_MANY, *_OF_GOLD, *_SECONDS])
-    say("", f"{len(events):,} {'commit' if len(events) == 1 else 'commits'}")
+    say("", quantity(len(events), "commit"))
     if trends := _trends(events):
         say("", "rows written, the latest commit last:", *(f"  {line}" for line in trends))
 

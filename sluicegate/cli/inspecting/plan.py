@@ -22,11 +22,13 @@ from sluicegate.cli.options import (
 from sluicegate.console import say, warn
 from sluicegate.errors import StoreRefused, StoreUnreachable
 from sluicegate.flow.model import AVAILABLE_NOW, ON_CONNECT, ProgressKind, query_trigger
+from sluicegate.lake.layout import LAYERS
 from sluicegate.settings import Settings
 from sluicegate.spark_sql.refresh.strategy_kind import StrategyKind
 
 if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable, Pipeline, SilverTable
+    from sluicegate.definition.tables.apply_changes import ApplyChanges, ApplyChangesFromSnapshot
     from sluicegate.flow.model import Progress
     from sluicegate.monitor.estimate import Plan
     from sluicegate.monitor.plan import TableWork
@@ -145,10 +147,7 @@ def _table_facts(
     would += "".join(f"; delete the {count:,} rows of the flow {flow}" for flow, count in deleted.items())
     reads, manner = _describe_table(definition, work.layer, work.table, work.flow.refresh_strategy)
     if work.described is not None:
-        if would == "do nothing":
-            would = f"set {work.described}"
-        else:
-            would = f"{would}; set {work.described}"
+        would = f"set {work.described}" if would == "do nothing" else f"{would}; set {work.described}"
     if larger := waiting.larger.get(work.table):
         manner += f"; with ten times the rows: {larger}"
     rules = _rules(definition, work.table)
@@ -189,7 +188,7 @@ def _planned_work(definition: Pipeline, waiting: Plan, work: TableWork, news: se
         return f"fail: {progress.why}; `{progress.command}` rebuilds the table"
     if progress.kind == ProgressKind.FULL_REFRESH:
         return f"full refresh: {progress.why}" if progress.why else "create it"
-    if _has_earlier_work(waiting, work):
+    if set(waiting.layers) & set(LAYERS[: LAYERS.index(work.layer)]):
         return "process the output of the previous layer"
     if work.table in news:
         return f"process the output of {', '.join(read for read in definition.reads(work.table) if read in news)}"
@@ -203,14 +202,6 @@ def _version_texts(progress: Progress) -> str:
     if progress.since < progress.until:
         return f"process versions {progress.since + 1} to {progress.until}"
     return ""
-
-
-def _has_earlier_work(waiting: Plan, work: TableWork) -> bool:
-    """Return whether a previous layer has work."""
-    from sluicegate.definition import LAYERS
-
-    first = min((LAYERS.index(layer) for layer in waiting.layers), default=len(LAYERS))
-    return LAYERS.index(work.layer) > first
 
 
 def _waiting_reason(work: TableWork) -> str:
@@ -252,13 +243,12 @@ def _describe_table(definition: Pipeline, layer: str, name: str, strategy: Refre
             f"its rows, de-identified: {', '.join(f'{column} by {treatment}' for column, treatment in treatments)}",
         )
     table = definition.silver[name]
-    if table.changes:
-        if table.flows_or_branches:
-            reads = f"new rows of {', '.join(table.streams)}"
-        else:
+    reads, texts = f"new rows of {', '.join(table.streams)}", _record_texts(table)
+    if table.changes is not None:
+        texts = _changes_texts(table, table.changes)
+        if not table.flows_or_branches:
             reads = str(table.from_)
-        return reads, "; ".join(_changes_texts(table))
-    return f"new rows of {', '.join(table.streams)}", "; ".join(_record_texts(table))
+    return reads, "; ".join(texts)
 
 
 def _bronze_text(table: BronzeTable) -> str:
@@ -270,14 +260,9 @@ def _bronze_text(table: BronzeTable) -> str:
     return f"{table.format}, new files once, {table.maxFilesPerTrigger:,} per batch"
 
 
-def _changes_texts(table: SilverTable) -> Iterator[str]:
+def _changes_texts(table: SilverTable, changes: ApplyChanges | ApplyChangesFromSnapshot) -> Iterator[str]:
     """Describe a table that apply_changes fills."""
-    changes = table.changes
-    if changes is None:
-        return
-    rows = "latest row"
-    if changes.has_history:
-        rows = "each version"
+    rows = "each version" if changes.has_history else "latest row"
     yield f"{rows} for each {', '.join(changes.keys)} by {changes.sequence_by}"
     yield from _delete_texts(table)
     if table.flows_or_branches:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sluicegate.cli.options import JsonOption, PipelineName, load_definition, pass_settings, show_json, show_table
-from sluicegate.console import human_bytes, say
+from sluicegate.console import human_bytes, quantity, say
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 from sluicegate.storage import aws
@@ -265,4 +265,4 @@ def _seconds_text(seconds: float | None) -> str | None:
 
 
 def _show_count(items: Sequence[Any], noun: str) -> None:
-    say("", f"{len(items):,} {noun}{'' if len(items) == 1 else 's'}")
+    say("", quantity(len(items), noun))

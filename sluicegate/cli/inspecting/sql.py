@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from sluicegate.cli.options import JsonOption, pass_settings, show_json, show_table
-from sluicegate.console import say, warn
+from sluicegate.console import quantity, say, warn
 from sluicegate.settings import Settings
 
 # What a query imports besides DuckDB.
@@ -76,7 +76,7 @@ def _show_rows(query: str, settings: Settings, limit: int, *, engine_columns: bo
     more = ""
     if result.num_rows > limit:
         more = f", the first {limit:,} of them shown"
-    say("", f"{result.num_rows:,} {'row' if result.num_rows == 1 else 'rows'}{more}")
+    say("", f"{quantity(result.num_rows, 'row')}{more}")
 
 
 def _pasteable_value(value: Any) -> Any:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sluicegate import api
-from sluicegate.cli.options import JsonOption, PipelineName, ask, pass_settings, printer, show_json
-from sluicegate.console import say, warn
+from sluicegate.cli.options import NONE, JsonOption, PipelineName, ask, pass_settings, printer, show_json, show_preview
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -19,9 +18,7 @@ if TYPE_CHECKING:
 def discard(
     pipeline: PipelineName,
     table: Annotated[str, typer.Argument(help="Name of a silver table.")],
-    rule: Annotated[
-        list[str] | None, typer.Option("--rule", help="Only records that broke this rule; repeatable.")
-    ] = None,
+    rule: Annotated[list[str], typer.Option("--rule", help="Only records that broke this rule; repeatable.")] = NONE,
     note: Annotated[
         str | None,
         typer.Option("--note", help="Reason, at most 500 characters. It is stored, so do not write personal data."),
@@ -45,7 +42,7 @@ def discard(
 
     def confirm(chosen: Chosen) -> bool:
         confirmed.append(chosen)
-        _show(chosen, as_json=as_json, dry_run=dry_run)
+        show_preview(chosen.sentences(), as_json=as_json, dry_run=dry_run)
         if dry_run or not (chosen.records or chosen.discards):
             return False
         if not yes:
@@ -54,17 +51,8 @@ def discard(
 
     definition = api.load(pipeline, settings)
     written = api.discard(
-        definition, table, note=note or "", rules=rule or (), undo=undo, only=only or "", confirm=confirm,
+        definition, table, note=note or "", rules=rule, undo=undo, only=only or "", confirm=confirm,
         tell=printer(as_json, quiet=True),
     )  # fmt: skip
     if as_json:
         show_json(confirmed[0].facts() | {"written": written})
-
-
-def _show(chosen: Chosen, *, as_json: bool, dry_run: bool) -> None:
-    """Print the preview on stderr if stdout has JSON, which contains a dry run itself."""
-    for line in chosen.sentences():
-        if not as_json:
-            say(line)
-        elif not dry_run:
-            warn(line)

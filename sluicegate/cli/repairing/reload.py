@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sluicegate import api
-from sluicegate.cli.options import JsonOption, PipelineName, pass_settings, printer, show_json
+from sluicegate.cli.options import NONE, JsonOption, PipelineName, pass_settings, printer, show_json, show_preview
 from sluicegate.console import say, warn
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 def reload(
     pipeline: PipelineName,
     table: Annotated[str, typer.Argument(help="Name of a bronze table.")],
-    files: Annotated[
-        list[str] | None, typer.Option("--files", help="A file below the landing folder; repeatable.")
-    ] = None,
+    files: Annotated[list[str], typer.Option("--files", help="A file below the landing folder; repeatable.")] = NONE,
     pattern: Annotated[str | None, typer.Option("--pattern", help="Pattern that names below it must match.")] = None,
     archived: Annotated[
         bool, typer.Option("--archived", help="Read files of the archive that are not in the ledger.")
@@ -39,15 +37,12 @@ def reload(
     """
 
     def confirm(preview: ReloadPreview) -> bool:
-        for line in preview.sentences():
-            warn(line)
+        warn(*preview.sentences())
         return True
 
     definition = api.load(pipeline, settings)
     tell = printer(as_json, quiet=True)
-    reports = api.reload(
-        definition, table, files=files or (), pattern=pattern, archived=archived, confirm=confirm, tell=tell
-    )
+    reports = api.reload(definition, table, files=files, pattern=pattern, archived=archived, confirm=confirm, tell=tell)
     if not reports:
         show_json({"files": 0}) if as_json else say("no file matches; Spark was not started")
     elif as_json:
@@ -72,8 +67,7 @@ def reset(
     """
 
     def confirm(preview: ResetPreview) -> bool:
-        for line in preview.sentences(drop_missing):
-            printer(as_json)(line)
+        show_preview(preview.sentences(drop_missing), as_json=as_json, dry_run=False)
         if not yes and not sys.stdin.isatty():
             raise UserError("a reset asks for confirmation, which requires a terminal", hint="add --yes")
         return yes or typer.confirm(f"rebuild {table}?", err=as_json)
@@ -91,9 +85,7 @@ def reset(
 def replay(
     pipeline: PipelineName,
     table: Annotated[str, typer.Argument(help="Name of a silver table.")],
-    rule: Annotated[
-        list[str] | None, typer.Option("--rule", help="Only records that broke this rule; repeatable.")
-    ] = None,
+    rule: Annotated[list[str], typer.Option("--rule", help="Only records that broke this rule; repeatable.")] = NONE,
     dropped: Annotated[bool, typer.Option("--dropped", help="Also records that rules dropped.")] = False,
     everything: Annotated[
         bool, typer.Option("--everything", help="All records, not only those in quarantine.")
@@ -108,7 +100,7 @@ def replay(
     Example: sluicegate replay heart_rate recordings_enriched --rule valid_heartrate
     """
     reports = api.replay(
-        api.load(pipeline, settings), table, rules=rule or (), dropped=dropped, everything=everything,
+        api.load(pipeline, settings), table, rules=rule, dropped=dropped, everything=everything,
         validate=validate, tell=printer(as_json, quiet=True),
     )  # fmt: skip
     if as_json:

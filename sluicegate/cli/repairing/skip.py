@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sluicegate import api
-from sluicegate.cli.options import JsonOption, PipelineName, ask, pass_settings, printer, show_json
-from sluicegate.console import say, warn
+from sluicegate.cli.options import NONE, JsonOption, PipelineName, ask, pass_settings, printer, show_json, show_preview
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -29,12 +28,12 @@ def skip(
         ),
     ] = None,
     from_prefix: Annotated[
-        list[str] | None,
+        list[str],
         typer.Option("--from-prefix", help="Prefix of the paths in the list, as dbfs:/mnt; repeatable."),
-    ] = None,
+    ] = NONE,
     to_prefix: Annotated[
-        list[str] | None, typer.Option("--to-prefix", help="Prefix to replace it with, as s3://lake; repeatable.")
-    ] = None,
+        list[str], typer.Option("--to-prefix", help="Prefix to replace it with, as s3://lake; repeatable.")
+    ] = NONE,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, without writing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")] = False,
     *,
@@ -53,7 +52,7 @@ def skip(
 
     def confirm(preview: SkipPreview) -> bool:
         confirmed.append(preview)
-        _show(preview, as_json=as_json, dry_run=dry_run)
+        show_preview(preview.sentences(), as_json=as_json, dry_run=dry_run)
         if dry_run or not preview.files.num_rows:
             return False
         if not yes:
@@ -61,17 +60,8 @@ def skip(
         return True
 
     entered = api.skip(
-        api.load(pipeline, settings), table, listed, column=column, from_prefix=from_prefix or (),
-        to_prefix=to_prefix or (), confirm=confirm, tell=printer(as_json, quiet=True),
+        api.load(pipeline, settings), table, listed, column=column, from_prefix=from_prefix,
+        to_prefix=to_prefix, confirm=confirm, tell=printer(as_json, quiet=True),
     )  # fmt: skip
     if as_json:
         show_json(confirmed[0].facts() | {"entered": entered})
-
-
-def _show(preview: SkipPreview, *, as_json: bool, dry_run: bool) -> None:
-    """Print the preview. With JSON on stdout it goes to stderr, and not at all in a dry run, whose JSON contains it."""
-    for line in preview.sentences():
-        if not as_json:
-            say(line)
-        elif not dry_run:
-            warn(line)

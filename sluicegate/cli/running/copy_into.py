@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from sluicegate import api
-from sluicegate.cli.options import JsonOption, PipelineName, pass_settings, printer, show_json, show_table
+from sluicegate.cli.options import NONE, JsonOption, PipelineName, pass_settings, printer, show_json, show_table
 from sluicegate.console import say
 from sluicegate.settings import Settings
 
@@ -17,7 +17,7 @@ def copy_into(
     pipeline: PipelineName,
     table: Annotated[str, typer.Argument(help="Name of a bronze table.")],
     source: Annotated[str, typer.Argument(help="Folder or file to copy, path or URI.")],
-    files: Annotated[list[str] | None, typer.Option("--files", help="A file below the folder; repeatable.")] = None,
+    files: Annotated[list[str], typer.Option("--files", help="A file below the folder; repeatable.")] = NONE,
     pattern: Annotated[str | None, typer.Option("--pattern", help="Pattern that names below it must match.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Copy files again that are already in the ledger.")] = False,
     select: Annotated[
@@ -31,9 +31,9 @@ def copy_into(
         str | None, typer.Option("--format", help="Format of the files; the table's format by default.")
     ] = None,
     option: Annotated[
-        list[str] | None,
+        list[str],
         typer.Option("--option", help="Option of Spark's reader, for example header=true; repeatable."),
-    ] = None,
+    ] = NONE,
     dialect: Annotated[
         str | None,
         typer.Option("--dialect", help="Dialect of CSV files: rfc4180 or spark; the table's dialect by default."),
@@ -59,10 +59,10 @@ def copy_into(
     from sluicegate.landing.chosen import copy as landing_copy
 
     definition = api.load(pipeline, settings)
-    names, reader = landing_copy.parse_names(columns), landing_copy.parse_options(option or [])
+    names, reader = landing_copy.parse_names(columns), landing_copy.parse_options(option)
     after, before = (landing_copy.parse_moment(text) if text else None for text in (modified_after, modified_before))
     reports = api.copy_into(
-        definition, table, source, files=files or (), pattern=pattern, force=force, modified_after=after,
+        definition, table, source, files=files, pattern=pattern, force=force, modified_after=after,
         modified_before=before, select=select, columns=names, format=format_, options=reader,
         dialect=dialect, merge_schema=merge_schema, validate=validate, tell=printer(as_json, quiet=True),
     )  # fmt: skip

@@ -73,20 +73,14 @@ def run(
     arrow.without_pandas()
     definition = api.load(pipeline, settings)
     request = _request(definition, since, until, full_refresh or "")
-    refreshed = None
-    if request.mode == RunMode.FULL_REFRESH:
-        refreshed = request.tables
     only = cast("Layer | None", layer)  # whether there is such a layer is asked there
-    warm_minutes = None
-    if cold:
-        warm_minutes = 0.0
     reports = api.run(
         definition,
         layer=only,
         interval=request.interval,
-        full_refresh=refreshed,
+        full_refresh=request.tables if request.mode == RunMode.FULL_REFRESH else None,
         tell=printer(as_json),
-        warm_minutes=warm_minutes,
+        warm_minutes=0.0 if cold else None,
     )
     if as_json:
         show_json([report.as_dict() for report in reports])
@@ -102,9 +96,10 @@ def _request(definition: Pipeline, since: str | None, until: str | None, full_re
     """Return the request of a run that ends; ``full_refresh`` has table names separated by commas."""
     from sluicegate.launch.request import Request
 
+    mode = RunMode.INCREMENTAL
     if full_refresh:
-        names = (name.strip() for name in full_refresh.split(","))
-        return Request.from_arguments(definition, RunMode.FULL_REFRESH, since, until, [name for name in names if name])
-    if since or until:
-        return Request.from_arguments(definition, RunMode.INTERVAL, since, until, [])
-    return Request.from_arguments(definition, RunMode.INCREMENTAL, since, until, [])
+        mode = RunMode.FULL_REFRESH
+    elif since or until:
+        mode = RunMode.INTERVAL
+    names = list(filter(None, map(str.strip, full_refresh.split(","))))
+    return Request.from_arguments(definition, mode, since, until, names)

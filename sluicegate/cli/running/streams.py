@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sluicegate import api
-from sluicegate.cli.options import JsonOption, pass_settings, printer, show_json, show_table
-from sluicegate.console import say
+from sluicegate.cli.options import NONE, JsonOption, pass_settings, printer, show_json, show_table
+from sluicegate.console import quantity, say
 from sluicegate.errors import JobFailed, PipelineMissing, UserError
 from sluicegate.flow import report
 from sluicegate.settings import Settings
@@ -80,7 +80,7 @@ def streams(
     pipeline: Annotated[
         str | None, typer.Argument(metavar="PIPELINE", help="Only continuous runs of this pipeline.")
     ] = None,
-    stop: Annotated[list[str] | None, typer.Option("--stop", metavar="ID", help="Stop this one; repeatable.")] = None,
+    stop: Annotated[list[str], typer.Option("--stop", metavar="ID", help="Stop this one; repeatable.")] = NONE,
     stop_all: Annotated[bool, typer.Option("--stop-all", help="Stop all of them.")] = False,
     *,
     settings: Settings,
@@ -132,7 +132,4 @@ def _show(runs: Sequence[Stream]) -> None:
         values["pid"] = str(run.pid)
         rows.append([values[column] for column in columns])
     show_table([column.replace("_", " ") for column in columns], rows, right=["batches", "rows"])
-    noun = "runs"
-    if len(runs) == 1:
-        noun = "run"
-    say("", f"{len(runs):,} continuous {noun}")
+    say("", quantity(len(runs), "continuous run"))

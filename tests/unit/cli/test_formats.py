@@ -85,7 +85,7 @@ def test_the_ledger_is_shown_as_the_function_returns_it(beats: Workspace) -> Non
                 "sep=;",
                 "--validate=2",
             ],
-            {"columns": ("a", "b"), "options": {"sep": ";"}, "validate": 2, "files": (), "format": None},
+            {"columns": ("a", "b"), "options": {"sep": ";"}, "validate": 2, "files": [], "format": None},
         ),
         (
             ["reload", "heart_rate", "recordings_bronze", "--files", "a", "--files", "b"],
