@@ -111,9 +111,14 @@ def files(count: int) -> str:
 
 def quantity(count: int, noun: str) -> str:
     """Format a number of things: ``1 row``, ``2,500 rows``."""
+    return f"{count:,} {inflect(count, noun, f'{noun}s')}"
+
+
+def inflect(count: int, singular: str, plural: str) -> str:
+    """Choose the form of a word that goes with a number of things."""
     if count == 1:
-        return f"1 {noun}"
-    return f"{count:,} {noun}s"
+        return singular
+    return plural
 
 
 def time_left(took: float, done_units: float, remaining_units: float) -> str:

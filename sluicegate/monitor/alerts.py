@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from sluicegate.console import inflect, quantity
 from sluicegate.definition.pipeline.alerts import AlertLevel
 from sluicegate.errors import AlertsFailed, Where
 from sluicegate.flow.report import COMMAND
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
     from sluicegate.settings import Settings
 
 DAY = timedelta(days=1)
+
+_PERIODS = {"day": "in the last day", "run": "by the last run"}
+_REJECTIONS = (CommitStep.REJECT, CommitStep.CLEAR)
+
+_Limit = TypeVar("_Limit")
 
 
 @dataclass(frozen=True)
@@ -117,32 +123,31 @@ class _Limits:
         if self.alerts.backlog:
             waiting = _waiting_counts(self.pipeline, self.settings, [*self.alerts.backlog])
             for name, limit in self.alerts.backlog.items():
-                yield _backlog_alert("backlog", name, waiting[name], limit.warn, limit.fail)
+                yield _backlog_alert(name, waiting[name], limit.warn, limit.fail)
         for name, rules in self.alerts.rule_rate.items():
             for rule, rate in rules.items():
                 yield self._rate(name, rule, rate)
 
     def _freshness(self, name: str, last: datetime | None, warn: timedelta | None, fail: timedelta | None) -> Alert:
         """A table to which nothing has ever come is as old as can be."""
-        for level, span in ((AlertLevel.FAIL, fail), (AlertLevel.WARN, warn)):
-            if span is not None and (last is None or self.now - last > span):
-                sentence = "nothing has arrived yet"
-                if last:
-                    sentence = f"the last change was at {last:%Y-%m-%d %H:%M} UTC"
+        sentence = "nothing has arrived yet"
+        if last:
+            sentence = f"the last change was at {last:%Y-%m-%d %H:%M} UTC"
+        for level, span in _limits(warn, fail):
+            if last is None or self.now - last > span:
                 return Alert("freshness", name, "", level, sentence, f"after {format_span(span)}")
-        return Alert("freshness", name, "", AlertLevel.OK, f"the last change was at {last:%Y-%m-%d %H:%M} UTC")
+        return Alert("freshness", name, "", AlertLevel.OK, sentence)
 
     def _volume(self, name: str, volume: Volume) -> Alert:
         events = self._events(name, volume.per)
         if not events and volume.per == "run":
             return Alert("volume", name, "", AlertLevel.OK, "no run has changed it yet")
         count = sum(_amount(event, volume.of) for event in events)
-        of = volume.of if count != 1 else volume.of.removesuffix("s")
-        sentence = f"{count:,} {of} {'in the last day' if volume.per == 'day' else 'by the last run'}"
-        for level, limit in ((AlertLevel.FAIL, volume.fail), (AlertLevel.WARN, volume.warn)):
-            if limit is not None and limit.min is not None and count < limit.min:
+        sentence = f"{quantity(count, volume.of.removesuffix('s'))} {_PERIODS[volume.per]}"
+        for level, limit in _limits(volume.warn, volume.fail):
+            if limit.min is not None and count < limit.min:
                 return Alert("volume", name, "", level, sentence, f"below {limit.min:,}")
-            if limit is not None and limit.max is not None and count > limit.max:
+            if limit.max is not None and count > limit.max:
                 return Alert("volume", name, "", level, sentence, f"above {limit.max:,}")
         return Alert("volume", name, "", AlertLevel.OK, sentence)
 
@@ -150,12 +155,9 @@ class _Limits:
         counts = [event["details"].get("expectations", {}).get(rule) or {} for event in self._events(name, rate.per)]
         broken = sum(int(count.get("failed") or 0) for count in counts)
         rows = broken + sum(int(count.get("passed") or 0) for count in counts)
-        period = "run"
-        if rate.per == "day":
-            period = "day"
-        sentence = f"{broken:,} of {rows:,} rows of the last {period} violate it"
-        for level, limit in ((AlertLevel.FAIL, rate.fail), (AlertLevel.WARN, rate.warn)):
-            if limit is not None and limit.is_exceeded(broken, rows):
+        sentence = f"{broken:,} of {rows:,} rows of the last {rate.per} violate it"
+        for level, limit in _limits(rate.warn, rate.fail):
+            if limit.is_exceeded(broken, rows):
                 return Alert("rule_rate", name, rule, level, sentence, f"above {limit.text}")
         return Alert("rule_rate", name, rule, AlertLevel.OK, sentence)
 
@@ -180,7 +182,8 @@ class _Limits:
         condition = (pc.field("table") == table) & (pc.field("time") > since)
         rows = tables.dataset(log).to_table(["time", "written", "details"], filter=condition).to_pylist()
         events = [row | {"details": json.loads(row["details"])} for row in rows]
-        events = [row for row in events if row["time"] <= self.now and not _is_rejection(row)]
+        # Of a batch that was refused the table has no row.
+        events = [row for row in events if row["time"] <= self.now and row["details"].get("step") not in _REJECTIONS]
         if per == "day" or not events:
             return events
         return _last_run_events(sorted(events, key=lambda row: row["time"]))
@@ -207,25 +210,23 @@ def _last_run_events(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return of_run[first:]
 
 
-def _is_rejection(event: Mapping[str, Any]) -> bool:
-    """Whether it is of a batch that was refused, of which the table has no row."""
-    return event["details"].get("step") in (CommitStep.REJECT, CommitStep.CLEAR)
+def _limits(warn: _Limit | None, fail: _Limit | None) -> list[tuple[AlertLevel, _Limit]]:
+    """Limits that there are, the one that fails first."""
+    limits = ((AlertLevel.FAIL, fail), (AlertLevel.WARN, warn))
+    return [(level, limit) for level, limit in limits if limit is not None]
 
 
 def _amount(event: Mapping[str, Any], of: str) -> int:
-    if of == "rows":
-        amount = event["written"]
-    else:
-        amount = event["details"].get("files")
-    return int(amount or 0)
+    amounts = {"rows": event["written"], "files": event["details"].get("files")}
+    return int(amounts[of] or 0)
 
 
-def _backlog_alert(kind: str, name: str, count: int, warn: int | None, fail: int | None) -> Alert:
-    sentence = f"{count:,} {'waits' if count == 1 else 'wait'}"
-    for level, limit in ((AlertLevel.FAIL, fail), (AlertLevel.WARN, warn)):
-        if limit is not None and count > limit:
-            return Alert(kind, name, "", level, sentence, f"above {limit:,}")
-    return Alert(kind, name, "", AlertLevel.OK, sentence)
+def _backlog_alert(name: str, count: int, warn: int | None, fail: int | None) -> Alert:
+    sentence = f"{count:,} {inflect(count, 'waits', 'wait')}"
+    for level, limit in _limits(warn, fail):
+        if count > limit:
+            return Alert("backlog", name, "", level, sentence, f"above {limit:,}")
+    return Alert("backlog", name, "", AlertLevel.OK, sentence)
 
 
 def _waiting_counts(pipeline: Pipeline, settings: Settings, names: Sequence[str]) -> dict[str, int]:
@@ -233,10 +234,9 @@ def _waiting_counts(pipeline: Pipeline, settings: Settings, names: Sequence[str]
     from sluicegate.monitor import backlog, plan
 
     counts = dict.fromkeys(names, 0)
-    if any(name in pipeline.bronze for name in names):
-        for work in plan.pending(pipeline, settings).tables:
-            if work.table in counts and work.layer == "bronze":
-                counts[work.table] = work.files + work.versions
+    if bronze := pipeline.bronze.keys() & names:
+        for work in plan.pending(pipeline, settings).select_tables(bronze.__contains__).tables:
+            counts[work.table] = work.files + work.versions
     for waits in backlog.waiting_tables(pipeline, settings):
         if (
             waits.table in counts and not waits.flow.has_foreign_source

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluicegate.console import files
+from sluicegate.console import files, inflect, quantity
 from sluicegate.flow import flows
 from sluicegate.flow.model import Flow, Progress, ProgressKind, name_of
 from sluicegate.flow.progress import progress
@@ -52,14 +52,9 @@ class Waiting:
     def missed_commits(self) -> Iterator[tuple[str, log.Commit]]:
         """Commits of the source and of the lookups that it has not taken in, each with its table's name."""
         for uri, (since, until) in self.now.unprocessed_versions(self.flow).items():
-            table = None
-            if since < until:
-                table = tables.delta_table(uri)
-            if table is None:
-                continue
-            for commit in log.commits(table, table.version() - since):
-                if since < commit.version <= until:
-                    yield name_of(uri), commit
+            if since < until and (table := tables.delta_table(uri)) is not None:
+                commits = log.commits(table, table.version() - since)
+                yield from ((name_of(uri), commit) for commit in commits if since < commit.version <= until)
 
     def finding(self, pipeline: str) -> Finding:
         """Finding of kind ``behind`` for a verification."""
@@ -112,13 +107,10 @@ def unread_files(pipeline: Pipeline, settings: Settings, began: datetime) -> dic
     lake = layout.Lake(settings.lake, pipeline.name)
     counts = {}
     for name, table in pipeline.bronze.items():
-        ledger = None
-        if table.reads_files:
-            ledger = tables.delta_table(lake.ledger(name))
-        last = None
-        if ledger is not None:
-            last = next(log.commits(ledger, 1), None)
-        if not table.reads_files or (last is not None and last.timestamp >= began.timestamp() * 1000):
+        if not table.reads_files:
+            continue
+        ledger, began_ms = tables.delta_table(lake.ledger(name)), began.timestamp() * 1000
+        if ledger is not None and any(commit.timestamp >= began_ms for commit in log.commits(ledger, 1)):
             continue
         times = discovery.discover(name, table, lake).new["modification_time"]
         count = sum(time < began for time in times.to_pylist())
@@ -134,45 +126,48 @@ def _describe_waiting(flow: Flow, flow_progress: Progress, opened: Tables) -> tu
     source, name = opened[flow.source], name_of(flow.source)
     if flow.layer == "bronze" and not flow.has_foreign_source:
         count = _entered_files(source, max(flow_progress.since, 0))
+        wait = inflect(count, "waits", "wait")
         if flow.reads_topics:
-            return f"{count:,} {'range waits' if count == 1 else 'ranges wait'} that its ledger has", count
-        return f"{files(count)} of its ledger {'waits' if count == 1 else 'wait'}", count
+            return f"{quantity(count, 'range')} {wait} that its ledger has", count
+        return f"{files(count)} of its ledger {wait}", count
     first = opened[flow.target].delta is None
     count = 0
     if flow_progress.since < flow_progress.until or first:
         count = _records(source, flow_progress, first=first)
-    rows = f"{count:,} {'row' if count == 1 else 'rows'} of {name} {'waits' if count == 1 else 'wait'}"
-    reason = ""
-    if flow_progress.why:
-        reason = f" ({flow_progress.why})"
+    rows = f"{quantity(count, 'row')} of {name} {inflect(count, 'waits', 'wait')}"
     if first:
-        return f"it does not exist, and {rows}{reason}", count
-    return rows + reason if count else f"it is behind {name}{reason}", count
+        sentence = f"it does not exist, and {rows}"
+    elif count:
+        sentence = rows
+    else:
+        sentence = f"it is behind {name}"
+    return _add_reason(sentence, flow_progress), count
 
 
 def _describe_streams(flow: Flow, flow_progress: Progress, opened: Tables) -> tuple[str, int]:
     """What waits for a table that several flows fill: the rows of each of their sources."""
     first, waiting, all_ = opened[flow.target].delta is None, [], 0
+    whole = first or flow_progress.kind == ProgressKind.FULL_REFRESH
     for name, stream in flow_progress.streams.items():
         source = opened[flow.streams[name]]
-        if stream.has_work or first or flow_progress.kind == ProgressKind.FULL_REFRESH:
+        if stream.has_work or whole:
             of_stream = Progress(ProgressKind.INCREMENTAL, stream.since, stream.until)
-            count = _records(
-                source, of_stream, first=first or stream.is_whole or flow_progress.kind == ProgressKind.FULL_REFRESH
-            )
+            count = _records(source, of_stream, first=whole or stream.is_whole)
             all_ += count
             if count:
-                waiting += [f"{count:,} {'row' if count == 1 else 'rows'} of {name_of(source.uri)}"]
-    rows = "it is behind"
+                waiting.append(f"{quantity(count, 'row')} of {name_of(source.uri)}")
+    sentence = "it is behind"
     if waiting:
-        rows = f"{' and '.join(waiting)} wait"
+        sentence = f"{' and '.join(waiting)} wait"
     if first:
-        sentence = f"it does not exist, and {rows}"
-    else:
-        sentence = rows
+        sentence = f"it does not exist, and {sentence}"
+    return _add_reason(sentence, flow_progress), all_
+
+
+def _add_reason(sentence: str, flow_progress: Progress) -> str:
     if flow_progress.why:
-        sentence += f" ({flow_progress.why})"
-    return sentence, all_
+        return f"{sentence} ({flow_progress.why})"
+    return sentence
 
 
 def _records(source: Table, flow_progress: Progress, *, first: bool) -> int:

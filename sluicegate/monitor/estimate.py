@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from sqlglot import exp
 
-from sluicegate.console import human_bytes
+from sluicegate.console import human_bytes, quantity
 from sluicegate.errors import SluicegateError, StoreRefused, StoreUnreachable
 from sluicegate.flow import refresh_cost, thresholds
 from sluicegate.flow.flows import open_all_tables
@@ -73,10 +73,9 @@ class Touched:
 
     def __str__(self) -> str:
         """Estimate in words."""
-        if self.rows is None:
-            parts = []
-        else:
-            parts = [f"{self.rows:,} {'row' if self.rows == 1 else 'rows'} changed"]
+        parts = []
+        if self.rows is not None:
+            parts.append(f"{quantity(self.rows, 'row')} changed")
         if self.all_of:
             parts.append(
                 f"reads all {human_bytes(self.reads)} of {', '.join(self.all_of)}{self.why and f' ({self.why})'}"
@@ -84,8 +83,7 @@ class Touched:
         else:
             parts.append(f"reads {human_bytes(self.reads)} of changes")
         if self.groups is not None:
-            count = f"{self.groups:,} {'group' if self.groups == 1 else 'groups'}"
-            parts.append(f"touches {'' if self.exact else 'at most '}{count}")
+            parts.append(f"touches {'' if self.exact else 'at most '}{quantity(self.groups, 'group')}")
         if self.choice is not None:
             parts.append(f"takes {self.choice}")
         return ", ".join(parts)
@@ -175,27 +173,22 @@ def estimate_refresh(table: GoldTable, flow: Flow, flow_progress: Progress) -> T
     if flow_progress.since >= 0:
         news = commit_stats.change_volume(flow.source, flow_progress.since, flow_progress.until)
     if news is None:
-        rows = None
-    else:
-        rows = news.rows
-    source, strategy = lake_tables.delta_table(flow.source, flow_progress.until), flow.refresh_strategy
-    if (
-        flow_progress.kind == ProgressKind.FULL_REFRESH
-        or strategy is None
-        or strategy.kind == StrategyKind.FULL_RECOMPUTE
-        or news is None
-        or source is None
-    ):
+        return Touched(None, *_source_size(flow, flow_progress))
+    rows, strategy = news.rows, flow.refresh_strategy
+    source = lake_tables.delta_table(flow.source, flow_progress.until)
+    if flow_progress.kind == ProgressKind.FULL_REFRESH or strategy is None or source is None:
+        return Touched(rows, *_source_size(flow, flow_progress))
+    if strategy.kind == StrategyKind.FULL_RECOMPUTE:
         return Touched(rows, *_source_size(flow, flow_progress))
     if strategy.kind == StrategyKind.AFFECTED_KEYS or strategy.grouped is None:
         # Only Spark's plan of the query tells the touched rows.
-        read_rows = sum(map(lake_tables.rows, _read_tables(flow, flow_progress)))
-        small = read_rows <= thresholds.SMALL and table.refresh != "incremental"
-        return Touched(
-            rows,
-            *_source_size(flow, flow_progress),
-            "as they are small" if small else "at most, for the rows of touched keys",
+        read_rows = sum(
+            lake_tables.rows(lake_tables.delta_table(*read)) for read in _read_versions(flow, flow_progress)
         )
+        reason = "at most, for the rows of touched keys"
+        if read_rows <= thresholds.SMALL and table.refresh != "incremental":
+            reason = "as they are small"
+        return Touched(rows, *_source_size(flow, flow_progress), reason)
     if flow.inputs:  # a row of one table may meet many of another, in any number of groups
         return Touched(rows, *_source_size(flow, flow_progress), "at most, as it joins them")
     all_rows = lake_tables.rows(source)
@@ -231,17 +224,14 @@ def larger(table: GoldTable, flow: Flow) -> TechniqueChoice | None:
 
 
 def _source_size(flow: Flow, flow_progress: Progress) -> tuple[int, tuple[str, ...]]:
-    tables: Mapping[str, int] = {
-        flow.source: flow_progress.until,
-        **{flow.inputs[name]: v for name, v in flow_progress.versions.items()},
-    }
-    return sum(commit_stats.size(uri, version) for uri, version in tables.items()), tuple(map(name_of, tables))
+    versions = dict(_read_versions(flow, flow_progress))
+    return sum(commit_stats.size(*read) for read in versions.items()), tuple(map(name_of, versions))
 
 
-def _read_tables(flow: Flow, flow_progress: Progress) -> list[DeltaTable | None]:
-    """The tables that it reads, as a run would read them."""
-    lookups = (lake_tables.delta_table(flow.inputs[name], version) for name, version in flow_progress.versions.items())
-    return [lake_tables.delta_table(flow.source, flow_progress.until), *lookups]
+def _read_versions(flow: Flow, flow_progress: Progress) -> list[tuple[str, int]]:
+    """The tables that a run would read, each with its version."""
+    lookups = ((flow.inputs[name], version) for name, version in flow_progress.versions.items())
+    return [(flow.source, flow_progress.until), *lookups]
 
 
 def _choice(
@@ -257,11 +247,9 @@ def _choice(
         few=changed <= thresholds.FEW,
         state=cost.has_state,
     )
-    located = strategy.grouped is not None and strategy.grouped.is_locatable
-    if located:
+    rewritten = target_rows
+    if strategy.grouped is not None and strategy.grouped.is_locatable:
         rewritten = min(changed, target_rows)
-    else:
-        rewritten = target_rows
     return cost.choose(permitted, Work(changed, rows, target_rows, rewritten))
 
 
@@ -322,10 +310,11 @@ def _columns(grouped: Grouped, source: DeltaTable) -> list[str] | None:
         except QuerySyntax:
             return None
         [column] = node.expressions
-        mine = isinstance(column, exp.Column) and column.table.lower() in ("", grouped.alias.lower())
-        field = None
-        if mine and len(column.parts) <= 2:
-            field = fields.get(column.name.lower())
+        if not isinstance(column, exp.Column) or len(column.parts) > 2:
+            return None
+        if column.table.lower() not in ("", grouped.alias.lower()):
+            return None
+        field = fields.get(column.name.lower())
         if field is None or not isinstance(field["type"], str) or field["type"] in ("float", "double", "variant"):
             return None
         paths.append(field["name"])

@@ -218,21 +218,15 @@ def _bytes(commit: lake_log.Commit, of: Logged) -> dict[str, Any]:
 
     The changed bytes are None for a full refresh, and where the source's log was cleaned.
     """
-    info = commit.info
-    wrote = None
-    if of.followed:
-        wrote = commit_stats.commit_volume(of.uri, commit.version)
-    if wrote is None:
+    if not of.followed or (wrote := commit_stats.commit_volume(of.uri, commit.version)) is None:
         return {}
-    read = None
+    info, changed, per_byte = commit.info, None, None
     if info.mode == BatchMode.INCREMENTAL:
         read = commit_stats.change_volume(of.followed, info.since, -1 if info.until is None else info.until)
-    sizes: dict[str, Any] = {"written": wrote.written, "changed": read.changed if read else None}
-    if read and read.changed:
-        sizes["written_per_byte_changed"] = round(wrote.written / read.changed, 3)
-    else:
-        sizes["written_per_byte_changed"] = None
-    return {"bytes": sizes}
+        changed = read and read.changed
+    if changed:
+        per_byte = round(wrote.written / changed, 3)
+    return {"bytes": {"written": wrote.written, "changed": changed, "written_per_byte_changed": per_byte}}
 
 
 def _event(commit: lake_log.Commit, more: Mapping[str, Any]) -> dict[str, Any]:

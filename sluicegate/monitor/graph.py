@@ -32,9 +32,8 @@ def graph_lines(pipeline: Pipeline) -> Iterator[str]:
         drawn_tables.add(name)
         yield f"{layers[name]:<6}  {branch}{name}{' (above)' if above else ''}"
         if above:
-            parts = []
-        else:
-            parts = graph[name]
+            return
+        parts = graph[name]
         for number, read in enumerate(parts, start=1):
             last = number == len(parts)
             yield from table_lines(read, f"{below}{'└─ ' if last else '├─ '}", f"{below}{'   ' if last else '│  '}")

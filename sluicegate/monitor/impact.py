@@ -10,7 +10,16 @@ from sluicegate.definition.fields import suggest_name
 from sluicegate.errors import ColumnMissing, PipelineMissing, UserError, Where
 from sluicegate.monitor.lineage import QUARANTINE, TableLineage, lineage
 from sluicegate.spark_sql.lineage import queries
-from sluicegate.spark_sql.lineage.model import EVERY, IDENTITY, Columns, Origins, SourceColumn, Use
+from sluicegate.spark_sql.lineage.model import (
+    EVERY,
+    IDENTITY,
+    Columns,
+    Lineage,
+    Origins,
+    SourceColumn,
+    Use,
+    unite_origins,
+)
 
 if TYPE_CHECKING:
     from sluicegate.definition import Layer, Pipeline
@@ -91,35 +100,34 @@ def _demand_column(pipeline: Pipeline, tables: Mapping[str, TableLineage], table
         hint = suggest_name(table, tables) or f"its tables: {', '.join(tables)}"
         raise PipelineMissing(f"unknown table {table} of the pipeline {pipeline.name}", hint=hint)
     columns = tables[table].columns
-    named = {source.column for other in tables.values() for source in _table_sources(other) if source.table == table}
-    exists = column.lower() in {name.lower() for name in columns} | named
+    start = SourceColumn(table, column.lower())
+    exists = start.column in map(str.lower, columns) or any(start in _sources(other) for other in tables.values())
     near = suggest_name(column, [*columns])
     if not exists and (tables[table].complete or near):
         hint = near or f"its columns: {', '.join(columns)}"
         raise ColumnMissing(f"unknown column {column} of {table}", where=Where(table=table), hint=hint)
-    return SourceColumn(table, column.lower())
+    return start
 
 
-def _table_sources(table: TableLineage) -> Iterator[SourceColumn]:
-    for origins in (*table.columns.values(), table.rows):
-        yield from (source for source, _ in origins)
+def _sources(read: TableLineage | Lineage) -> set[SourceColumn]:
+    """Columns that a table or a query comes from."""
+    return {source for source, _ in unite_origins([*read.columns.values(), read.rows])}
 
 
 def _affected_columns(tables: Mapping[str, TableLineage], start: SourceColumn) -> Iterator[Affected]:
     """Columns and rows that depend on a column; tables come after those that they read."""
     touched: dict[SourceColumn, bool] = {start: True}
     for name, table in tables.items():
-        passed = {source: upstream for source, upstream in touched.items() if source.table in table.rest}
-        brought = {source.column: frozenset({(source, IDENTITY)}) for source in passed if source.column != ROWS}
-        named = {column.lower() for column in table.columns}
-        brought = {column: origins for column, origins in brought.items() if column not in named}
+        named = {ROWS, *map(str.lower, table.columns)}
+        passed = (source for source in touched if source.table in table.rest and source.column not in named)
+        brought = {source.column: frozenset({(source, IDENTITY)}) for source in passed}
         for column, origins in {**table.columns, **brought}.items():
             step = _step(origins, touched)
             if step is not None:
                 touched[SourceColumn(name, column.lower())] = step.direct
                 yield Affected(table.layer, name, column, step.direct, step.subtypes, step.of)
-        step = _step(table.rows, touched)
-        if step is not None or (step := _rows_of(table, touched)) is not None:
+        step = _step(table.rows, touched) or _rows_of(table, touched)
+        if step is not None:
             touched[SourceColumn(name, ROWS)] = False
             yield Affected(table.layer, name, ROWS, False, step.subtypes, step.of)
 
@@ -171,6 +179,7 @@ def _rules_that_read(
     pipeline: Pipeline, tables: Mapping[str, TableLineage], touched: set[SourceColumn]
 ) -> Iterator[str]:
     """Rules about whole tables that read one of the columns of another table."""
+    touched_tables = {source.table for source in touched}
     for name in pipeline.ruled:
         for rule_name, rule in pipeline.table(name)[1].expect_table.items():
             table, columns = rule.foreign_key_target
@@ -180,27 +189,19 @@ def _rules_that_read(
                     table_name: Columns(tuple(tables[table_name].columns), complete=tables[table_name].complete)
                     for table_name in rule.query.tables
                 }
-                rule_lineage = queries.lineage(rule.query.text, columns_of_tables)
-                read = {
-                    source for origins in (*rule_lineage.columns.values(), rule_lineage.rows) for source, _ in origins
-                }
-            if any(
-                source in touched or (source.column == EVERY and _has_source(touched, source.table)) for source in read
-            ):
+                read = _sources(queries.lineage(rule.query.text, columns_of_tables))
+            read_whole = {source.table for source in read if source.column == EVERY}
+            if not (touched.isdisjoint(read) and touched_tables.isdisjoint(read_whole)):
                 yield f"{name}: rule {rule_name}"
-
-
-def _has_source(touched: set[SourceColumn], table: str) -> bool:
-    return any(source.table == table for source in touched)
 
 
 def _fields(table: object) -> Iterator[tuple[str, list[str]]]:
     """Fields of a table that name columns, with these."""
     of = getattr(table, "changes", None) or table
     yield "keys", list(getattr(of, "keys", ()))
-    yield "sequence_by", [column for column in [getattr(of, "sequence_by", None)] if column]
+    yield "sequence_by", [*filter(None, [getattr(of, "sequence_by", None)])]
     yield "apply_as_deletes", list(getattr(of, "delete_columns", ()))
-    yield "event_time", [column for column in [getattr(table, "event_time", None)] if column]
+    yield "event_time", [*filter(None, [getattr(table, "event_time", None)])]
     yield "withWatermark", list(getattr(table, "withWatermark", ()))
     yield "pii", list(getattr(table, "pii", ()))
     yield "deidentified", list(getattr(table, "deidentified", None) or ())

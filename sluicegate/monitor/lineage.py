@@ -138,10 +138,7 @@ class _Pipeline:
         table = self.pipeline.silver[name]
         transform = _unite_lineages([self._maker_lineage(table, maker) for maker in table.makers.values()])
         table_lineage = self._table("silver", name, transform)
-        if table.changes:
-            chosen = _change_lineage(table, table_lineage)
-        else:
-            chosen = table_lineage
+        chosen = _change_lineage(table, table_lineage)
         rules = _rules(table, table_lineage, table.streams)
         self._add(replace(chosen, rows=chosen.rows | rules | _key_origins(table, table_lineage, table.streams)))
         self.found[f"{name}{QUARANTINE}"] = self._quarantine(name, table, table_lineage, rules)
@@ -184,10 +181,9 @@ class _Pipeline:
                 same_name = ((SourceColumn(table, column.lower()), IDENTITY) for table in computed.rest)
                 columns[column] = of_every | frozenset(same_name)
         complete = not (computed.rest or computed.unsure) or bool(stored)
+        unknown = computed.rest
         if stored:
-            unknown = frozenset[str]()
-        else:
-            unknown = computed.rest
+            unknown = frozenset()
         reads = tuple(self.pipeline.reads(name))
         return TableLineage(layer, name, columns, computed.rows, reads, unknown, complete, computed.unsure)
 
@@ -231,12 +227,10 @@ def _unite_lineages(parts: Sequence[Lineage]) -> Lineage:
 
 def _rename_columns(lineage_of_query: Lineage, names: Sequence[str]) -> Lineage:
     """The same with the names that the first branch of a UNION ALL gives to its columns."""
-    if lineage_of_query.unsure or lineage_of_query.rest or len(names) != len(lineage_of_query.columns):
-        if lineage_of_query.unsure:
-            return lineage_of_query
-        return Lineage(
-            {EVERY: unite_origins(lineage_of_query.columns.values())}, lineage_of_query.rows, lineage_of_query.rest
-        )
+    if lineage_of_query.unsure:
+        return lineage_of_query
+    if lineage_of_query.rest or len(names) != len(lineage_of_query.columns):
+        return replace(lineage_of_query, columns={EVERY: unite_origins(lineage_of_query.columns.values())})
     return replace(lineage_of_query, columns=dict(zip(names, lineage_of_query.columns.values(), strict=True)))
 
 
@@ -254,20 +248,15 @@ def _used_origins(
 
 def _rules(table: SilverTable, of_table: TableLineage, streams: Sequence[str]) -> Origins:
     """Columns by which rules decide whether a row is in the table."""
-    rules = [
-        rule
-        for rule in table.expectations.values()
-        if rule.action in (ExpectationAction.DROP, ExpectationAction.QUARANTINE)
-    ]
+    removing = (ExpectationAction.DROP, ExpectationAction.QUARANTINE)
+    rules = (rule for rule in table.expectations.values() if rule.action in removing)
     return unite_origins(_used_origins(of_table, rule.columns, _FILTER, streams) for rule in rules)
 
 
 def _key_origins(table: SilverTable, of_table: TableLineage, streams: Sequence[str]) -> Origins:
     """Columns that decide which of several records with the same keys is a row."""
     of = table.changes or table
-    sequence = []
-    if of.sequence_by:
-        sequence = [of.sequence_by]
+    sequence = [*filter(None, [of.sequence_by])]
     origins = _used_origins(of_table, of.keys, _GROUP_BY, streams) | _used_origins(of_table, sequence, _SORT, streams)
     deletes = []
     if table.apply_changes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sluicegate.console import quantity
 from sluicegate.flow.definitions import former_definition
 from sluicegate.flow.model import ProgressKind
 
@@ -43,11 +44,9 @@ class Outdated:
 
     def __str__(self) -> str:
         """What is so and what to do, in a sentence."""
-        many = f"{self.rows:,} {'row' if self.rows == 1 else 'rows'}"
+        of = f"its {quantity(self.rows, 'row')} still follow"
         if self.part:
-            of = f"some of its {many} may still follow"
-        else:
-            of = f"its {many} still follow"
+            of = f"some of its {quantity(self.rows, 'row')} may still follow"
         since = ""
         if self.reason:
             since = f", since {self.reason}"
@@ -92,8 +91,9 @@ def _outdated_table(pipeline: Pipeline, work: TableWork, opened: Tables) -> Outd
     part = last.info.silver.mixed and last.info.definition == table.fingerprint
     work_progress = work.progress
     if work_progress.kind == ProgressKind.FULL_REFRESH:
-        refused = (work_progress.command,) if work_progress.command else ()
+        refused = tuple(filter(None, [work_progress.command]))
         return Outdated(name, handle.rows, part, not refused, refused, work_progress.why)
     commands = [f"sluicegate replay {pipeline.name} {name} --everything"]
-    commands += [f"sluicegate run {pipeline.name} --from DAY --to NEXT_DAY"] if table.event_time else []
+    if table.event_time:
+        commands.append(f"sluicegate run {pipeline.name} --from DAY --to NEXT_DAY")
     return Outdated(name, handle.rows, part, commands=tuple(commands), compares=not part)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import dropwhile
 from typing import TYPE_CHECKING
 
+from sluicegate.console import human_bytes, inflect, quantity
 from sluicegate.console import files as files_
-from sluicegate.console import human_bytes
 from sluicegate.errors import LandingMissing, SluicegateError, StoreRefused, StoreUnreachable
 from sluicegate.flow.flows import flows, open_all_tables
 from sluicegate.flow.model import Flow, Progress, ProgressKind
@@ -96,23 +97,22 @@ class TableWork:
     @property
     def work(self) -> bool:
         """Whether a run would do anything for this table."""
-        return (
-            bool(self.files or self.skips)
-            or self.progress.has_work
-            or self.behind
-            or self.unknown
-            or self.described is not None
-        )
+        return self.progress.has_work or self.described is not None or self._has_news
+
+    @property
+    def _has_news(self) -> bool:
+        """Whether there is something to read, or to put on record, that the flow's progress does not tell."""
+        return any((self.files, self.skips, self.behind, self.unknown))
 
     @property
     def waits(self) -> bool:
         """Whether something arrived or changed that the table has not taken in, or may have."""
-        return bool(self.files or self.skips) or self.progress.has_waiting_changes or self.behind or self.unknown
+        return self.progress.has_waiting_changes or self._has_news
 
     @property
     def follows(self) -> bool:
         """Whether what waits is neither a file, nor a version of another program's table, nor in Kafka."""
-        return self.waits and not (self.files or self.skips or self.versions or self.unknown)
+        return self.waits and not any((self.files, self.skips, self.versions, self.unknown))
 
     @property
     def state(self) -> TableState:
@@ -148,12 +148,8 @@ class Pending:
         return self._layers_from(lambda table: table.waits)
 
     def _layers_from(self, has: Callable[[TableWork], bool]) -> list[str]:
-        first = next(
-            (index for index, layer in enumerate(layout.LAYERS) if any(map(has, self._layer_work(layer)))), None
-        )
-        if first is None:
-            return []
-        return [layer for layer in layout.LAYERS[first:] if self._layer_work(layer)]
+        layers = dropwhile(lambda layer: not any(map(has, self._layer_work(layer))), layout.LAYERS)
+        return [*filter(self._layer_work, layers)]
 
     def select_tables(self, included: Callable[[str], bool]) -> Pending:
         """Work of selected tables, by name."""
@@ -188,8 +184,7 @@ class Pending:
         text = "nothing new: every landed file is in every table"
         if waiting:
             text = f"waiting: {'; '.join(waiting)}"
-        passed_over = self._left_out_texts()
-        if passed_over:
+        if passed_over := self._left_out_texts():
             return f"{text}, but {' and '.join(passed_over)} (see `sluicegate files`)"
         return text
 
@@ -203,7 +198,7 @@ class Pending:
                 yield f"{files_(table.skips)} for {table.table} to be skipped"
         for table in self.tables:
             if table.versions:
-                yield f"{versions_text(table.versions)} of a Delta table for {table.table}"
+                yield f"{quantity(table.versions, 'version')} of a Delta table for {table.table}"
         if unknown := [table.table for table in self.tables if table.unknown]:
             yield f"records of {', '.join(unknown)}, unknown until a run queries the brokers"
 
@@ -212,7 +207,7 @@ class Pending:
         if described := [table.table for table in self.tables if table.described is not None]:
             yield f"comments or properties of {', '.join(described)}"
         if behind := [table.table for table in self.tables if table.follows]:
-            yield f"{', '.join(behind)} {_is_or_are(len(behind))} behind"
+            yield f"{', '.join(behind)} {inflect(len(behind), 'is', 'are')} behind"
 
     def _waiting_texts(self) -> Iterator[str]:
         """What a run does not take in now."""
@@ -230,41 +225,21 @@ class Pending:
         failed = sum(table.failed for table in self.tables)
         skipped = sum(table.skipped for table in self.tables)
         refused = sum(table.refused for table in self.tables)
+        are, were = inflect(skipped, "is", "are"), inflect(refused, "was", "were")
         counted = [
             (self.changed, f"{files_(self.changed)} changed after being read"),
             (failed, f"{files_(failed)} could not be read"),
-            (skipped, f"{files_(skipped)} {_is_or_are(skipped)} skipped and in no table until a `sluicegate reload`"),
-            (refused, f"{refused:,} in landing {_was_or_were(refused)} passed over"),
+            (skipped, f"{files_(skipped)} {are} skipped and in no table until a `sluicegate reload`"),
+            (refused, f"{refused:,} in landing {were} passed over"),
         ]
         return [text for count, text in counted if count]
 
 
-def _is_or_are(count: int) -> str:
-    if count == 1:
-        return "is"
-    return "are"
-
-
-def _was_or_were(count: int) -> str:
-    if count == 1:
-        return "was"
-    return "were"
-
-
-def versions_text(count: int) -> str:
-    """Number of versions in words."""
-    if count == 1:
-        return "1 version"
-    return f"{count:,} versions"
-
-
 def _unretried_files(failed: Mapping[str, bool], new: pa.Table) -> int:
     """Failed files that the next run does not retry: unchanged, or gone."""
-    if failed:
-        retried = set(new["path"].to_pylist())
-    else:
-        retried = set()
-    return len(failed.keys() - retried)
+    if not failed:
+        return 0
+    return len(failed.keys() - set(new["path"].to_pylist()))
 
 
 def pending(pipeline: Pipeline, settings: Settings, opened: Tables | None = None, *, partly: bool = False) -> Pending:

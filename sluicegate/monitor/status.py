@@ -87,12 +87,12 @@ def status(pipeline: Pipeline, settings: Settings) -> Status:
     waiting = pending(pipeline, settings, opened)
     tables = []
     for work in waiting.tables:
+        state: str = work.state
         if work.state == TableState.BLOCKED:
-            state: str = work.progress.why
-        else:
-            state = work.state
+            state = work.progress.why
         has = facts(opened, lake, work.layer, work.table)
-        if discarded := discarded_rows(lake, work.table, opened) if has.quarantined else 0:
+        if has.quarantined:
+            discarded = discarded_rows(lake, work.table, opened)
             has = replace(has, quarantined=has.quarantined - discarded, discarded=discarded)
         tables.append(TableStatus(**vars(has), state=state))
     return Status(pipeline.name, tables, waiting)
@@ -109,10 +109,9 @@ def facts(opened: Tables, lake: layout.Lake, layer: str, name: str) -> TableFact
     uri = lake.table(layer, name)
     table = opened[uri]
     last = table.last_own_commit
-    side_tables = []
+    quarantined, aside = 0, 0
     if layer == "silver":
-        side_tables = [lake.quarantine(name), lake.set_aside(name)]
-    quarantined, aside = [opened[side_table].rows for side_table in side_tables] or [0, 0]
+        quarantined, aside = opened[lake.quarantine(name)].rows, opened[lake.set_aside(name)].rows
     return TableFacts(
         layer, name, table.rows, table.version if table.delta is not None else None,
         datetime.fromtimestamp(last.timestamp / 1000, UTC) if last else None, quarantined, 0, aside,

@@ -118,7 +118,7 @@ def _record_findings(lake: layout.Lake, name: str, sources: Mapping[str, str], l
     if not taken_in:
         return
     refresh = f"sluicegate run {lake.pipeline} --full-refresh {name}"
-    places = [target, *_side_tables(lake, name)]
+    places = [target, tables.delta_table(lake.quarantine(name)), tables.delta_table(lake.set_aside(name))]
     identity = _Identity.from_tables(target, taken_in)
     records = sum(map(tables.rows, taken_in.values()))
     if limit is not None and records > limit:
@@ -185,10 +185,6 @@ class _Identity:
             yield _incomplete_records(written, self.of_record), "records lack some of their rows"
 
 
-def _side_tables(lake: layout.Lake, name: str) -> list[DeltaTable | None]:
-    return [tables.delta_table(lake.quarantine(name)), tables.delta_table(lake.set_aside(name))]
-
-
 def _source_tables(target: DeltaTable, name: str, sources: Mapping[str, str]) -> dict[str, DeltaTable]:
     """The tables that a silver table follows, as of the versions that it has taken in, by the names of its flows.
 
@@ -201,7 +197,7 @@ def _source_tables(target: DeltaTable, name: str, sources: Mapping[str, str]) ->
             return {}
         offset = tables.txn_version(target, offsets.app_id("silver", name, opened[""]))
         return {"": tables.table_at(sources[""], version=offset)}
-    if offsets_of_flows is None or any(flow not in sources for flow in offsets_of_flows):
+    if offsets_of_flows is None or not offsets_of_flows.keys() <= sources.keys():
         return {}  # what the next run makes right
     present = {flow: offset for flow, offset in offsets_of_flows.items() if flow in opened}
     if any(offset["source_id"] != tables.table_id(opened[flow]) for flow, offset in present.items()):

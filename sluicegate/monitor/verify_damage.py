@@ -67,6 +67,7 @@ def _damage_findings(lake: layout.Lake, table: Path) -> list[Finding]:
     mend = f"sluicegate run {lake.pipeline}" if by_a_run else ""
     name = table.name if table.parent.name in layout.LAYERS else f"{table.parent.name}/{table.name}"
     shown = [Finding(FindingKind.WRONG, name, str(damage), mend) for damage in damaged[:SHOWN]]
-    if more := len(damaged) - SHOWN:
-        shown += [Finding(FindingKind.WRONG, name, f"{more:,} more of its files are damaged", mend)] if more > 0 else []
+    if len(damaged) > SHOWN:
+        text = f"{len(damaged) - SHOWN:,} more of its files are damaged"
+        shown.append(Finding(FindingKind.WRONG, name, text, mend))
     return shown

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
 from typing import Any
 
 import pyarrow.compute as pc
@@ -117,25 +116,14 @@ def _parts(read: Mapping[str, Mapping[str, Any]]) -> Iterator[Any]:
     sizes = Counter[int]()
     for path, entry in read.items():
         sizes[entry["chunk"]] += Range.from_path(path).size
-    bounds: list[int] = []
-    size = 0
+    number, since, size = pc.field("_chunk"), pc.scalar(True), 0
+    # The first and the last have no end of their own: a row of a ledger batch that is in no ledger is looked at, too.
     for batch in sorted(sizes):
         if size and size + sizes[batch] > AT_ONCE:
-            bounds.append(batch)
-            size = 0
+            yield since & (number.is_null() | (number < batch))
+            since, size = number >= batch, 0
         size += sizes[batch]
-    number = pc.field("_chunk")
-    # The first and the last have no end of their own: a row of a ledger batch that is in no ledger is looked at, too.
-    for first, end in pairwise([None, *bounds, None]):
-        if first is None:
-            since = number.is_null()
-        else:
-            since = number >= first
-        if end is None:
-            before = number.is_valid()
-        else:
-            before = number < end
-        yield since | before if first is None else since & before
+    yield since
 
 
 def _placement_findings(
