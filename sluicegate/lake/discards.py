@@ -60,9 +60,9 @@ def quarantined_rows(quarantine: DeltaTable) -> pa.Table:
     Texts are dictionaries, so that of a million rows there are a few numbers each.
     """
     columns = {field.name for field in quarantine.schema().fields}
-    names = [name for name in (*KEYS, RULES, WHEN) if name in columns]
+    names, times = sorted({*KEYS, RULES, WHEN} & columns), sorted({WHEN} & columns)
     batches = tables.dataset(quarantine).to_batches(names, batch_readahead=1, fragment_readahead=1)
-    parts = [comparable_rows(batch, RULES, [name for name in (WHEN,) if name in columns]) for batch in batches]
+    parts = [comparable_rows(batch, RULES, times) for batch in batches]
     if not parts:
         return quarantined_rows_if_any(None)
     return pa.concat_tables(parts).unify_dictionaries()

@@ -37,12 +37,9 @@ def are_left(uri: str, last: log.Commit | None) -> bool:
         uri: the table.
         last: the newest commit of ours.
     """
-    if last is None:
+    if last is None or last.info.new_table is None:
         return False
-    begins = last.info.new_table
-    if begins is None:
-        return False
-    if not begins:
+    if not last.info.new_table:
         return True
     from sluicegate.storage import filesystems  # a run with nothing to do does without Arrow
 

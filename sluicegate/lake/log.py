@@ -75,14 +75,10 @@ def _history(table: DeltaTable, limit: int | None) -> Iterable[Mapping[str, Any]
     """
     entries = table.history(limit)
     # Looked for behind the reading: if it is not there now, it was not among what was read.
-    if not _has_commit(table.table_uri, table.version() + 1):
+    # Not by ``exists`` of fsspec: to that a store that does not answer has no such file.
+    if filesystems.file_facts(commit_file(table.table_uri, table.version() + 1)) is None:
         return entries[:limit]
     return islice(_infos(table.table_uri, table.version()), limit)
-
-
-def _has_commit(uri: str, version: int) -> bool:
-    # Not by ``exists`` of fsspec: to that a store that does not answer has no such file.
-    return filesystems.file_facts(commit_file(uri, version)) is not None
 
 
 def commit_file(uri: str, version: int) -> str:
@@ -97,26 +93,27 @@ def _infos(uri: str, newest: int) -> Iterator[Mapping[str, Any]]:
             actions_of_commit = list(actions(uri, version, added=False))
         except FileNotFoundError:  # older ones were cleaned away
             return
-        yield next((action["commitInfo"] for action in actions_of_commit if "commitInfo" in action), {})
+        yield commit_info(actions_of_commit)
+
+
+def commit_info(actions_of_commit: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return what a commit says of itself, among its actions; nothing if it does not."""
+    return next((action["commitInfo"] for action in actions_of_commit if "commitInfo" in action), {})
 
 
 def commit_of(version: int, entry: Mapping[str, Any]) -> Commit:
     """Read a commit from the ``commitInfo`` of its entry in the log."""
     metrics = entry.get("operationMetrics") or {}
     parameters = entry.get("operationParameters") or {}
-    restored = rows_written = None
+    restored = None
     if entry.get("operation") == "RESTORE":
         restored = _int(parameters.get("version"))
-    for name in ROWS_WRITTEN:
-        if name in metrics:
-            rows_written = _int(metrics[name])
-            break
     return Commit(
         version=version,
         timestamp=int(entry.get("timestamp") or 0),
         operation=str(entry.get("operation")),
         ours=CommitInfo.from_user_metadata(entry.get("userMetadata")),
-        rows_written=rows_written,
+        rows_written=_int(next((metrics[name] for name in ROWS_WRITTEN if name in metrics), None)),
         overwrites=str(parameters.get("mode", "Append")) == "Overwrite",
         partly=str(parameters.get("predicate") or "[]") not in ("[]", "true"),
         restored_to=restored,

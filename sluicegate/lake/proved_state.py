@@ -57,13 +57,11 @@ class ProvedState:
         if entry is None or unsupported or protocol.min_reader_version == 2:
             return None
         listed = _list_files(table)
-        files = {path: listed.get(path) for path in tables.statistics(table, "path")["path"].to_pylist()}
-        files_in_folder = {path: facts for path, facts in files.items() if facts is not None}
-        if len(files_in_folder) < len(files):  # a clone has files of other tables
+        paths = tables.statistics(table, "path")["path"].to_pylist()
+        if not listed.keys() >= {*paths}:  # a clone has files of other tables
             return None
-        return cls(
-            tables.table_id(table), table.version(), entry, offsets.restore_history(table).facts(), files_in_folder
-        )
+        files = {path: listed[path] for path in paths}
+        return cls(tables.table_id(table), table.version(), entry, offsets.restore_history(table).facts(), files)
 
     def is_history_of(self, table: DeltaTable) -> bool:
         """Return whether a table continues this state: it is the same, has the log entry, and was not restored since.

@@ -78,8 +78,8 @@ def _is_unwritten(folder: Path) -> bool:
     In a bookkeeping table, as the ledger, these are the files of a first commit: delta-rs writes them before the log,
     so another run may be in between, or was killed there.
     """
-    ours = any(name.startswith("_") for name in (folder.name, folder.parent.name))
-    return all(ours and file.name.startswith("part-") and file.suffix == ".parquet" for file in folder.iterdir())
+    bookkeeping = any(name.startswith("_") for name in (folder.name, folder.parent.name))
+    return all(bookkeeping and file.match("part-*.parquet") for file in folder.iterdir())
 
 
 def table_at(uri: str, version: int | None = None) -> DeltaTable:
@@ -124,13 +124,13 @@ def dataset(table: DeltaTable) -> Any:
     Raises:
         UnreadableFeatures: the files alone do not hold the rows.
     """
-    found = filesystem(table)
+    store = filesystem(table)
     try:
-        return table.to_pyarrow_dataset(filesystem=found, parquet_read_options=_read_options())
+        return table.to_pyarrow_dataset(filesystem=store, parquet_read_options=_read_options())
     except DeltaProtocolError as error:
         raise _unreadable_error(table, error) from error
     except ValueError:  # delta-rs makes Python's dates of the statistics: there is none after the year 9999
-        if found is None or not is_plain(table):
+        if store is None or not is_plain(table):
             raise
         return files_of(table, statistics(table, "path")["path"].to_pylist())
 
@@ -173,7 +173,7 @@ def files_of(table: DeltaTable, paths: list[str]) -> Any:
     return ds.dataset(paths, schema=schema, filesystem=filesystem(table), format=form)
 
 
-def filter_rows(found: Any, condition: Any, columns: list[str] | None = None) -> pa.Table:
+def filter_rows(dataset: Any, condition: Any, columns: list[str] | None = None) -> pa.Table:
     """Return the rows of a pyarrow dataset that meet a condition.
 
     Files rewritten by delta-rs (by a user's DELETE, say) have a string type that Arrow cannot compare yet.
@@ -181,9 +181,9 @@ def filter_rows(found: Any, condition: Any, columns: list[str] | None = None) ->
     import pyarrow as pa
 
     try:
-        return found.to_table(columns, filter=condition)
+        return dataset.to_table(columns, filter=condition)
     except pa.ArrowNotImplementedError:
-        rows = found.to_table().filter(condition)
+        rows = dataset.to_table().filter(condition)
         if columns is None:
             return rows
         return rows.select(columns)
@@ -227,15 +227,15 @@ def statistics(table: DeltaTable, *columns: str) -> pa.Table:
     import pyarrow as pa
 
     described = pa.table(table.get_add_actions(flatten=True))
-    there = set(described.column_names)
-    return pa.table([described[c] if c in there else pa.nulls(described.num_rows) for c in columns], list(columns))
+    present = set(described.column_names)
+    return pa.table([described[c] if c in present else pa.nulls(described.num_rows) for c in columns], list(columns))
 
 
 def statistics_rows(table: DeltaTable, *columns: str) -> list[tuple[Any, ...]]:
     """Return ``statistics`` as Python tuples, one for each data file: for few files, without pyarrow."""
     described = table.get_add_actions(flatten=True)
-    there = set(described.column_names)
-    values = [described[c].to_pylist() if c in there else [None] * described.num_rows for c in columns]
+    present = set(described.column_names)
+    values = [described[c].to_pylist() if c in present else [None] * described.num_rows for c in columns]
     return list(zip(*values, strict=True))
 
 

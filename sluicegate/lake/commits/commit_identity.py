@@ -78,8 +78,7 @@ def _head(uri: str, version: int) -> bytes | None:
 def _inputs(head: bytes) -> dict[str, Any] | None:
     """Return the inputs of one of our commits; None for other commits, or if it does not record them here."""
     actions = _actions(head)
-    info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
-    facts = CommitInfo.from_user_metadata(info.get("userMetadata"))
+    facts = CommitInfo.from_user_metadata(log.commit_info(actions).get("userMetadata"))
     if facts is None:
         return None
     identities = [identity for commits in facts.commits.values() for identity in commits.values()]

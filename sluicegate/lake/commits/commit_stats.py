@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sluicegate.lake import log, tables
+
+# Metrics of a MERGE, without regard to case and underscores: rows inserted, updated and deleted.
+_MERGED = ("numtargetrowsinserted", "numtargetrowsupdated", "numtargetrowsdeleted")
 
 
 @dataclass(frozen=True)
@@ -54,10 +57,9 @@ def commit_volume(uri: str, version: int) -> ChangeVolume | None:
         actions = list(log.actions(uri, version))
     except FileNotFoundError:
         return None
-    info: Mapping[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
-    added, removed, feed = (list(_files_of_kind(actions, kind)) for kind in ("add", "remove", "cdc"))
+    added, removed, feed = ([action[kind] for action in actions if kind in action] for kind in ("add", "remove", "cdc"))
     added_data, removed_data = ([file for file in files if file.get("dataChange", True)] for files in (added, removed))
-    inserted, updated, deleted = _rows(info, added_data, removed_data)
+    inserted, updated, deleted = _rows(log.commit_info(actions), added_data, removed_data)
     changed = _bytes(feed or [*added_data, *removed_data])
     return ChangeVolume(inserted, updated, deleted, changed, written=_bytes([*added, *feed]))
 
@@ -70,20 +72,17 @@ def size(uri: str, version: int | None = None) -> int:
     return sum(tables.statistics(table, "size_bytes")["size_bytes"].to_pylist())
 
 
-def _files_of_kind(actions: list[dict[str, Any]], kind: str) -> Iterator[dict[str, Any]]:
-    return (action[kind] for action in actions if kind in action)
-
-
 def _rows(info: Mapping[str, Any], added: list[dict[str, Any]], removed: list[dict[str, Any]]) -> tuple[int, int, int]:
     """Count inserted, updated and deleted rows, by metrics if available: rewritten files also have unchanged rows."""
     metrics = info.get("operationMetrics") or {}
     # Spark writes numDeletedRows, delta-rs num_deleted_rows.
     counts = {
-        name.replace("_", "").lower(): max(int(value), 0) for name, value in metrics.items() if _is_integer(value)
+        name.replace("_", "").lower(): max(int(value), 0)
+        for name, value in metrics.items()
+        if str(value).lstrip("-").isdecimal()
     }
-    merged = [counts.get(f"numtargetrows{kind}") for kind in ("inserted", "updated", "deleted")]
-    if None not in merged:
-        inserted, updated, deleted = (count or 0 for count in merged)
+    if counts.keys() >= {*_MERGED}:
+        inserted, updated, deleted = map(counts.__getitem__, _MERGED)
         return inserted, updated, deleted
     inserted = 0
     if info.get("operation") not in ("DELETE", "UPDATE"):
@@ -94,10 +93,6 @@ def _rows(info: Mapping[str, Any], added: list[dict[str, Any]], removed: list[di
     if updated:
         return inserted, updated, 0
     return inserted, 0, _records(removed)
-
-
-def _is_integer(value: Any) -> bool:
-    return str(value).lstrip("-").isdecimal()
 
 
 def _records(files: list[dict[str, Any]]) -> int:

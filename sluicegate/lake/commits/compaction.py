@@ -85,11 +85,11 @@ def _write_file(rows: pa.Table, column: str, texts: tuple[str, ...], filesystem:
     name = f"part-{uuid4()}-c000.zstd.parquet"
     pq.write_table(rows, name, filesystem=filesystem, row_group_size=ROW_GROUP, compression="zstd")
     counted = [field.name for field in rows.schema if pa.types.is_integer(field.type) or field.name in texts]
-    spans = {name: pc.min_max(rows[name]).as_py() for name in counted}
+    spans = {name: pc.min_max(rows[name]).as_py() for name in counted if rows[name].null_count < rows.num_rows}
     stats = {
         "numRecords": rows.num_rows,
-        "minValues": {name: span["min"] for name, span in spans.items() if span["min"] is not None},
-        "maxValues": {name: span["max"] for name, span in spans.items() if span["max"] is not None},
+        "minValues": {name: span["min"] for name, span in spans.items()},
+        "maxValues": {name: span["max"] for name, span in spans.items()},
         "nullCount": {field.name: rows[field.name].null_count for field in rows.schema},
     }
     size = filesystem.get_file_info(name).size

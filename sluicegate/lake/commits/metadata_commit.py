@@ -13,6 +13,7 @@ import re
 import time
 import uuid
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -69,23 +70,23 @@ def put(table: DeltaTable, name: str, value: str) -> bool:
     """
     metadata = logged_metadata(table)
     metadata["configuration"] = {**(metadata.get("configuration") or {}), name: value}
-    said = {
+    commit_info = {
         "timestamp": int(time.time() * 1000), "operation": "SET TBLPROPERTIES",
         "operationParameters": {"properties": json.dumps({name: value})}, "engineInfo": "sluicegate",
     }  # fmt: skip
-    lines = [json.dumps(one) + "\n" for one in ({"commitInfo": said}, {"metaData": metadata})]
+    lines = [json.dumps(action) + "\n" for action in ({"commitInfo": commit_info}, {"metaData": metadata})]
     target = _log(table) / f"{table.version() + 1:020d}.json"
-    made = target.parent / f".{uuid.uuid4().hex}.tmp"
+    draft = target.parent / f".{uuid.uuid4().hex}.tmp"
     try:
-        with made.open("w", encoding="utf-8") as file:
+        with draft.open("w", encoding="utf-8") as file:
             file.writelines(lines)
             file.flush()
             os.fsync(file.fileno())
-        os.link(made, target)
+        os.link(draft, target)
     except FileExistsError:
         return False
     finally:
-        made.unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
     return True
 
 
@@ -102,9 +103,8 @@ def logged_metadata(table: DeltaTable) -> dict[str, Any]:
     """
     checkpoints = _checkpoints(table)
     for version in range(table.version(), -1, -1):
-        for metadata in _commit_metadata(table, version):
-            return metadata
-        for metadata in (metadata for file in checkpoints.get(version, ()) for metadata in _checkpoint_metadata(file)):
+        of_checkpoint = map(_checkpoint_metadata, checkpoints.get(version, ()))
+        for metadata in chain(_commit_metadata(table, version), *of_checkpoint):
             return metadata
     raise SluicegateError("the table's log has no metadata", where=Where(file=table.table_uri))
 
@@ -131,7 +131,7 @@ def _checkpoint_metadata(file: Path) -> Iterator[dict[str, Any]]:
     """Yield the metadata of one checkpoint file, if it has any."""
     if file.suffix == ".json":
         lines = map(json.loads, file.read_text(encoding="utf-8").splitlines())
-        yield from (one["metaData"] for one in lines if "metaData" in one)
+        yield from (action["metaData"] for action in lines if "metaData" in action)
         return
     import pyarrow.parquet as pq
 
@@ -139,9 +139,9 @@ def _checkpoint_metadata(file: Path) -> Iterator[dict[str, Any]]:
         if "metaData" not in opened.schema_arrow.names:
             return
         for batch in opened.iter_batches(columns=["metaData"]):
-            for found in batch.column("metaData").to_pylist(maps_as_pydicts="strict"):
-                if found is not None and found["id"] is not None:
-                    yield {name: held for name, held in found.items() if held is not None}
+            for metadata in filter(None, batch.column("metaData").to_pylist(maps_as_pydicts="strict")):
+                if metadata["id"] is not None:
+                    yield {name: value for name, value in metadata.items() if value is not None}
 
 
 def _log(table: DeltaTable) -> Path:

@@ -20,17 +20,17 @@ AT_ONCE = 2048
 def difference(file: Path) -> str:
     """Return how a file differs from its checksums; empty if it does not, or has none."""
     try:
-        said = file.with_name(f".{file.name}.crc").read_bytes()
+        recorded = file.with_name(f".{file.name}.crc").read_bytes()
         with file.open("rb") as opened:
-            if said[:4] != MAGIC or len(said) < 8:
+            if recorded[:4] != MAGIC:
                 return ""
-            (each,) = struct.unpack(">I", said[4:8])
+            (span,) = struct.unpack(">I", recorded[4:8])
             place = 0
-            for first in range(8, len(said), 4 * AT_ONCE):
-                sums = [one for (one,) in struct.iter_unpack(">I", said[first : first + 4 * AT_ONCE])]
-                block = opened.read(each * len(sums))
-                parts = range(0, len(block), each)
-                if [zlib.crc32(block[part : part + each]) for part in parts] != sums:
+            for first in range(8, len(recorded), 4 * AT_ONCE):
+                sums = [checksum for (checksum,) in struct.iter_unpack(">I", recorded[first : first + 4 * AT_ONCE])]
+                block = opened.read(span * len(sums))
+                parts = range(0, len(block), span)
+                if [zlib.crc32(block[part : part + span]) for part in parts] != sums:
                     return f"differs from what was written, from byte {place:,} on"
                 place += len(block)
             if opened.read(1):

@@ -26,7 +26,8 @@ SHORTEST = 48
 # Longer entries, and their data files, are not looked at each time that a table is opened, but before a job writes.
 LONGEST = 256 * 1024
 
-ENTRY = re.compile(r"(\d{20})\.json")
+ENTRY = re.compile(r"([0-9]{20})\.json")
+CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint.*")
 
 # First and last bytes of a Parquet file, the latter also if its footer is encrypted.
 MAGIC = (b"PAR1", b"PARE")
@@ -87,21 +88,24 @@ def actions(lines: Iterable[str], left_out: tuple[str, ...] = ()) -> Iterator[di
 
 def newest_version(table: Path) -> int:
     """Return the newest version in a table's log; -1 if there is none."""
-    start = checkpoint_version(table)
-    if not entry_of(table, max(start, 0)).exists():
-        found = [int(named[1]) for name in os.listdir(log_of(table)) if (named := ENTRY.fullmatch(name))]
-        return max(found, default=-1)
-    version = max(start, 0)
+    version = max(checkpoint_version(table), 0)
+    if not entry_of(table, version).exists():
+        return max(_versions(os.listdir(log_of(table)), ENTRY), default=-1)
     while entry_of(table, version + 1).exists():
         version += 1
     return version
 
 
+def _versions(names: Iterable[str], kind: re.Pattern[str]) -> set[int]:
+    """Return the versions that files of a kind have in their names."""
+    return {int(named[1]) for named in map(kind.fullmatch, names) if named}
+
+
 def checkpoint_version(table: Path) -> int:
     """Return the version of the newest checkpoint by ``_last_checkpoint``; -1 if it is missing or damaged."""
     try:
-        said = json.loads((log_of(table) / "_last_checkpoint").read_bytes())
-        return int(said["version"])
+        pointer = json.loads((log_of(table) / "_last_checkpoint").read_bytes())
+        return int(pointer["version"])
     except (OSError, ValueError, KeyError, TypeError):
         return -1
 
@@ -137,10 +141,8 @@ def has_history(table: Path, end: int, without: int) -> bool:
         without: the version whose checkpoint, and later ones, do not count.
     """
     names = os.listdir(log_of(table))
-    checkpoints = [int(name[:20]) for name in names if name[20:31] == ".checkpoint" and name[:20].isdigit()]
-    base = max((one for one in checkpoints if one < without), default=-1)
-    entries = {f"{one:020d}.json" for one in range(base + 1, end)}
-    return entries <= {*names}
+    base = max((version for version in _versions(names, CHECKPOINT) if version < without), default=-1)
+    return _versions(names, ENTRY) >= {*range(base + 1, end)}
 
 
 def gaps(table: Path) -> Iterator[Damage]:
@@ -149,14 +151,12 @@ def gaps(table: Path) -> Iterator[Damage]:
     Delta cleans up the oldest entries that a checkpoint covers, and none between others.
     """
     names = os.listdir(log_of(table))
-    entries = {int(named[1]) for name in names if (named := ENTRY.fullmatch(name))}
-    checkpoints = {int(name[:20]) for name in names if name[20:31] == ".checkpoint" and name[:20].isdigit()}
+    entries = _versions(names, ENTRY)
     if not entries:
         return
-    first = min(min(entries), max(checkpoints, default=-1) + 1)
-    for version in range(first, max(entries)):
-        if version not in entries:
-            yield Damage(str(entry_of(table, version)), "is missing", version)
+    first = min(min(entries), max(_versions(names, CHECKPOINT), default=-1) + 1)
+    for version in sorted({*range(first, max(entries))} - entries):
+        yield Damage(str(entry_of(table, version)), "is missing", version)
 
 
 def log_damage(table: Path, newest: int) -> Damage | None:
@@ -240,19 +240,19 @@ def file_damage(table: Path, path: str, size: int | None, *, whole: bool = False
         return ""
     try:
         with file.open("rb") as opened:  # NFS may have the size of another client's file wrong until it is opened
-            there = os.fstat(opened.fileno()).st_size
-            if not there:
+            stored = os.fstat(opened.fileno()).st_size
+            if not stored:
                 return "has 0 bytes"
-            if size is not None and there < size:
-                return f"has {there:,} bytes of {size:,}"
-            if whole and size is not None and there > size:
-                return f"has {there:,} bytes, but {size:,} according to the log"
-            if file.suffix == ".parquet" and not _has_magic(opened, there):
+            logged = stored if size is None else size
+            if stored < logged:
+                return f"has {stored:,} bytes of {logged:,}"
+            if whole and stored > logged:
+                return f"has {stored:,} bytes, but {logged:,} according to the log"
+            if file.suffix == ".parquet" and not _has_magic(opened, stored):
                 return "is an incomplete Parquet file: the magic bytes at its end are missing"
     except FileNotFoundError:
         if whole:
             return "is missing"
-        return ""
     return ""
 
 

@@ -79,7 +79,7 @@ def local_tables(lake: layout.Lake) -> list[Path]:
 def _newest_damage(table: Path) -> Damage | None:
     """Return the damage of a table's newest commit, if any."""
     version = damages.newest_version(table)
-    if not (version >= 0):
+    if version < 0:
         return None
     return damages.commit_damage(table, version)
 
