@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +46,7 @@ def run_all_guarded(work: Callable[[], Iterable[RunReport]]) -> int:
         report.end_with_error(error)
         return error.exit_code
     except Exception as error:
-        report.end_with_error(unexpected_error(error))
+        report.end_with_error(to_sluicegate_error(error))
         if os.environ.get("SLUICEGATE_DEBUG"):
             raise
         return 1
@@ -77,6 +77,13 @@ def hold_write_lock(lake: layout.Lake, owner: str, wait: float = 600.0, *, targe
         except (KeyboardInterrupt, SystemExit):
             connect.interrupt_all()
             raise
+
+
+def hold_job_lock(
+    pipeline: Pipeline, lake: layout.Lake, facts: Mapping[str, Any], work: str
+) -> AbstractContextManager[None]:
+    """Hold the right to write for a job; those who wait see its run ID, or else its work."""
+    return hold_write_lock(lake, str(facts.get("run_id") or work), target=pipeline.settings.target)
 
 
 def job_context(arguments: argparse.Namespace) -> tuple[Pipeline, layout.Lake, dict[str, Any]]:
@@ -113,8 +120,10 @@ def _run_info(text: str) -> dict[str, Any]:
     return facts
 
 
-def unexpected_error(error: Exception) -> SluicegateError:
-    """Convert any other error to a ``SluicegateError`` without Java's stack: its first lines say what happened."""
+def to_sluicegate_error(error: Exception) -> SluicegateError:
+    """Return our errors as they are, and any other as one without Java's stack: its first lines say what happened."""
+    if isinstance(error, SluicegateError):
+        return error
     if (of_store := store_errors.translate_error(error)) is not None:
         return of_store
     if (of_server := connect.lost_server_error(error)) is not None:

@@ -165,7 +165,7 @@ class Continuous:
         except (UserError, ExpectationFailed, AccountingError):
             raise
         except Exception as error:
-            self._record_failure(error, error if isinstance(error, SluicegateError) else base.unexpected_error(error))
+            self._record_failure(error, base.to_sluicegate_error(error))
         else:
             if self.failures:
                 self.failures = 0

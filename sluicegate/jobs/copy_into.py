@@ -64,7 +64,7 @@ def _copy(arguments: argparse.Namespace) -> RunReport:
     )  # fmt: skip
     if arguments.validate is not None:
         return _validate(copy, pipeline, name, table, lake, arguments.validate)
-    with base.hold_write_lock(lake, str(facts.get("run_id") or f"copy into {name}"), target=pipeline.settings.target):
+    with base.hold_job_lock(pipeline, lake, facts, f"copy into {name}"):
         report = run(copy, pipeline, name, lake, facts)
     return replace(report, notes=[json.dumps(result(report.tables[0]))])
 
@@ -125,13 +125,8 @@ def mask_record(row: Mapping[str, Any], personal: frozenset[str]) -> dict[str, A
     if not personal:
         return dict(row)
     hidden = {*personal, "_rescued_data", "_corrupt_record"}
-    return {column: _mask_value(value) if column.lower() in hidden else value for column, value in row.items()}
-
-
-def _mask_value(value: Any) -> Any:
-    if value is None:
-        return None
-    return "***"
+    masks = {column: "***" for column, value in row.items() if column.lower() in hidden and value is not None}
+    return {**row, **masks}
 
 
 def _preview(copy: Copy, pipeline: Pipeline, name: str, target: str, paths: list[str], shown: int) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from sluicegate.flow.model import Flow, ProgressKind
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import RunReport
 from sluicegate.flow.table_report import TableReport
-from sluicegate.jobs.base import hold_write_lock, job_context, parser, run_guarded, unexpected_error
+from sluicegate.jobs.base import hold_job_lock, job_context, parser, run_guarded, to_sluicegate_error
 from sluicegate.jobs.parallel import run_side_by_side
 from sluicegate.jobs.table_step import TableStep, step_of
 from sluicegate.lake import layout
@@ -69,9 +69,7 @@ def run_layer(
     spark: SharedSpark | None = None,
 ) -> RunReport:
     """Run a layer's part of a request under the pipeline's lock."""
-    with hold_write_lock(
-        lake, str(facts.get("run_id") or f"{layer} job of {pipeline.name}"), target=pipeline.settings.target
-    ):
+    with hold_job_lock(pipeline, lake, facts, f"{layer} job of {pipeline.name}"):
         return Job.from_request(pipeline, lake, layer, facts, request, spark).run()
 
 
@@ -165,18 +163,16 @@ class Job:
         spark: SparkSession | SharedSpark | None = None,
     ) -> Job:
         """Create the job for a layer's part of a request."""
-        only = request.names(pipeline, layer)
-        full_refresh = request.mode == RunMode.FULL_REFRESH
         return cls(
             pipeline,
             lake,
             layer,
             facts,
             spark,
-            only=only,
+            only=request.names(pipeline, layer),
             finder=request.finder,
             choice=request.interval,
-            full_refresh=full_refresh,
+            full_refresh=request.mode == RunMode.FULL_REFRESH,
         )
 
     def run(self) -> RunReport:
@@ -189,29 +185,21 @@ class Job:
         self._tell(f"{self.pipeline.name} {self.layer}")
         if aws.is_on_s3(self.lake.root) and not s3_commits.is_proven(self.lake.locks):
             self._spark.session_of("")  # refuses a store that is not safe, before anything is written to it
-        chosen = self._chosen_flows()
-        failures = self._run_tables(chosen)
+        # With separate handles: each step reads what others committed.
+        chosen = flows.flows(self.pipeline, self.lake, self.layer)
+        if self._only is not None:
+            chosen = {name: flow for name, flow in chosen.items() if name in self._only}
+        errors = self._run_tables(chosen)
         self.done.tables.sort(key=lambda table: [*chosen].index(table.table))
-        for error in failures:
-            if not isinstance(error, Exception):  # an interrupt
-                raise error
         if self._copies_events:
             event_log.copy_events(self.pipeline, self.lake)
         self.done.seconds = time.monotonic() - started
-        errors = [error for error in failures if isinstance(error, Exception)]
         if errors:
             raise _join_errors(errors[0], errors[1:])
         return self.done
 
-    def _chosen_flows(self) -> dict[str, Flow]:
-        """Return the flows of the tables to run, with separate handles: each step reads what others committed."""
-        all_flows = flows.flows(self.pipeline, self.lake, self.layer)
-        if self._only is None:
-            return all_flows
-        return {name: flow for name, flow in all_flows.items() if name in self._only}
-
-    def _run_tables(self, chosen: Mapping[str, Flow]) -> list[BaseException]:
-        """Run tables, several at a time, each after those that it reads; return the errors.
+    def _run_tables(self, chosen: Mapping[str, Flow]) -> list[Exception]:
+        """Run tables, several at a time, each after those that it reads; return the errors, and raise an interrupt.
 
         A silver record is evaluated again when its source gets it. A gold table would combine some tables as they
         are now with others as they were before, so it is not refreshed.
@@ -221,10 +209,13 @@ class Job:
         def run_table(name: str) -> bool:
             return self._run_table(name, chosen[name], renew=bool(needs[name]))
 
-        leave = None
-        if self.layer == "gold":
-            leave = self._report_blocked
-        return list(run_side_by_side(needs, run_table, SIDE_BY_SIDE, connect.interrupt_all, leave).values())
+        leave = self._report_blocked if self.layer == "gold" else None
+        errors = []
+        for error in run_side_by_side(needs, run_table, SIDE_BY_SIDE, connect.interrupt_all, leave).values():
+            if not isinstance(error, Exception):
+                raise error
+            errors.append(error)
+        return errors
 
     def _report_blocked(self, name: str, missing: Sequence[str]) -> None:
         """Report a table that waits because tables that it reads were not filled."""
@@ -300,12 +291,6 @@ def _join_errors(error: Exception, further_errors: Sequence[Exception]) -> Excep
     """Return an error of a table with those of other failed tables in its text."""
     if not further_errors:
         return error
-    first, *further = [_to_sluicegate_error(failure) for failure in (error, *further_errors)]
+    first, *further = map(to_sluicegate_error, (error, *further_errors))
     first.others = further
     return first
-
-
-def _to_sluicegate_error(error: Exception) -> SluicegateError:
-    if isinstance(error, SluicegateError):
-        return error
-    return unexpected_error(error)

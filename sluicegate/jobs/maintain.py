@@ -92,9 +92,7 @@ def _run(arguments: argparse.Namespace) -> RunReport:
         lines.append(line.strip())
         say(line)
 
-    with base.hold_write_lock(
-        lake, str(facts.get("run_id") or f"maintenance of {pipeline.name}"), target=pipeline.settings.target
-    ):
+    with base.hold_job_lock(pipeline, lake, facts, f"maintenance of {pipeline.name}"):
         name = f"{pipeline.name}.maintain"
         run(pipeline, lake, facts, lambda: session.open_session(name, lake, private=bool(pipeline.pii)), tell=tell)
     return RunReport(pipeline.name, "maintain", notes=lines)

@@ -50,5 +50,5 @@ def _run(action: str, arguments: argparse.Namespace) -> RunReport:
     else:
         chosen_files = choose_reload(arguments.files, arguments.pattern, pipeline, name, archived=arguments.archived)
         finder = chosen_files.discover
-    with base.hold_write_lock(lake, str(facts.get("run_id") or f"{action} of {name}"), target=pipeline.settings.target):
+    with base.hold_job_lock(pipeline, lake, facts, f"{action} of {name}"):
         return layer_job.Job(pipeline, lake, "bronze", facts, only=name, finder=finder).run()

@@ -37,9 +37,7 @@ def _run(arguments: argparse.Namespace) -> Iterator[RunReport]:
     replay.demand(pipeline)
     only = replay.table if replay.validate else None  # else the tables that read it run too
     run = Run(pipeline, lake, facts)
-    with base.hold_write_lock(
-        lake, str(facts.get("run_id") or f"replay of {replay.table}"), target=pipeline.settings.target
-    ):
+    with base.hold_job_lock(pipeline, lake, facts, f"replay of {replay.table}"):
         report = layer_job.Job(pipeline, lake, "silver", facts, run.spark, choice=replay, only=only).run()
     yield report
     for table in report.tables:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate.console import say
 from sluicegate.definition import LAYERS
-from sluicegate.errors import PipelineMissing, UserError
+from sluicegate.errors import UserError
 from sluicegate.flow import flows
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import RunReport
@@ -20,7 +20,7 @@ from sluicegate.jobs import base
 from sluicegate.jobs.layer_job import add_request, request_of, run_layer
 from sluicegate.lake import layout
 from sluicegate.launch.request import Request
-from sluicegate.launch.run_mode import RunMode
+from sluicegate.launch.run_mode import RunMode, demand_layer
 from sluicegate.spark.session import SharedSpark
 
 if TYPE_CHECKING:
@@ -67,8 +67,7 @@ def _run(arguments: argparse.Namespace, spark_of: SparkOf) -> Iterator[RunReport
 def _layers(names: str | None) -> list[Layer]:
     chosen = names.split(",") if names else LAYERS
     for name in chosen:
-        if name not in LAYERS:
-            raise PipelineMissing(f"unknown layer {name}", hint=f"layers: {', '.join(LAYERS)}")
+        demand_layer(name)
     return [layer for layer in LAYERS if layer in chosen]
 
 

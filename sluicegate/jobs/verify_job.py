@@ -53,17 +53,14 @@ def _run(arguments: argparse.Namespace) -> RunReport:
     sample = Sample(arguments.sample)
     proofs = verification.proofs_of(pipeline, sample, console.say, since_last=arguments.since_last)
     who = str(facts.get("run_id") or f"verification of {pipeline.name}")
-    if arguments.queries:
-        findings: list[Finding] = []
-    else:
+    findings: list[Finding] = []
+    alone: AbstractContextManager[None] = nullcontext()
+    if not arguments.queries:
         findings = verify_damage.findings(pipeline, pipeline.settings)
+        alone = pipeline_lock(lake, who)
     if findings:
         verification.forget_doubtful(pipeline, findings, proofs)
         return _report_findings(pipeline.name, findings, began)
-    if arguments.queries:
-        alone: AbstractContextManager[None] = nullcontext()
-    else:
-        alone = pipeline_lock(lake, who)
     with alone:
         if not arguments.queries:
             findings += verification.findings_without_spark(pipeline, console.say, sample, proofs)
@@ -103,12 +100,9 @@ def raise_if_wrong(pipeline: str, findings: Sequence[Finding]) -> None:
     wrong = [finding for finding in findings if finding.kind == FindingKind.WRONG]
     if not wrong:
         return
-    sentence = f"verification found {len(wrong):,} problems in {pipeline}"
-    if len(wrong) == 1:
-        sentence = f"verification found 1 problem in {pipeline}"
     commands = dict.fromkeys(finding.mend for finding in wrong if finding.mend)
     raise NotVerified(
-        sentence,
+        f"verification found {console.quantity(len(wrong), 'problem')} in {pipeline}",
         cause="\n    ".join(map(str, wrong)),
         hint="run " + ", then ".join(commands) if commands else "",
     )

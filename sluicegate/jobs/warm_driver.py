@@ -167,17 +167,13 @@ def restore_process() -> Iterator[None]:
     try:
         yield
     finally:
-        _restore_variables(variables)
+        for name in os.environ.keys() - variables.keys():
+            if not name.startswith(_OF_SPARK):
+                del os.environ[name]
+        os.environ.update(variables)
         with suppress(OSError):  # it was removed: a run in a new folder of that name has another fingerprint
             os.chdir(folder)
         sys.path[:] = path
-
-
-def _restore_variables(variables: Mapping[str, str]) -> None:
-    for name in os.environ.keys() - variables.keys():
-        if not name.startswith(_OF_SPARK):
-            del os.environ[name]
-    os.environ.update(variables)
 
 
 @contextmanager

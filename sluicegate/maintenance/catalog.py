@@ -141,14 +141,11 @@ def _forget_former(spark: SparkSession, databases: Iterable[str], lake: layout.L
         databases: databases that may have the entries.
         lake: the lake.
     """
-    former = tuple(
-        f"{layout.to_ledger_path(lake.root)}/{name}/" for name in renamed.former_names(lake.root, lake.pipeline)
-    )
+    former_names = renamed.former_names(lake.root, lake.pipeline)
+    former = tuple(f"{layout.to_ledger_path(lake.root)}/{name}/" for name in former_names)
     if not former:
         return
-    for database in databases:
-        if not spark.catalog.databaseExists(database):
-            continue
+    for database in filter(spark.catalog.databaseExists, databases):
         name = quote_name(database)
         # Not DESCRIBE, which opens the table: there is none any more.
         entered = spark.sql(f"SHOW TABLE EXTENDED IN {name} LIKE '*'").where("NOT isTemporary").collect()
@@ -160,7 +157,7 @@ def _forget_former(spark: SparkSession, databases: Iterable[str], lake: layout.L
         ]
         for table in dropped:
             spark.sql(f"DROP TABLE {name}.{quote_name(table)}")
-        if dropped and len(dropped) == len(places) and database in renamed.former_names(lake.root, lake.pipeline):
+        if dropped and len(dropped) == len(places) and database in former_names:
             spark.sql(f"DROP DATABASE {name}")
 
 

@@ -63,11 +63,11 @@ def _default_lines() -> list[str]:
 
 def defaults() -> Path | None:
     """Return the path of ``spark-defaults.conf`` in ``SPARK_CONF_DIR``, if there is one."""
-    folder = os.environ.get("SPARK_CONF_DIR")
-    file = Path(folder or "") / DEFAULTS
-    if not folder or not file.is_file():
-        return None
-    return file
+    folder = os.environ.get("SPARK_CONF_DIR", "")
+    file = Path(folder, DEFAULTS)
+    if folder and file.is_file():
+        return file
+    return None
 
 
 def properties_file() -> Path | None:

@@ -11,7 +11,7 @@ from sluicegate.storage import aws
 
 # Jobs that run for minutes or hours, for which the optimising compiler (C2) pays.
 LONG_LIVED = {"continuous", "serve"}
-OF_SHORT_LIVES = {"-XX:TieredStopAtLevel=1"}
+OF_SHORT_LIVES = "-XX:TieredStopAtLevel=1"
 
 CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
@@ -56,11 +56,13 @@ def spark_conf(settings: Settings, *, archive: bool = True, long_lived: bool = F
     local = settings.master.startswith("local")
     on_s3 = aws.is_on_s3(settings.lake) or aws.is_on_s3(settings.landing)
     jar_files = jars.find_jars(s3=on_s3)
+    jvm_options = _jvm_options(archived=archive)
+    if long_lived:
+        jvm_options.remove(OF_SHORT_LIVES)
+    own_settings = cluster.own_settings()
     conf = {
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jar_files)),
-        "spark.driver.extraJavaOptions": " ".join(
-            option for option in _jvm_options(archived=archive) if not (long_lived and option in OF_SHORT_LIVES)
-        ),
+        "spark.driver.extraJavaOptions": " ".join(jvm_options),
         "spark.driver.memory": "2g",
         **_OF_SESSIONS,
         "spark.ui.showConsoleProgress": "false",
@@ -76,13 +78,11 @@ def spark_conf(settings: Settings, *, archive: bool = True, long_lived: bool = F
             # The default manager runs the program `readlink` several times for each small file that it writes.
             "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
         }
+        own_settings -= _LOOPBACK.keys()
     else:
         conf |= cluster.conf(jar_files)
     if on_s3:
         conf |= s3_commits.spark_conf()
-    own_settings = cluster.own_settings()
-    if local:
-        own_settings -= _LOOPBACK.keys()
     return {key: value for key, value in conf.items() if key not in own_settings}
 
 

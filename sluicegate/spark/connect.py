@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.errors import LakeUnsupported, SparkUnreachable, UserError, Where
+from sluicegate.storage.store_errors import has_sign
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -114,12 +115,12 @@ def token() -> str:
     Raises:
         UserError: the file cannot be read, or is empty.
     """
-    if TOKEN_FILE not in os.environ and (given := os.environ.get(TOKEN)):
-        return given
+    if TOKEN_FILE not in os.environ and (text := os.environ.get(TOKEN)):
+        return text
     file = token_file()
     try:
-        if found := file.read_text(encoding="utf-8").strip():
-            return found
+        if text := file.read_text(encoding="utf-8").strip():
+            return text
         raise UserError(
             f"the token at {file} is empty",
             cause="its writer was stopped, or the disk was full",
@@ -133,28 +134,29 @@ def token() -> str:
         raise UserError(f"the token at {file} cannot be read", cause=str(error)) from error
 
 
-def open_session(url: str, wanted: Mapping[str, str]) -> SparkSession:
+def open_session(url: str, settings: Mapping[str, str]) -> SparkSession:
     """Open a new session on a server.
 
     Args:
         url: the server's address.
-        wanted: settings of our jobs; those that a session can change are set if they differ.
+        settings: settings of our jobs; those that a session can change are set if they differ.
 
     Raises:
         SparkUnreachable: no server answers at the address, or it rejects the token.
         UserError: the address is invalid, or the server lacks Delta Lake or has another Spark than this Python.
     """
     os.environ[_MODE] = "1"
-    from grpc import FutureTimeoutError, RpcError  # type: ignore[import-untyped]
+    from grpc import FutureTimeoutError, RpcError, channel_ready_future  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
     try:
-        made = _channel(url)
-        _demand_answer(made)
-        session = ConnectSession.builder.channelBuilder(made).create()
+        channel = _channel(url)
+        with channel.toChannel() as opened:
+            channel_ready_future(opened).result(timeout=ANSWERS_WITHIN)
+        session = ConnectSession.builder.channelBuilder(channel).create()
         session.client.set_retry_policies([_patience()])
-        has, version = session.conf.getAll, session.version
+        server_settings, version = session.conf.getAll, session.version
     except ValueError:  # PySpark's own for an address is one, too
         # Their words quote the parameters, of which one may be the token.
         raise UserError(
@@ -163,23 +165,17 @@ def open_session(url: str, wanted: Mapping[str, str]) -> SparkSession:
         ) from None
     except (RpcError, PySparkException, FutureTimeoutError) as error:
         raise unreachable_error(url, error) from None
-    _demand_usable(url, has, version)
-    for name, value in wanted.items():
-        if name not in _STATIC and has.get(name) != value:
+    _demand_usable(url, server_settings, version)
+    for name, value in settings.items():
+        if name not in _STATIC and server_settings.get(name) != value:
             session.conf.set(name, value)
-    _close_at_exit(session)
+    if not _opened:
+        atexit.register(close_all)  # closing its channel later would wait for finished threads
+    _opened.append(session)
     return session  # type: ignore[return-value]
 
 
-def _demand_answer(channel: DefaultChannelBuilder) -> None:
-    """Wait for a connection to a server for ``ANSWERS_WITHIN``; then raise gRPC's ``FutureTimeoutError``."""
-    from grpc import channel_ready_future
-
-    with channel.toChannel() as opened:
-        channel_ready_future(opened).result(timeout=ANSWERS_WITHIN)
-
-
-def _demand_usable(url: str, has: Mapping[str, str], version: str) -> None:
+def _demand_usable(url: str, settings: Mapping[str, str], version: str) -> None:
     """Check that a server has Delta Lake, and the Spark version of this Python.
 
     Raises:
@@ -187,7 +183,7 @@ def _demand_usable(url: str, has: Mapping[str, str], version: str) -> None:
     """
     import pyspark
 
-    if "delta" not in has.get("spark.sql.extensions", ""):
+    if "delta" not in settings.get("spark.sql.extensions", ""):
         raise UserError(
             f"the Spark Connect server at {_hide_parameters(url)} was started without Delta Lake",
             hint="start it with `sluicegate serve`, or add Delta's extension and catalog to its settings",
@@ -208,9 +204,9 @@ def _hide_parameters(url: str) -> str:
 
 def lost_server_error(error: BaseException) -> SparkUnreachable | None:
     """Return the error for a server that was lost, or ended the session, during a job; None for other errors."""
-    if not address() or not any(sign in str(error) for sign in LOST):
+    if not address() or not has_sign(error, LOST):
         return None
-    if any(sign in str(error) for sign in ENDED):
+    if has_sign(error, ENDED):
         return SparkUnreachable(
             f"the session on the Spark Connect server at {_hide_parameters(address())} has ended",
             cause=_cause(error),
@@ -230,13 +226,6 @@ def _patience() -> Any:
     if not _policies or _policies[-1].given_up:
         _policies.append(Patience())
     return _policies[-1]
-
-
-def _close_at_exit(session: object) -> None:
-    """Close a session before Python ends, as closing its channel later would wait for finished threads."""
-    if not _opened:
-        atexit.register(close_all)
-    _opened.append(session)
 
 
 def close_all() -> None:
@@ -324,14 +313,11 @@ def demand_suitable_server(session: SparkSession, url: str, *, private: bool, on
 
 def unreachable_error(url: str, error: BaseException) -> SparkUnreachable:
     """Return the error for a server that does not answer, or rejects us."""
-    refused = "UNAUTHENTICATED" in str(error)
-    return SparkUnreachable(
-        f"the Spark Connect server at {_hide_parameters(url)} {'rejects the token' if refused else 'does not answer'}",
-        cause=_cause(error),
-        hint=f"set {TOKEN_FILE} to the file with its token"
-        if refused
-        else "start one with `sluicegate serve`, or use --master",
-    )
+    problem, hint = "does not answer", "start one with `sluicegate serve`, or use --master"
+    if "UNAUTHENTICATED" in str(error):
+        problem, hint = "rejects the token", f"set {TOKEN_FILE} to the file with its token"
+    server = f"the Spark Connect server at {_hide_parameters(url)}"
+    return SparkUnreachable(f"{server} {problem}", cause=_cause(error), hint=hint)
 
 
 def _cause(error: BaseException) -> str:
@@ -368,13 +354,12 @@ def _channel(url: str) -> DefaultChannelBuilder:
             return self.getDefault(self.PARAM_USE_SSL, "").lower() != "false" and super().secure
 
         def metadata(self) -> list[tuple[str, str]]:
-            own = [(name, value) for name, value in super().metadata()]
-            plain = self.token is not None and not self.secure
-            if plain:
-                return [*own, ("authorization", f"Bearer {self.token}")]
-            return own
+            pairs = list(super().metadata())
+            if self.token is not None and not self.secure:
+                pairs.append(("authorization", f"Bearer {self.token}"))
+            return pairs
 
-    made = Channel(url)
-    if made.getDefault(Channel.PARAM_TOKEN, None) is None and (given := token()):
-        made.set(Channel.PARAM_TOKEN, given)
-    return made
+    channel = Channel(url)
+    if channel.getDefault(Channel.PARAM_TOKEN, None) is None and (own_token := token()):
+        channel.set(Channel.PARAM_TOKEN, own_token)
+    return channel

@@ -24,19 +24,13 @@ S3_LOCK = PACKAGE / "spark" / "jars-s3.lock"
 KAFKA_LOCK = PACKAGE / "spark" / "jars-kafka.lock"
 CATALOG_LOCK = PACKAGE / "spark" / "jars-catalog.lock"
 
-# Command that fetches the jars and makes the class-data archive.
 # Maven Central, as the value of SLUICEGATE_MAVEN: Python fetches from there, instead of Ivy.
 CENTRAL = "https://repo1.maven.org/maven2"
 
-SET_UP = "make setup"
+# Commands that fetch the jars and make the class-data archive: of a checkout, or of the installed package.
+SET_UP, SET_UP_S3, SET_UP_KAFKA = "make setup", "make setup S3=1", "make setup KAFKA=1"
 if HOME == PACKAGE:
-    SET_UP = "sluicegate jars"
-SET_UP_S3 = "make setup S3=1"
-if HOME == PACKAGE:
-    SET_UP_S3 = "sluicegate jars --s3"
-SET_UP_KAFKA = "make setup KAFKA=1"
-if HOME == PACKAGE:
-    SET_UP_KAFKA = "sluicegate jars --kafka"
+    SET_UP, SET_UP_S3, SET_UP_KAFKA = "sluicegate jars", "sluicegate jars --s3", "sluicegate jars --kafka"
 
 
 @dataclass(frozen=True)

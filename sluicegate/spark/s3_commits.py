@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate.errors import LakeUnsupported, Where
 from sluicegate.storage import aws
+from sluicegate.storage.store_errors import has_sign
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,7 +108,7 @@ def _try_create(fs: Any, probe: Any) -> bool:
     try:
         fs.create(probe, False).close()
     except Py4JJavaError as error:
-        if any(sign in str(error.java_exception) for sign in REFUSED):
+        if has_sign(error.java_exception, REFUSED):
             return False
         raise
     return True

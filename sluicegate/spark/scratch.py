@@ -53,6 +53,15 @@ def prepare(jvm: Any) -> None:
     remove_at_end(jvm, folder)
 
 
+def add_folder(conf: dict[str, str]) -> str:
+    """Add a new private folder to the settings of a Spark that is to start; return it, or empty if there is none."""
+    folder = new_folder()
+    if folder:
+        conf["spark.driver.extraJavaOptions"] += f' "-D{TEMPORARY}={folder}"'
+        conf[UPLOADS] = uploads(folder)
+    return folder
+
+
 def uploads(folder: str) -> str:
     """Return the folder of S3A's blocks within a folder."""
     return f"{folder}/s3a"

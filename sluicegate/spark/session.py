@@ -16,6 +16,7 @@ from sluicegate.spark import configuration, connect, s3_commits, scratch, spark_
 from sluicegate.storage import aws
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     from sluicegate.lake.layout import Lake
@@ -76,8 +77,12 @@ def open_session(name: str, at: Lake | None = None, *, private: bool = False) ->
         SparkUnreachable: the server does not answer, or rejects the token.
         UserError: the server's log might quote personal data.
     """
+    on_s3 = at is not None and aws.is_on_s3(at.root)
     if url := connect.address():
-        return _remote_session(url, at, private=private)
+        session = connect.open_session(url, configuration.session_conf())
+        _silence_chatter()
+        connect.demand_suitable_server(session, url, private=private, on_s3=on_s3)
+        return session
     from pyspark.sql import SparkSession
 
     _prepare_scratch()
@@ -91,7 +96,7 @@ def open_session(name: str, at: Lake | None = None, *, private: bool = False) ->
             "this Spark was started without Delta Lake",
             hint="use `sluicegate run` or the DAG; in a checkout, the spark-submit of .venv after `make setup`",
         )
-    if at is not None and aws.is_on_s3(at.root):
+    if at is not None and on_s3:
         s3_commits.demand_atomic(session, at.locks)
     return session
 
@@ -103,13 +108,6 @@ def _prepare_scratch() -> None:
     if "PYSPARK_GATEWAY_PORT" in os.environ and SparkContext._active_spark_context is None:
         SparkContext._ensure_initialized()  # connects to the JVM of spark-submit
         scratch.prepare(SparkContext._jvm)
-
-
-def _remote_session(url: str, at: Lake | None, *, private: bool) -> SparkSession:
-    session = connect.open_session(url, configuration.session_conf())
-    _silence_chatter()
-    connect.demand_suitable_server(session, url, private=private, on_s3=at is not None and aws.is_on_s3(at.root))
-    return session
 
 
 def open_server(host: str, port: int, token: str) -> SparkSession:
@@ -153,12 +151,12 @@ def server_port(session: SparkSession) -> int:
     return int(_service(session).localPort())
 
 
-def has_stopped(session: SparkSession) -> bool:
-    """Return whether a session's Spark has stopped, as after an error in its scheduler or with its JVM."""
+def has_stopped(spark: SparkSession | SparkContext) -> bool:
+    """Return whether a Spark has stopped, as after an error in its scheduler or with its JVM."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
     try:
-        return bool(session._jsc.sc().isStopped())
+        return bool(spark._jsc.sc().isStopped())
     except (Py4JError, OSError):
         return True
 
@@ -242,10 +240,7 @@ def session_inside(name: str, *jvm_options: str) -> SparkSession:
     conf["spark.driver.extraJavaOptions"] = " ".join([conf["spark.driver.extraJavaOptions"], *jvm_options])
     folder = ""
     if SparkSession.getActiveSession() is None:
-        folder = scratch.new_folder()
-    if folder:
-        conf["spark.driver.extraJavaOptions"] += f' "-D{scratch.TEMPORARY}={folder}"'
-        conf[scratch.UPLOADS] = scratch.uploads(folder)
+        folder = scratch.add_folder(conf)
     for key, value in conf.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()

@@ -11,6 +11,7 @@ import re
 from sluicegate.errors import QueryError, SluicegateError, SourceError, Where
 from sluicegate.spark import connect
 from sluicegate.storage import store_errors
+from sluicegate.storage.store_errors import has_sign
 
 # Error conditions of unreadable files.
 UNREADABLE = (
@@ -119,7 +120,7 @@ def _misfit(error: BaseException) -> str:
     from pyspark.errors import AnalysisException
 
     lines = message(error).splitlines()
-    signs = [line for line in lines if any(sign in line for sign in MISFITS)]
+    signs = [line for line in lines if has_sign(line, MISFITS)]
     if not isinstance(error, AnalysisException):
         signs += [line for line in lines if OF_DATA.search(line)]
     return next(iter(signs), "")
@@ -135,8 +136,8 @@ def message_without_values(error: BaseException) -> str:
     while part_of_chain is not None:
         if isinstance(part_of_chain, PySparkException):
             places = [c.fragment() for c in part_of_chain.getQueryContext() if c.contextType() == QueryContextType.SQL]
-            parts += [f"[{condition}]" for condition in [part_of_chain.getCondition()] if condition]
-            parts += [f"in {place}" for place in places if place]
+            parts += map("[{}]".format, filter(None, [part_of_chain.getCondition()]))
+            parts += map("in {}".format, filter(None, places))
         part_of_chain = getattr(part_of_chain, "_cause", None)  # Spark's exceptions: the JVM's cause
     if not parts:
         parts = [f"[{sign}]" for sign in MISFITS if sign in str(error)] or [type(error).__name__]
@@ -150,7 +151,7 @@ def message(error: BaseException) -> str:
 
 def is_file_error(error: BaseException) -> bool:
     """Return whether Spark, or our reader of headers, failed to read a file."""
-    return isinstance(error, SourceError) or any(sign in str(error) for sign in UNREADABLE)
+    return isinstance(error, SourceError) or has_sign(error, UNREADABLE)
 
 
 def root_cause(error: BaseException, *, private: bool = False) -> str:

@@ -133,9 +133,7 @@ def _files(uri: str, table: DeltaTable) -> list[str]:
     names, sizes = (column.to_pylist() for column in tables.statistics(table, "path", "size_bytes").columns)
     if any(map(_ELSEWHERE.match, names)):
         return []
-    most = MOST_OBJECTS
-    if layout.is_local(uri):
-        most = MOST_FILES
+    most = MOST_FILES if layout.is_local(uri) else MOST_OBJECTS
     paths = [f"{uri.rstrip('/')}/{name}" for name in names]
     if len(paths) > most or sum(sizes) > MOST_BYTES or any(map(_ODD.search, paths)):
         return []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import JavaClass, JavaMember  # type: ignore[import-untyped]
 
-from sluicegate.spark import scratch, spark_submit
+from sluicegate.spark import scratch, session, spark_submit
 
 if TYPE_CHECKING:
     from sluicegate.settings import Settings
@@ -61,10 +61,7 @@ def launch(settings: Settings, output: int) -> subprocess.Popen[bytes]:
     from pyspark.java_gateway import launch_gateway
 
     conf = spark_submit.job_conf("run", settings) | {"spark.master": settings.master, "spark.app.name": "sluicegate"}
-    folder = scratch.new_folder()
-    if folder:
-        conf["spark.driver.extraJavaOptions"] += f' "-D{scratch.TEMPORARY}={folder}"'
-        conf[scratch.UPLOADS] = scratch.uploads(folder)
+    folder = scratch.add_folder(conf)
     spark_conf = SparkConf(loadDefaults=False).setAll([*conf.items()])
     # Of its own: a signal to the group of this process reaches both, and closing its input ends it.
     gateway = launch_gateway(spark_conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
@@ -79,16 +76,12 @@ def launch(settings: Settings, output: int) -> subprocess.Popen[bytes]:
 
 def has_stopped() -> bool:
     """Whether the Spark of this process has been stopped, or has stopped by itself; not where none has started."""
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark import SparkContext
 
     context = SparkContext._active_spark_context
     if context is None:
         return SparkContext._gateway is not None
-    try:
-        return bool(context._jsc.sc().isStopped())
-    except (Py4JError, OSError):
-        return True
+    return session.has_stopped(context)
 
 
 def forget_tables() -> None:

@@ -6,7 +6,7 @@ They have no common types, so their texts are matched. No value of a row is pass
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -80,9 +80,7 @@ def translate_error(error: BaseException, *, private: bool = False) -> Sluicegat
     text = COLOURS.sub("", str(error))
     if not OF_S3.search(text):
         return None
-    refusal = next(
-        (refusal_kind for refusal_kind in REFUSALS if any(sign in text for sign in refusal_kind.signs)), None
-    )
+    refusal = next((refusal for refusal in REFUSALS if has_sign(text, refusal.signs)), None)
     if refusal is None:
         return None
     if private:
@@ -111,4 +109,10 @@ def _cause(text: str) -> str:
     """Return the line of the cause, without Java's stack."""
     signs = [sign for refusal in REFUSALS for sign in refusal.signs]
     lines = [line.strip(" ↳\t") for line in text.splitlines() if not line.startswith("\tat ")]
-    return next((line for line in lines if any(sign in line for sign in signs)), lines[0])[:300]
+    return next((line for line in lines if has_sign(line, signs)), lines[0])[:300]
+
+
+def has_sign(error: object, signs: Iterable[str]) -> bool:
+    """Return whether the text of an error has one of some signs."""
+    text = str(error)
+    return any(sign in text for sign in signs)

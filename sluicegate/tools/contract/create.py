@@ -71,7 +71,7 @@ def create(file: Path, name: str | None, settings: Settings) -> ContractPipeline
     """
     contract = _read(file)
     if name is None:
-        name = table_name(str(contract.get("name") or contract.get("id") or file.stem))
+        name = table_name(str(_first(contract, "name", "id") or file.stem))
     imported = ContractPipeline(name, staging_folder.demand_new_folder(name, settings.pipelines))
     data = _Draft(contract, imported).definition()
     if not imported.tables:
@@ -127,7 +127,7 @@ class _Draft:
         }
         bronze: dict[str, Any] = {}
         silver: dict[str, Any] = {}
-        for schema in _parts(contract.get("schema")):
+        for schema in types.parts(contract.get("schema")):
             name = table_name(str(schema.get("name") or ""))
             columns = [*self._columns(name, schema)]
             if not name or name in silver or not columns:
@@ -147,14 +147,14 @@ class _Draft:
         team = self.contract.get("team")
         if not isinstance(team, dict):
             team = {"members": team}
-        members = _parts(team.get("members"))
+        members = types.parts(team.get("members"))
         owners = [member for member in members if str(member.get("role", "")).lower() == "owner"]
         owner = next(iter(owners or members), {})
-        return str(owner.get("username") or owner.get("name") or team.get("name") or "")
+        return str(_first(owner, "username", "name") or team.get("name") or "")
 
     def _columns(self, table: str, schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         names: set[str] = set()
-        for column in _parts(schema.get("properties")):
+        for column in types.parts(schema.get("properties")):
             name = str(column.get("name") or "")
             if not IDENTIFIER.fullmatch(name) or name.startswith("_") or name.lower() in {*names, *RESERVED}:
                 self.imported.remarks.append(f"{table}.{name}: invalid or duplicate column name")
@@ -163,7 +163,7 @@ class _Draft:
             yield column
 
     def _bronze(self, table: str, columns: list[Mapping[str, Any]]) -> dict[str, Any]:
-        server = next(iter(_parts(self.contract.get("servers"))), {})
+        server = next(iter(types.parts(self.contract.get("servers"))), {})
         form = str(server.get("format", "")).lower()
         kinds = {str(column["name"]): types.spark_type(column) for column in columns}
         nested = ("ARRAY", "STRUCT", "MAP")
@@ -197,8 +197,8 @@ class _Draft:
 
     def _table_rules(self, table: str, schema: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         """Rules about the whole table as one of our own contracts has them; its queries are left."""
-        tables = {table_name(str(other.get("name") or "")) for other in _parts(self.contract.get("schema"))}
-        for check in _parts(schema.get("quality")):
+        tables = {table_name(str(other.get("name") or "")) for other in types.parts(self.contract.get("schema"))}
+        for check in types.parts(schema.get("quality")):
             text = _custom(check).get(TABLE_RULE)
             if text is None:
                 continue
@@ -236,9 +236,9 @@ class _Draft:
                 yield from self._rule(table, taken, f"{name}_required", f"{quote_name(name)} IS NOT NULL")
             if column.get("unique") is True and keys != [name]:
                 yield from self._rule(table, taken, f"{name}_unique", f"unique({quote_name(name)})")
-            for check in _parts(column.get("quality")):
+            for check in types.parts(column.get("quality")):
                 yield from self._quality(table, taken, check, name)
-        for check in _parts(schema.get("quality")):
+        for check in types.parts(schema.get("quality")):
             if TABLE_RULE not in _custom(check):
                 yield from self._quality(table, taken, check, None)
 
@@ -246,7 +246,7 @@ class _Draft:
         self, table: str, taken: set[str], check: Mapping[str, Any], column: str | None
     ) -> Iterator[tuple[str, dict[str, Any]]]:
         custom = _custom(check)
-        label = str(check.get("name") or check.get("metric") or check.get("rule") or check.get("type") or "rule")
+        label = str(_first(check, "name", "metric", "rule", "type") or "rule")
         condition = str(custom[CONDITION]) if CONDITION in custom else _condition(check, column)
         if condition is None:
             self.imported.remarks.append(f"{table}: the rule {label}, which is not a row condition")
@@ -281,7 +281,7 @@ class _Draft:
 
 def _condition(check: Mapping[str, Any], column: str | None) -> str | None:
     """Condition on a row that a check of ODCS's library is; None if it is none."""
-    metric = check.get("metric") or check.get("rule")
+    metric = _first(check, "metric", "rule")
     arguments = check.get("arguments")
     if not isinstance(arguments, dict):
         arguments = {}
@@ -325,7 +325,7 @@ def _place_in_key(column: Mapping[str, Any]) -> int:
 
 
 def _custom(check: Mapping[str, Any]) -> dict[str, Any]:
-    return {str(part.get("property")): part.get("value") for part in _parts(check.get("customProperties"))}
+    return {str(part.get("property")): part.get("value") for part in types.parts(check.get("customProperties"))}
 
 
 def _threshold(text: str) -> int | str:
@@ -369,10 +369,9 @@ def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value}
 
 
-def _parts(values: Any) -> list[dict[str, Any]]:
-    if isinstance(values, list):
-        return [value for value in values if isinstance(value, dict)]
-    return []
+def _first(fields: Mapping[str, Any], *names: str) -> Any:
+    """First value among fields of some names; None if all are missing or empty."""
+    return next(filter(None, map(fields.get, names)), None)
 
 
 def _texts(values: Any) -> list[str]:

@@ -65,14 +65,21 @@ def spark_type(schema: Mapping[str, Any]) -> str:
         if isinstance(items := schema.get("items"), dict):
             return f"ARRAY<{spark_type(items)}>"
         return "ARRAY<STRING>"
-    inner = schema.get("properties")
-    parts = []
-    if isinstance(inner, list):
-        parts = [schema for schema in inner if isinstance(schema, dict) and schema.get("name")]
-    if logical == "object" and parts:
-        fields = [f"{quote_name(str(part['name']))}: {spark_type(part)}" for part in parts]
+    fields = [
+        f"{quote_name(str(part['name']))}: {spark_type(part)}"
+        for part in parts(schema.get("properties"))
+        if part.get("name")
+    ]
+    if logical == "object" and fields:
         return f"STRUCT<{', '.join(fields)}>"
     return _SPARK.get(str(logical), "STRING")
+
+
+def parts(values: Any) -> list[dict[str, Any]]:
+    """Parts of a contract that are a list of objects; others are left out."""
+    if isinstance(values, list):
+        return [value for value in values if isinstance(value, dict)]
+    return []
 
 
 def is_type(text: str) -> bool:

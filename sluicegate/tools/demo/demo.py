@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -221,13 +221,17 @@ def _show(pipeline: Pipeline, settings: Settings) -> None:
 
 def _say_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Print rows in columns, numbers right-aligned."""
-    texts = [[_text(value) for value in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
-    numbers = [any(isinstance(row[index], (int, float)) for row in rows) for index in range(len(columns))]
-    aligns: list[Callable[[str, int], str]] = [str.rjust if number else str.ljust for number in numbers]
-    for line in [list(columns), ["-" * width for width in widths], *texts]:
-        cells = [align(cell, width) for align, cell, width in zip(aligns, line, widths, strict=True)]
-        say(f"  {'  '.join(cells)}".rstrip())
+    cells = [_aligned_cells(name, values) for name, *values in zip(columns, *rows, strict=True)]
+    for line in zip(*cells, strict=True):
+        say(f"  {'  '.join(line)}".rstrip())
+
+
+def _aligned_cells(name: str, values: Sequence[Any]) -> list[str]:
+    """Cells of a column, all as wide as the widest: its name, a rule and its values."""
+    texts = list(map(_text, values))
+    width = max(map(len, [name, *texts]))
+    align = str.rjust if any(isinstance(value, (int, float)) for value in values) else str.ljust
+    return [align(text, width) for text in (name, "-" * width, *texts)]
 
 
 def _text(value: Any) -> str:
@@ -244,19 +248,19 @@ def _text(value: Any) -> str:
 
 def _say_next_steps(pipeline: Pipeline, settings: Settings, input_folder: str | None, *, in_airflow: bool) -> None:
     command_name = program()
-    lake_here = ""
+    lake_here = landing_here = ""
+    one_more = f"{command_name} simulate {pipeline.name}"
+    in_real_airflow = "make demo"
     if input_folder:
         lake_here = f" --lake {_short_path(Path(settings.lake))}"
-    landing_here = ""
-    if input_folder:
         landing_here = f" --landing {_short_path(Path(settings.landing))}"
-    one_more = f"{command_name} simulate {pipeline.name}"
-    if input_folder:  # that is somebody's own folder: nothing is made up in it
+        # That is somebody's own folder: nothing is made up in it.
         one_more = f"cp ANOTHER.json {_short_path(Path(settings.landing) / 'recordings')}/"
+        in_real_airflow = f"make demo INPUT={input_folder}"
     suggestions = [
         ("this Airflow with its web page, where it also runs by its schedule", "make ui")
         if in_airflow
-        else ("the same in a real Airflow", f"make demo{f' INPUT={input_folder}' if input_folder else ''}"),
+        else ("the same in a real Airflow", in_real_airflow),
         ("one more file lands", one_more),
         ("through all tables without Airflow", f"{command_name} run {pipeline.name}{lake_here}{landing_here}"),
     ]

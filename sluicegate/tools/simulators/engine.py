@@ -277,6 +277,22 @@ def times(start: float, span: float, records: int, lot: random.Random) -> list[f
     return [round(start + width * (n + 0.9 * lot.random()), 3) for n in range(records)]
 
 
+def described_numbers(first: int, new: int, updated: int, number: int, lot: random.Random) -> list[int]:
+    """Numbers of the members of a dimension that a file describes: some that have changed, then the new ones.
+
+    Args:
+        first: how many the first file describes: all that there are then.
+        new: how many each later file adds.
+        updated: how many of the former ones each later file has again.
+        number: of the file.
+        lot: chooses those that have changed.
+    """
+    if number == 1:
+        return list(range(1, first + 1))
+    before = first + new * (number - 2)
+    return [*sorted(lot.sample(range(1, before + 1), updated)), *range(before + 1, before + new + 1)]
+
+
 def begin_of(first: Path, number: int, order: Order) -> float:
     """Time (epoch seconds) at which a landing begins, by its first file of a dimension if there is one.
 

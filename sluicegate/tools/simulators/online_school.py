@@ -26,6 +26,7 @@ from sluicegate.tools.simulators.engine import (
     Order,
     Record,
     begin_of,
+    described_numbers,
     dice,
     landed_facts,
     record_count,
@@ -75,14 +76,13 @@ def files(home: Path, number: int, order: Order) -> Iterable[File]:
         write(courses, "\n".join(["course_id;title;instructor;category;price", *lines]) + "\n")
     seed, records, late_share = order.seed, order.records, order.faults.late
     start = begin_of(home / _STUDENTS.path(1), number, order) + SPAN * (number - 1)
-    students = _students(number, seed, datetime.fromtimestamp(start, UTC).isoformat())
+    updated = datetime.fromtimestamp(start, UTC).isoformat()
+    numbers = described_numbers(STUDENTS, NEW, UPDATED, number, dice(seed, "changed", number))
+    students = [_student(n, number, seed, updated) for n in numbers]
     yield _STUDENTS.file(number, students, Faults(), dice(seed), Landed("", len(students)))
     lot = dice(seed, "enrollments", number)
     moments = times(start, SPAN, records, lot)
-    if late_share:
-        late = set(lot.sample(range(records), record_count(late_share, records, lot)))
-    else:
-        late = set()
+    late = set(lot.sample(range(records), record_count(late_share, records, lot)) if late_share else ())
     enrollments = [_enrollment(number, n, moment, n in late, lot) for n, moment in enumerate(moments)]
     invalid = sum(record["quantity"] == 0 for record in enrollments)
     facts = landed_facts(moments, invalid=invalid, late=len(late))
@@ -92,14 +92,6 @@ def files(home: Path, number: int, order: Order) -> Iterable[File]:
 def student_count(number: int) -> int:
     """Number of students known by the file with a number."""
     return STUDENTS + NEW * (number - 1)
-
-
-def _students(number: int, seed: int | None, updated: str) -> list[Record]:
-    if number == 1:
-        return [_student(n, number, seed, updated) for n in range(1, STUDENTS + 1)]
-    changed = dice(seed, "changed", number).sample(range(1, student_count(number - 1) + 1), UPDATED)
-    numbers = [*sorted(changed), *range(student_count(number - 1) + 1, student_count(number) + 1)]
-    return [_student(n, number, seed, updated) for n in numbers]
 
 
 def _student(n: int, number: int, seed: int | None, updated: str) -> Record:
@@ -124,10 +116,7 @@ def _enrollment(number: int, n: int, moment: float, late: bool, lot: random.Rand
         student = lot.randint(student_count(number) + 1, student_count(number + 1))
     else:
         student = lot.randint(1, student_count(number))
-    if lot.random() < INVALID_SHARE:
-        quantity = 0
-    else:
-        quantity = lot.choice([1, 1, 1, 2, 2, 3])
+    quantity = 0 if lot.random() < INVALID_SHARE else lot.choice([1, 1, 1, 2, 2, 3])
     return {
         "enroll_id": f"{number:06d}{n:06d}",
         "student_id": f"S{student:05d}",

@@ -30,6 +30,7 @@ from sluicegate.tools.simulators.engine import (
     Order,
     Record,
     begin_of,
+    described_numbers,
     dice,
     landed_facts,
     times,
@@ -83,7 +84,8 @@ def files(home: Path, number: int, order: Order) -> Iterable[File]:
     seed = order.seed
     start = begin_of(home / _PRODUCTS.path(1), number, order) + SPAN * (number - 1)
     for kind, maker, first in ((_PRODUCTS, _product, PRODUCTS), (_CUSTOMERS, _customer, CUSTOMERS)):
-        rows = [maker(n, number, seed) | {"updated": _text(start)} for n in _numbers(first, number, seed, kind.folder)]
+        numbers = described_numbers(first, NEW, UPDATED, number, dice(seed, "changed", kind.folder, number))
+        rows = [maker(n, number, seed) | {"updated": _text(start)} for n in numbers]
         yield kind.file(number, rows, Faults(), dice(seed), Landed("", len(rows)))
     makers: dict[Kind, Callable[[str, str, int, random.Random], Record]] = {
         _PURCHASES: _purchase, _MOVEMENTS: _movement, LEADING: _order
@@ -111,15 +113,6 @@ def product_count(number: int) -> int:
 def _write_once(path: Path, header: str, rows: Iterable[tuple[str, ...]]) -> None:
     if not path.exists():
         write(path, "\n".join([header, *map(",".join, rows)]) + "\n")
-
-
-def _numbers(first: int, number: int, seed: int | None, purpose: str) -> list[int]:
-    """Numbers of the products or customers in the file with a number."""
-    if number == 1:
-        return list(range(1, first + 1))
-    before = first + NEW * (number - 2)
-    changed = dice(seed, "changed", purpose, number).sample(range(1, before + 1), UPDATED)
-    return [*sorted(changed), *range(before + 1, before + NEW + 1)]
 
 
 def _product(n: int, number: int, seed: int | None) -> Record:

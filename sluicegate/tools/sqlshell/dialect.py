@@ -98,14 +98,18 @@ _UNITS = {
 }
 
 _Type = exp.DataType.Type
-_NUMBERS = {_Type.FLOAT, _Type.DOUBLE, _Type.DECIMAL}
 _INSTANTS = {_Type.TIMESTAMP, _Type.TIMESTAMPTZ, _Type.TIMESTAMPLTZ}
 _DEFAULT_FORMAT = "%Y-%mstrict-%dstrict %Hstrict:%Mstrict:%Sstrict"  # sqlglot's name for Spark's yyyy-MM-dd HH:mm:ss
 _FORMAT_PART = re.compile(r"%-?[A-Za-z](?:strict)?|'[^']*'|[A-Za-z]+")
 _FRACTIONS = {"SSS": "%g", "SSSSSS": "%f"}
 _OTHER_HASH = "{} returns different numbers in DuckDB and in Spark"
 _CAST_FUNCTIONS = {"tinyint": "TINYINT", "smallint": "SMALLINT", "bigint": "BIGINT", "timestamp_seconds": "TIMESTAMPTZ"}
-_CASTS = tuple(f"spark_{kind}" for kind in ("whole", "number", "instant", "text"))
+_CASTS = {
+    **dict.fromkeys(exp.DataType.INTEGER_TYPES, "spark_whole"),
+    **dict.fromkeys((_Type.FLOAT, _Type.DOUBLE, _Type.DECIMAL), "spark_number"),
+    **dict.fromkeys(exp.DataType.TEXT_TYPES, "spark_text"),
+    **dict.fromkeys(_INSTANTS, "spark_instant"),
+}
 
 
 def name_columns(query: exp.Query) -> None:
@@ -141,28 +145,21 @@ def to_duckdb(query: exp.Query, *, by_text: bool = False) -> str:
         if rule := _RULES.get(type(node)):
             rule(node)
     for call in query.find_all(exp.Anonymous) if by_text else ():
-        if call.this in _CASTS:
+        if call.this in _CASTS.values():
             call.set("this", f"{call.this}_text")
     return query.sql("duckdb", identify=True, unsupported_level=ErrorLevel.RAISE)
 
 
 def _cast(node: exp.Expr) -> None:
     value, to = node.this, node.args["to"].this
-    if isinstance(value, exp.Null):
+    macro = _CASTS.get(to)
+    if macro is None or isinstance(value, exp.Null):
         return
-    if to in exp.DataType.INTEGER_TYPES:
-        _wrap(node, "spark_whole")
-    elif to in _NUMBERS and not value.is_string:
-        _wrap(node, "spark_number")
-    elif to in exp.DataType.TEXT_TYPES and not value.is_string:
-        _wrap(node, "spark_text")
-    elif to in _INSTANTS and not value.is_string:
-        _wrap(node, "spark_instant")
+    if value.is_string and to not in exp.DataType.INTEGER_TYPES:
+        return
+    node.set("this", exp.Anonymous(this=macro, expressions=[value]))
+    if to in _INSTANTS:
         node.set("to", exp.DataType.build("TIMESTAMPTZ"))
-
-
-def _wrap(node: exp.Expr, macro: str) -> None:
-    node.set("this", exp.Anonymous(this=macro, expressions=[node.this]))
 
 
 def _replace_node(node: exp.Expr, make: Callable[[exp.Expr], exp.Expr]) -> None:

@@ -30,7 +30,7 @@ def first_line(error: BaseException) -> str:
 def error_at(node: exp.Expr, sql: str, message: str, hint: str = "") -> QueryError:
     """Error at an identifier of the query."""
     start, end = node.meta.get("start"), node.meta.get("end")
-    return _error(message, "", sql, None if start is None or end is None else (start, end + 1), hint)
+    return _error(message, sql, None if start is None or end is None else (start, end + 1), hint)
 
 
 def sqlglot_error(error: SqlglotError, sql: str) -> QueryError:
@@ -46,10 +46,8 @@ def sqlglot_error(error: SqlglotError, sql: str) -> QueryError:
     if token and facts.get("line") and facts.get("col"):
         end = sum(len(line) for line in sql.splitlines(keepends=True)[: facts["line"] - 1]) + facts["col"]
         place = (end - len(token), end)
-    near = ""
-    if token:
-        near = f" at {token}"
-    return _error(f"the query cannot be parsed{near}: {description}", "", sql, place, "")
+    near = f" at {token}" if token else ""
+    return _error(f"the query cannot be parsed{near}: {description}", sql, place, "")
 
 
 def duckdb_error(error: duckdb.Error, ran: str, sql: str, columns: Iterable[str]) -> QueryError:
@@ -69,17 +67,13 @@ def duckdb_error(error: duckdb.Error, ran: str, sql: str, columns: Iterable[str]
     more = more.strip()
     if missing := _NO_COLUMN.search(message):
         near = difflib.get_close_matches(missing[1], list(columns), 1, 0.6)
-        more = ""
-        if near:
-            more = f"did you mean {near[0]}?"
-    verb = "failed"
-    if isinstance(error, _REFUSED):
-        verb = "is refused"
+        more = f"did you mean {near[0]}?" if near else ""
+    verb = "is refused" if isinstance(error, _REFUSED) else "failed"
     if isinstance(error, duckdb.OutOfMemoryException):
         more = "select fewer rows or columns"
     elif ("not found" in message or "No such file" in message) and "parquet" in message.lower():
         more = "a file of that version is missing, probably after a VACUUM: query a newer version"
-    return _error(f"the query {verb}: {message}", "", sql, _place(facts, ran, sql), more)
+    return _error(f"the query {verb}: {message}", sql, _place(facts, ran, sql), more)
 
 
 def _facts(error: duckdb.Error) -> dict[str, Any]:
@@ -109,9 +103,9 @@ def _place(facts: dict[str, Any], ran: str, sql: str) -> tuple[int, int] | None:
     return token.start, token.end + 1
 
 
-def _error(message: str, cause: str, sql: str, place: tuple[int, int] | None, hint: str) -> QueryError:
+def _error(message: str, sql: str, place: tuple[int, int] | None, hint: str) -> QueryError:
     if place is None:
-        return QueryError(message, cause=cause, hint=hint)
+        return QueryError(message, hint=hint)
     start, end = place
     begin = sql.rfind("\n", 0, start) + 1
     line = sql[begin:].partition("\n")[0]
@@ -119,4 +113,4 @@ def _error(message: str, cause: str, sql: str, place: tuple[int, int] | None, hi
     indent = "".join("\t" if letter == "\t" else " " for letter in line[: start - begin])
     carets = "^" * max(1, min(end - begin, len(line)) - (start - begin))
     shown = f"line {number}, column {start - begin + 1}\n{line}\n{indent}{carets}"
-    return QueryError(message, where=Where(line=number), cause=f"{cause}\n{shown}".strip("\n"), hint=hint)
+    return QueryError(message, where=Where(line=number), cause=shown.strip("\n"), hint=hint)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -148,7 +149,7 @@ def _parse(sql: str) -> exp.Query:
         message = f"only SELECT is supported here, not {begins}"
         raise QueryError(message, where=Where(line=1), hint=statements.hint(begins))
     parsed = sqlglot.parse(sql, read=SparkSQL)
-    trees = [tree for tree in parsed if not (tree is None or isinstance(tree, exp.Semicolon))]
+    trees = [tree for tree in parsed if not isinstance(tree, (NoneType, exp.Semicolon))]
     if len(trees) != 1:
         raise QueryError(f"only one SELECT can run at a time, not {len(trees)}")
     tree = trees[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path as FilePath
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
@@ -78,13 +78,17 @@ def choose_cases(cases: Sequence[Case], word: str | None = None, names: Sequence
     case_names = [case.name for case in cases]
     for name in names:
         if name not in case_names:
-            hint = suggest_name(name, case_names) or f"cases: {', '.join(case_names)}"
-            raise UserError(f"unknown case {name}", hint=hint)
+            raise UserError(f"unknown case {name}", hint=name_hint(name, case_names, "cases"))
     chosen = [case for case in cases if not names or case.name in names]
     chosen = [case for case in chosen if not word or word.lower() in case.label.lower()]
     if not chosen:
         raise UserError(f"no case has {word} in its name", hint=f"cases: {', '.join(case_names)}")
     return chosen
+
+
+def name_hint(name: str, names: Iterable[str], noun: str) -> str:
+    """Return the name that an unknown one is near to, or else all names that there are."""
+    return suggest_name(name, names) or f"{noun}: {', '.join(names)}"
 
 
 def tables(pipeline: Pipeline) -> dict[str, str]:
@@ -195,7 +199,7 @@ class _Reader:
                 sentence = f"{table} is computed by the pipeline: only bronze tables take given rows"
                 self._add("unknown-table", path, sentence, f"bronze tables: {', '.join(bronze)}")
             else:
-                hint = suggest_name(table, bronze) or f"bronze tables: {', '.join(bronze)}"
+                hint = name_hint(table, bronze, "bronze tables")
                 self._add("unknown-table", path, f"unknown bronze table {table}", hint)
             return False
         if (form := bronze[table].format) in AS_TEXT_ONLY:
@@ -207,7 +211,7 @@ class _Reader:
     def _read_expectation(self, table: str, value: Any, path: Path) -> TableExpected | None:
         table_names = tables(self.pipeline)
         if table not in table_names:
-            hint = suggest_name(table, table_names) or f"known tables: {', '.join(table_names)}"
+            hint = name_hint(table, table_names, "known tables")
             self._add("unknown-table", path, f"unknown table {table}", hint)
             return None
         if not isinstance(value, dict):

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate.console import ignore_line
 from sluicegate.definition import LAYERS, Layer, Pipeline, load
-from sluicegate.definition.fields import suggest_name
-from sluicegate.errors import Mistake, SluicegateError
+from sluicegate.errors import Mistake
 from sluicegate.flow import flows
 from sluicegate.flow.progress import progress
 from sluicegate.jobs import base, layer_job
@@ -19,7 +18,7 @@ from sluicegate.lake import layout
 from sluicegate.lake import tables as lake_tables
 from sluicegate.settings import Settings
 from sluicegate.tools.testing import given
-from sluicegate.tools.testing.case_files import tables
+from sluicegate.tools.testing.case_files import name_hint, tables
 from sluicegate.tools.testing.model import Case, CaseStep, Place, Rows, TableExpected, Wrong
 from sluicegate.tools.testing.row_diff import SHOWN, Row, TableDifference, compare
 from sluicegate.tools.testing.values import Unfit, case_value, display_value, table_value
@@ -95,7 +94,7 @@ def run_case(spark: SparkSession, pipelines: Path, name: str, case: Case, folder
     except Wrong as wrong:
         result.mistakes.append(wrong.mistake)
     except Exception as raised:  # the other cases go on
-        result.errors.append(_readable_error(raised).for_people())
+        result.errors.append(base.to_sluicegate_error(raised).for_people())
     if result.mistakes:
         result.state = MISTAKE
     elif result.differences or result.errors:
@@ -131,14 +130,12 @@ class _Run:
             for layer in LAYERS:
                 self._layer(layer)
         except Exception as raised:
-            error = _readable_error(raised)
+            error = base.to_sluicegate_error(raised)
             if error.code == step.fails:
                 return []
             if step.fails:
-                expected = f"the run was expected to fail with {step.fails}, but failed with:\n"
-            else:
-                expected = ""
-            return [expected + error.for_people()]
+                return [f"the run was expected to fail with {step.fails}, but failed with:\n{error.for_people()}"]
+            return [error.for_people()]
         if step.fails:
             return [f"the run was expected to fail with {step.fails}, but succeeded"]
         return []
@@ -243,8 +240,7 @@ def _comparable_rows(rows: Rows, table: DeltaTable, place: Place) -> tuple[list[
                 (row_place for record, row_place in zip(rows.records, rows.places, strict=True) if column in record),
                 place,
             )
-            hint = suggest_name(column, kinds) or f"its columns: {', '.join(kinds)}"
-            raise Wrong(f"unknown column {column}", place, hint)
+            raise Wrong(f"unknown column {column}", place, name_hint(column, kinds, "its columns"))
     expected = [
         _row(record, rows, kinds, row_place) for record, row_place in zip(rows.records, rows.places, strict=True)
     ]
@@ -259,12 +255,6 @@ def _row(record: Mapping[str, Any], rows: Rows, kinds: Mapping[str, Any], place:
         except Unfit as unfit:
             raise Wrong(f"{column}: {unfit.message}", place, unfit.hint) from unfit
     return tuple(row)
-
-
-def _readable_error(raised: Exception) -> SluicegateError:
-    if isinstance(raised, SluicegateError):
-        return raised
-    return base.unexpected_error(raised)
 
 
 def _table_rows(table: DeltaTable, columns: Iterable[str]) -> list[Row]:

@@ -59,9 +59,7 @@ def _enclose_table(name: str, table: BronzeTable, folder: Path) -> BronzeTable:
         for field, enclosed_path in paths.items()
         if (path := getattr(table, field)) is not None and not Path(path).is_relative_to(folder)
     }
-    if moved:
-        return table.model_copy(update=moved)
-    return table
+    return table.model_copy(update=moved)
 
 
 def _replace_kafka(table: BronzeTable) -> BronzeTable:
