@@ -147,7 +147,7 @@ _HOMES = {"Interval": "flow.selection", "Pipeline": "definition.pipeline.model",
 
 
 def __getattr__(name: str) -> Any:
-    """Imports the module that a name of ``__all__`` is defined in (PEP 562)."""
+    """Import the module that a name of ``__all__`` is defined in (PEP 562)."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "__version__":

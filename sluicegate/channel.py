@@ -76,7 +76,7 @@ def attach() -> None:
 
 
 def is_attached() -> bool:
-    """Whether this job has a parent that listens; a job that a person starts has none."""
+    """Return whether this job has a parent that listens; a job that a person starts has none."""
     return _sender is not None
 
 
@@ -127,14 +127,14 @@ class Channel:
             self._folder.remove()
 
     def environment(self) -> dict[str, str]:
-        """Variables that give the channel to a job."""
+        """Return the variables that give the channel to a job."""
         file = ""
         if self._folder is not None and self._file >= 0:
             file = str(self._folder.path / "channel")
         return {FILE: file, TOKEN: self._token}
 
     def lines(self, output: Iterable[str], take: Callable[[str], None]) -> Iterator[str]:
-        """The lines of a job that are for people, as they come, escaped.
+        """Yield the lines of a job that are for people, as they come, escaped.
 
         Args:
             output: all that it prints, line by line.
@@ -157,7 +157,7 @@ class Channel:
             take(_text(self._rest))
 
     def _messages(self) -> list[str]:
-        """Messages that were sent since the last call."""
+        """Return the messages that were sent since the last call."""
         if self._file < 0 or os.fstat(self._file).st_size <= self._read:
             return []
         fcntl.flock(self._file, fcntl.LOCK_EX)

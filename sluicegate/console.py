@@ -48,7 +48,7 @@ def _write(file: TextIO, lines: Iterable[str]) -> None:
 
 
 def program() -> str:
-    """``sluicegate`` as a person can type it here: by its name where PATH has this one, else by its path.
+    """Return ``sluicegate`` as a person can type it: by its name where PATH has this one, else by its path.
 
     A checkout whose environment is not activated has it in ``.venv/bin``, and a shell finds none or another one.
     """
@@ -87,7 +87,7 @@ def say_and_send(kind: str, words: str, fact: str) -> None:
 
 
 def ui_address(driver_address: str | None, master: str, application: str) -> str:
-    """Address at which people can open Spark's UI; empty if it is off, or nobody could.
+    """Return the address at which people can open Spark's UI; empty if it is off, or nobody could.
 
     Args:
         driver_address: address that Spark has for it: the driver's host, whose name in a container means nothing
@@ -122,7 +122,7 @@ def inflect(count: int, singular: str, plural: str) -> str:
 
 
 def time_left(took: float, done_units: float, remaining_units: float) -> str:
-    """Time that the rest takes at the pace so far, as ``, about 3 minutes left``; empty where it is not ``LONG``.
+    """Say how long the rest takes at this pace, as ``, about 3 minutes left``; empty where it is not ``LONG``.
 
     Args:
         took: seconds so far.
@@ -141,7 +141,7 @@ def time_left(took: float, done_units: float, remaining_units: float) -> str:
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """Bars of one line, the highest for the greatest value; a zero has none."""
+    """Draw bars of one line, the highest for the greatest value; a zero has none."""
     top = max(values, default=0)
     if top <= 0:
         return _BARS[0] * len(values)

@@ -96,13 +96,13 @@ class SluicegateError(Exception):
         self.where = where or Where()
 
     def as_dict(self) -> dict[str, Any]:
-        """The error as in a job's last line and in ``--json`` output."""
+        """Return the error as in a job's last line and in ``--json`` output."""
         facts = {"code": self.code, "exit_code": self.exit_code, "message": self.message, **asdict(self.where),
                  "cause": self.cause, "hint": self.hint}  # fmt: skip
         return facts | ({"others": [error.as_dict() for error in self.others]} if self.others else {})
 
     def for_people(self) -> str:
-        """Text for a terminal: message, place, cause and help."""
+        """Return the text for a terminal: message, place, cause and help."""
         lines = [f"error[{self.code}]: {escape_text(self.message)}"]
         if place := str(self.where):
             lines.append(f"  --> {escape_text(place)}")
@@ -394,7 +394,7 @@ class DamagedTable(SluicegateError):
 
 
 def error_type(code: str) -> type[SluicegateError]:
-    """Error type of a code; ``SluicegateError`` for an unknown code, such as a later release's."""
+    """Return the error type of a code; ``SluicegateError`` for an unknown one, such as a later release's."""
     kinds = [SluicegateError]
     for kind in kinds:  # grows while it is iterated
         kinds += kind.__subclasses__()

@@ -12,7 +12,7 @@ _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def escape_text(text: str, keep: str = "") -> str:
-    """A text with an escape, as in JSON, for each character that a terminal would obey or a reader be misled by.
+    """Escape, as in JSON, each character that a terminal would obey or a reader be misled by.
 
     Landed values, names of files, columns and notes may have any of them. Whatever prints text calls this:
     ``console.say``, tables, errors, what takes the output of jobs, notes of runs, and pages.
@@ -29,7 +29,7 @@ def _escape(char: str) -> str:
 
 
 def escape_lines(text: str) -> str:
-    """A text of several lines, each ``escape_text``; those behind the first are indented, as none of ours is."""
+    """Escape a text of several lines; those behind the first are indented, as none of ours is."""
     first, *following_lines = text.split("\n")
     return "\n".join(
         [escape_text(first), *(escape_text(f"    {line.removeprefix('    ')}") for line in following_lines)]
@@ -37,5 +37,5 @@ def escape_lines(text: str) -> str:
 
 
 def json_text(text: str) -> str:
-    """JSON in which nothing is left that a terminal would obey; it has the same values."""
+    """Escape JSON so that nothing is left that a terminal would obey; it has the same values."""
     return escape_text(text, keep="\n")

@@ -17,7 +17,7 @@ _FINGERPRINTED = b"sluicegate key fingerprint"
 
 
 def key() -> bytes:
-    """Secret key of all pseudonyms: the bytes of ``SLUICEGATE_PII_KEY``.
+    """Return the secret key of all pseudonyms: the bytes of ``SLUICEGATE_PII_KEY``.
 
     Raises:
         PiiKeyMissing: it is not set, or has fewer than 16 bytes.
@@ -41,7 +41,7 @@ def _key() -> bytes:
 
 
 def fingerprint() -> str:
-    """Eight hex digits that identify the key; empty, and no error, if there is no usable key."""
+    """Return eight hex digits that identify the key; empty, and no error, if there is no usable key."""
     secret = _key()
     if len(secret) >= SHORTEST:
         return hmac.digest(secret, _FINGERPRINTED, "sha256").hex()[:8]

@@ -27,7 +27,7 @@ PARENT = "SLUICEGATE_PARENT"
 
 
 def process_namespace() -> str:
-    """Boot id and PID namespace, within which a pid is unique; empty if they cannot be read.
+    """Return boot id and PID namespace, within which a pid is unique; empty if they cannot be read.
 
     Host name and pid are not enough: containers may share a host's name and have the same pids.
     """
@@ -39,12 +39,12 @@ def process_namespace() -> str:
 
 
 def is_gone(where: str, pid: int) -> bool:
-    """Whether a process is known to be gone: one of another or an unknown namespace cannot be seen from here."""
+    """Return whether a process is known to be gone: one of another or an unknown namespace cannot be seen."""
     return bool(where) and where == process_namespace() and not is_running(pid)
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process with this pid exists in our namespace."""
+    """Return whether a process with this pid exists in our namespace."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -118,7 +118,7 @@ def handle_signals(numbers: Iterable[int], handler: Callable[[int, FrameType | N
 
 
 def heeded_signals(*numbers: int) -> list[int]:
-    """Those of some signals that this process was not started to ignore, as ``nohup`` does with SIGHUP."""
+    """Return those of some signals that this process was not started to ignore, as ``nohup`` does with SIGHUP."""
     return [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
 
 
@@ -183,7 +183,7 @@ def _end_group() -> None:
 
 
 def parent_environment() -> dict[str, str]:
-    """Environment that passes this process to a job as its parent."""
+    """Return the environment that passes this process to a job as its parent."""
     if process_namespace():
         return {PARENT: f"{process_namespace()} {os.getpid()}"}
     return {}

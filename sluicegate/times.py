@@ -44,7 +44,7 @@ def time_span(text: str) -> timedelta:
 
 
 def format_span(span: timedelta) -> str:
-    """Time span in the largest unit of which it is a whole number, as ``36 hours``."""
+    """Format a time span in the largest unit of which it is a whole number, as ``36 hours``."""
     seconds = span.total_seconds()
     for unit, length in {"day": 86_400, "hour": 3_600, "minute": 60}.items():
         if seconds >= length and seconds % length == 0:
@@ -54,5 +54,5 @@ def format_span(span: timedelta) -> str:
 
 
 def utc_now() -> str:
-    """Current time as ISO 8601, in UTC, to the second."""
+    """Return the current time as ISO 8601, in UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")

@@ -68,7 +68,7 @@ def __getattr__(name: str) -> Any:
 
 
 def command_line(names: Iterable[str]) -> typer.Typer:
-    """Command line with some of the commands. Only their modules are imported."""
+    """Make the command line with some of the commands. Only their modules are imported."""
     application = typer.Typer(
         help="Process landed files through bronze, silver and gold Delta tables.",
         no_args_is_help=True,
@@ -120,7 +120,7 @@ def main() -> None:
 
 
 def _needed_commands() -> Iterable[str]:
-    """The command that the arguments begin with; all where help, completion or a hint may name others."""
+    """Return the command that the arguments begin with; all where help, completion or a hint may name others."""
     begins_with = sys.argv[1:2]
     if completion.VARIABLE in os.environ or begins_with == ["help"] or not _COMMANDS.keys() & set(begins_with):
         return _COMMANDS

@@ -20,7 +20,7 @@ class ImportedFiles:
                 self._facts[file] = _facts(file)
 
     def have_changed(self) -> bool:
-        """Whether one of them was changed, removed or replaced."""
+        """Return whether one of them was changed, removed or replaced."""
         return any(_facts(file) != facts for file, facts in self._facts.copy().items())
 
 

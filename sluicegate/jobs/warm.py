@@ -223,13 +223,13 @@ def _serve(listener: Listener, imported: ImportedFiles, settings: Settings, idle
 
 
 def has_many_files() -> bool:
-    """Whether this process has so many open files that a run may want for some."""
+    """Return whether this process has so many open files that a run may want for some."""
     soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return len(os.listdir("/dev/fd")) > FILES_PART * soft_limit
 
 
 def _is_short_of_memory() -> bool:
-    """Whether other programs need the memory that an idle Spark has; never where the system does not say."""
+    """Return whether others need the memory of an idle Spark; never where the system does not say."""
     try:
         text = Path("/proc/meminfo").read_text(encoding="ascii")
     except OSError:
@@ -238,7 +238,7 @@ def _is_short_of_memory() -> bool:
 
 
 def is_short(memory: str) -> bool:
-    """Whether little memory is available, by the text of ``/proc/meminfo``.
+    """Return whether little memory is available, by the text of ``/proc/meminfo``.
 
     It is not where the text does not say how much is available, as on the first Windows Subsystem for Linux.
 

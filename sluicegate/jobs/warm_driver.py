@@ -68,7 +68,7 @@ class WarmDriver:
         return code
 
     def is_sound(self, code: int) -> bool:
-        """Whether another run can follow one that ended with this exit code."""
+        """Return whether another run can follow one that ended with this exit code."""
         return code in SOUND and self._error is None and not warm_gateway.has_stopped()
 
     def _open(self) -> None:
@@ -94,7 +94,7 @@ class WarmDriver:
             raise self._error
 
     def _spark_of(self, pipeline: Pipeline, lake: Lake) -> SharedSpark:
-        """The same Spark for each run of a pipeline: Spark keeps each session in which a stream ran."""
+        """Return the same Spark for each run of a pipeline: Spark keeps each session in which a stream ran."""
         key = (lake.root, pipeline.name, bool(pipeline.pii))
         if key not in self._shared:
             self._shared[key] = _WarmSpark(pipeline, lake, self._wait_until_open)

@@ -204,7 +204,7 @@ def _submit_layers(
     warm_minutes: float,
     extra: Sequence[str] = (),
 ) -> list[RunReport]:
-    """Reports of the layers, which are run in one Spark."""
+    """Run the layers in one Spark, and return their reports."""
     arguments = [f"--layers={','.join(layers)}", *extra]
     return submit.submit_all(
         "run", pipeline.name, settings, submit.run_info(), tell, arguments, warm_minutes=warm_minutes

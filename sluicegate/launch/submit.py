@@ -112,7 +112,7 @@ def _start_job(
     warm_minutes: float,
     tell: Callable[[str], None],
 ) -> Iterator[subprocess.Popen[str] | warm_job.WarmJob]:
-    """A job, in a process group of its own, so that Ctrl-C and a kill reach the JVM and its Python alike."""
+    """Start a job in a process group of its own, so that Ctrl-C and a kill reach the JVM and its Python alike."""
     command = spark_submit.submit_command(layer, pipeline, settings, arguments)
     if warm_minutes and warm_spark.can_serve(layer, settings):
         warm_arguments = spark_submit.job_arguments(pipeline, settings, arguments)

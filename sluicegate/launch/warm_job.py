@@ -190,7 +190,7 @@ def _start(place: warm_spark.Place, fingerprint: str, settings: Settings, minute
 
 
 def _await_connection(place: warm_spark.Place, process: subprocess.Popen[bytes]) -> socket.socket | None:
-    """Connection to a process that has just been started; None if it ended, or does not listen for long."""
+    """Connect to a process that has just been started; None if it ended, or does not listen for long."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         connection = place.connection()

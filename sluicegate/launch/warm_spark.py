@@ -66,7 +66,7 @@ class Place:
 
     @classmethod
     def from_lake(cls, lake: str) -> Place:
-        """Place for a lake, by its path or URI.
+        """Return the place for a lake, by its path or URI.
 
         Raises:
             OSError: there is no folder that only this user can write to.
@@ -89,7 +89,7 @@ class Place:
         return self.folder / f"{self.key}.log"
 
     def is_running(self) -> bool:
-        """Whether the Spark that listens there, or ends, is still running."""
+        """Return whether the Spark that listens there, or ends, is still running."""
         try:
             lock = os.open(self.lock, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:
@@ -103,7 +103,7 @@ class Place:
         return False
 
     def connection(self) -> socket.socket | None:
-        """Connection to the Spark that listens there; None if none does."""
+        """Connect to the Spark that listens there; None if none does."""
         client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             client.connect(str(self.address))
@@ -132,7 +132,7 @@ def _private_folder() -> Path:
 
 
 def is_of_this_user(peer: socket.socket) -> bool:
-    """Whether the process at the other end of a connection is this user's; the folder's mode decides elsewhere.
+    """Return whether the process at the other end is this user's; elsewhere the folder's mode decides.
 
     Source: unix(7), SO_PEERCRED.
     """
@@ -144,7 +144,7 @@ def is_of_this_user(peer: socket.socket) -> bool:
 
 
 def minutes() -> float:
-    """Minutes for which a Spark stays ready after a run; 0 where it is off, in CI and in tasks of Airflow.
+    """Return the minutes for which a Spark stays ready after a run; 0 where it is off, in CI and in Airflow.
 
     Raises:
         UserError: the variable has another value than a number of minutes.
@@ -164,12 +164,12 @@ def minutes() -> float:
 
 
 def can_serve(job: str, settings: Settings) -> bool:
-    """Whether a warm Spark can run a job: a run on this machine, without a Spark configuration of the user's own."""
+    """Return whether a warm Spark can run a job: a run on this machine, without the user's own Spark configuration."""
     return job == "run" and settings.master.startswith("local") and not os.environ.get("SPARK_CONF_DIR")
 
 
 def fingerprint(settings: Settings) -> str:
-    """Hash of all that a Spark cannot change once it has started; runs of another one need another Spark."""
+    """Return a hash of all that a Spark cannot change once it has started; others need another Spark."""
     variables, conf = spark_submit.submit_env("run"), spark_submit.job_conf("run", settings)
     facts = {
         "python": sys.executable,
@@ -185,13 +185,13 @@ def fingerprint(settings: Settings) -> str:
 
 
 def _identity(folder: Path) -> tuple[int, int]:
-    """Which folder has a path: a process that began in one which was removed is not in its successor."""
+    """Identify the folder of a path: a process that began in one which was removed is not in its successor."""
     facts = folder.stat()
     return facts.st_dev, facts.st_ino
 
 
 def _umask() -> int:
-    """The mode that new files of this process do not get: it can be read only by setting it."""
+    """Return the mode that new files of this process do not get: it can be read only by setting it."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

@@ -75,7 +75,7 @@ def launch(settings: Settings, output: int) -> subprocess.Popen[bytes]:
 
 
 def has_stopped() -> bool:
-    """Whether the Spark of this process has been stopped, or has stopped by itself; not where none has started."""
+    """Return whether the Spark of this process has stopped; not where none has started."""
     from pyspark import SparkContext
 
     context = SparkContext._active_spark_context

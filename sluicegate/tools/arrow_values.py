@@ -14,7 +14,7 @@ _DAYS_OF_400_YEARS, _MILLIS_OF_DAY = 146_097, 86_400_000
 
 
 def values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """Values of a column; a date or time that Python does not have, as one after the year 9999, is its text."""
+    """Return the values of a column; a date or time that Python does not have, as one after 9999, is its text."""
     try:
         python_values: list[Any] = column.to_pylist()
     except (OverflowError, ValueError):
@@ -23,7 +23,7 @@ def values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
 
 
 def rows(table: pa.Table | pa.RecordBatch) -> list[list[Any]]:
-    """Rows of a table, with ``values``."""
+    """Return the rows of a table, with ``values``."""
     columns = [values(column) for column in table.columns]
     if columns:
         return [list(row) for row in zip(*columns, strict=True)]
@@ -31,7 +31,7 @@ def rows(table: pa.Table | pa.RecordBatch) -> list[list[Any]]:
 
 
 def _value(scalar: Any) -> Any:
-    """Value of a scalar, in which only what Python does not have is a text."""
+    """Return the value of a scalar, in which only what Python does not have is a text."""
     import pyarrow as pa
 
     kind = scalar.type
@@ -49,7 +49,7 @@ def _value(scalar: Any) -> Any:
 
 
 def _text(scalar: Any) -> str:
-    """Text of a date or time. Arrow's own casts are wrong beyond the year 32767."""
+    """Return the text of a date or time. Arrow's own casts are wrong beyond the year 32767."""
     import pyarrow as pa
 
     kind = scalar.type
@@ -72,7 +72,7 @@ def _text(scalar: Any) -> str:
 
 
 def _day(days: int) -> str:
-    """Date so many days after 1970, of any year: the calendar repeats after 400 years."""
+    """Return the date so many days after 1970, of any year: the calendar repeats after 400 years."""
     cycles, days_of_cycle = divmod(days, _DAYS_OF_400_YEARS)
     day = date(1970, 1, 1) + timedelta(days=days_of_cycle)
     return f"{day.year + 400 * cycles:04}-{day:%m-%d}"

@@ -52,7 +52,7 @@ class ContractPipeline:
     remarks: list[str] = field(default_factory=list)
 
     def facts(self) -> dict[str, Any]:
-        """Facts for programs."""
+        """Return the facts for programs."""
         return {"pipeline": self.name, "folder": str(self.folder), "tables": self.tables, "left": self.remarks}
 
 
@@ -114,7 +114,7 @@ class _Draft:
     imported: ContractPipeline
 
     def definition(self) -> dict[str, Any]:
-        """The definition as its YAML has it."""
+        """Return the definition as its YAML has it."""
         contract = self.contract
         purpose = contract.get("description")
         if isinstance(purpose, dict):
@@ -196,7 +196,7 @@ class _Draft:
         }
 
     def _table_rules(self, table: str, schema: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Rules about the whole table as one of our own contracts has them; its queries are left."""
+        """Yield the rules about the whole table as one of our own contracts has them; its queries are left."""
         tables = {table_name(str(other.get("name") or "")) for other in types.parts(self.contract.get("schema"))}
         for check in types.parts(schema.get("quality")):
             text = _custom(check).get(TABLE_RULE)
@@ -280,7 +280,7 @@ class _Draft:
 
 
 def _condition(check: Mapping[str, Any], column: str | None) -> str | None:
-    """Condition on a row that a check of ODCS's library is; None if it is none."""
+    """Return the condition on a row that a check of ODCS's library is; None if it is none."""
     metric = _first(check, "metric", "rule")
     arguments = check.get("arguments")
     if not isinstance(arguments, dict):
@@ -302,7 +302,7 @@ def _condition(check: Mapping[str, Any], column: str | None) -> str | None:
 
 
 def _validity(column: str, arguments: Mapping[str, Any]) -> str | None:
-    """Condition that a column has one of the valid values, or a valid text; None if neither is given."""
+    """Return the condition that a column has one of the valid values, or a valid text; None if neither is given."""
     values, pattern = arguments.get("validValues"), arguments.get("pattern")
     if isinstance(values, list) and values:
         return f"{quote_name(column)} IN ({', '.join(map(_value, values))})"
@@ -312,7 +312,7 @@ def _validity(column: str, arguments: Mapping[str, Any]) -> str | None:
 
 
 def _keys(columns: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Names of the columns of the primary key, in its order."""
+    """Return the names of the columns of the primary key, in its order."""
     keys = [column for column in columns if column.get("primaryKey") is True]
     return [str(column["name"]) for column in sorted(keys, key=_place_in_key)]
 
@@ -329,7 +329,7 @@ def _custom(check: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _threshold(text: str) -> int | str:
-    """How many rows may break a rule, as a definition has it."""
+    """Return how many rows may break a rule, as a definition has it."""
     number = text.replace(",", "")
     if number.isdecimal():
         return int(number)
@@ -337,7 +337,7 @@ def _threshold(text: str) -> int | str:
 
 
 def _table_rule(text: str) -> dict[str, Any] | None:
-    """Fields of a rule about a whole table; None if the text is not of one."""
+    """Return the fields of a rule about a whole table; None if the text is not of one."""
     try:
         fields = json.loads(text)
     except ValueError:
@@ -348,7 +348,7 @@ def _table_rule(text: str) -> dict[str, Any] | None:
 
 
 def _calls_java(condition: str) -> bool:
-    """Whether a condition calls any function of Java, which Spark has for: a contract may be a stranger's."""
+    """Return whether a condition calls any function of Java: a contract may be a stranger's."""
     tokens = Tokens(condition)
     return any(tokens.name(index).lower() in _OF_JAVA for index in range(len(tokens)))
 
@@ -370,7 +370,7 @@ def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _first(fields: Mapping[str, Any], *names: str) -> Any:
-    """First value among fields of some names; None if all are missing or empty."""
+    """Return the first value among fields of some names; None if all are missing or empty."""
     return next(filter(None, map(fields.get, names)), None)
 
 

@@ -30,7 +30,7 @@ _SEVERITY = {
 
 
 def contract(pipeline: Pipeline, version: str, only: Sequence[str] = ()) -> dict[str, Any]:
-    """Contract of a pipeline, as its YAML has it.
+    """Return the contract of a pipeline, as its YAML has it.
 
     Args:
         pipeline: the definition.
@@ -94,7 +94,7 @@ def _table(pipeline: Pipeline, layer: Layer, name: str, lake: layout.Lake) -> di
 
 
 def _columns(table: SilverTable | GoldTable, columns: Any) -> dict[str, dict[str, Any]]:
-    """Columns with their types: of the table if it is there, else those declared; a contract has none without one."""
+    """Return columns with their types: of the table if it is there, else those declared, if any."""
     if columns is not None:
         return types.column_types(columns)
     return {name: types.declared_type(text) for name, text in (getattr(table, "declared_columns", None) or {}).items()}
@@ -142,7 +142,7 @@ def _custom(properties: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _table_check(name: str, rule: TableRule) -> dict[str, Any]:
-    """A check that other tools run, of a rule about a whole table."""
+    """Return a check that other tools run, of a rule about a whole table."""
     placeholders = {name: "${object}"}  # what the table of a check is called in its query
     if rule.rows is not None:
         least, most = rule.rows.min, rule.rows.max
@@ -168,7 +168,7 @@ def _table_check(name: str, rule: TableRule) -> dict[str, Any]:
 
 
 def _check(rule: Expectation) -> dict[str, Any]:
-    """A check that other tools run: of a table that keeps its rule it finds no row."""
+    """Return a check that other tools run: of a table that keeps its rule it finds no row."""
     if rule.unique:
         arguments = {"properties": list(rule.unique)}
         return {"type": "library", "metric": "duplicateValues", "arguments": arguments, "mustBe": 0}

@@ -28,7 +28,7 @@ _SPARK = {
 
 
 def column_types(table: DeltaTable) -> dict[str, dict[str, Any]]:
-    """Types of a table's columns, by name, as a contract has them; without those of the engine."""
+    """Return the types of a table's columns, by name, as a contract has them; without those of the engine."""
     fields = json.loads(table.schema().to_json())["fields"]
     return {field["name"]: _property(field["type"]) for field in fields if not field["name"].startswith("_")}
 
@@ -46,7 +46,7 @@ def _property(kind: Any) -> dict[str, Any]:
 
 
 def declared_type(text: str) -> dict[str, Any]:
-    """Type of a declared column, as a contract has it."""
+    """Return the type of a declared column, as a contract has it."""
     word = text.split("(")[0].split("<")[0].strip().lower()
     names = {"int": "integer", "bigint": "long", "smallint": "short", "tinyint": "byte", "real": "float"}
     nested = {"array": "array", "map": "object", "struct": "object", "decimal": "number", "numeric": "number"}
@@ -54,7 +54,7 @@ def declared_type(text: str) -> dict[str, Any]:
 
 
 def spark_type(schema: Mapping[str, Any]) -> str:
-    """Spark's type of a column of a contract, as DDL: its physical type, if Spark has it, else by its logical one."""
+    """Return Spark's type of a column, as DDL: its physical type if Spark has it, else by its logical one."""
     physical = str(schema.get("physicalType") or "").strip()
     if physical and is_type(physical):
         if physical.isidentifier():
@@ -76,14 +76,14 @@ def spark_type(schema: Mapping[str, Any]) -> str:
 
 
 def parts(values: Any) -> list[dict[str, Any]]:
-    """Parts of a contract that are a list of objects; others are left out."""
+    """Return the parts of a contract that are a list of objects; others are left out."""
     if isinstance(values, list):
         return [value for value in values if isinstance(value, dict)]
     return []
 
 
 def is_type(text: str) -> bool:
-    """Whether a text is a type of Spark's."""
+    """Return whether a text is a type of Spark's."""
     try:
         return [*sql_ddl.columns(f"x {text}")] == ["x"]
     except QuerySyntax:

@@ -227,7 +227,7 @@ def _say_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
 
 
 def _aligned_cells(name: str, values: Sequence[Any]) -> list[str]:
-    """Cells of a column, all as wide as the widest: its name, a rule and its values."""
+    """Return the cells of a column, all as wide as the widest: its name, a rule and its values."""
     texts = list(map(_text, values))
     width = max(map(len, [name, *texts]))
     align = str.rjust if any(isinstance(value, (int, float)) for value in values) else str.ljust
@@ -273,7 +273,7 @@ def _say_next_steps(pipeline: Pipeline, settings: Settings, input_folder: str | 
 
 
 def _first_days(pipeline: Pipeline, settings: Settings) -> str:
-    """First two days of the gold table as SQL; empty when it has no rows."""
+    """Return the first two days of the gold table as SQL; empty when it has no rows."""
     table = tables.delta_table(layout.Lake(settings.lake, pipeline.name).table("gold", "daily_patient_avg"))
     first = None
     if table is not None:
@@ -284,7 +284,7 @@ def _first_days(pipeline: Pipeline, settings: Settings) -> str:
 
 
 def _ask(table: DeltaTable, query: str) -> list[dict[str, Any]]:
-    """Rows of a query over a table, which is called ``t`` in it."""
+    """Return the rows of a query over a table, which is called ``t`` in it."""
     # Not `to_pyarrow_table`: its reader threads call back into Python, and when the process ends before they have
     # finished, as this one does at once, it now and then dies of "terminate called without an active exception".
     result = QueryBuilder().register("t", table).execute(query)
@@ -293,7 +293,7 @@ def _ask(table: DeltaTable, query: str) -> list[dict[str, Any]]:
 
 
 def _short_path(path: Path) -> str:
-    """Path relative to the working directory, if it is below it."""
+    """Return the path relative to the working directory, if it is below it."""
     if path.is_relative_to(Path.cwd()):
         return str(path.relative_to(Path.cwd()))
     return str(path)

@@ -164,7 +164,7 @@ class LocalAirflow:
         return lock
 
     def _password(self) -> str:
-        """Password of the user; generated once, and stored where Airflow itself stores it."""
+        """Return the password of the user; generated once, and stored where Airflow itself stores it."""
         if not self.password_file.exists():
             with os.fdopen(os.open(self.password_file, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
                 json.dump({USER: secrets.token_urlsafe(12)}, file)
@@ -246,7 +246,7 @@ class LocalAirflow:
             self._keeper.start()
 
     def _missing_part(self, dag: str) -> str:
-        """Which part is not ready, in words; empty if all are."""
+        """Return which part is not ready, in words; empty if all are."""
         try:
             if not self._token:
                 self._token = self.call("POST", "/auth/token", self._credentials)["access_token"]
@@ -289,7 +289,7 @@ class LocalAirflow:
     # --- runs --------------------------------------------------------------------------------------------------------
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """One request to Airflow's REST API.
+        """Make one request to Airflow's REST API.
 
         Raises:
             OSError: nobody answers, or the answer is an HTTP error.
@@ -314,11 +314,11 @@ class LocalAirflow:
         return run_id
 
     def run_state(self, dag: str, run_id: str) -> str:
-        """queued, running, success or failed."""
+        """Return queued, running, success or failed."""
         return str(self.call("GET", f"/api/v2/dags/{dag}/dagRuns/{run_id}")["state"])
 
     def tasks(self, dag: str, run_id: str) -> list[dict[str, Any]]:
-        """Task instances of a run, as Airflow's REST API has them, by start."""
+        """Return the task instances of a run, as Airflow's REST API has them, by start."""
         instances = self.call("GET", f"/api/v2/dags/{dag}/dagRuns/{run_id}/taskInstances")["task_instances"]
         return sorted(instances, key=lambda task: task["start_date"] or "~")
 
@@ -330,7 +330,7 @@ class LocalAirflow:
         return None
 
     def failure(self, dag: str, run_id: str, task: str, attempt: int) -> str:
-        """Message of the exception by which an attempt of a task failed; empty if its log does not have it (yet)."""
+        """Return the error by which an attempt of a task failed; empty if its log does not have it (yet)."""
         path = f"/api/v2/dags/{dag}/dagRuns/{run_id}/taskInstances/{task}/logs/{attempt}?full_content=true"
         for _ in range(10):  # the log may be some moments behind the state
             with suppress_not_found():  # nor has an attempt one that has not begun
@@ -341,13 +341,13 @@ class LocalAirflow:
         return ""
 
     def task_log(self, dag: str, run_id: str, task: str, attempt: int) -> Path:
-        """The file that an attempt of a task logged to."""
+        """Return the file that an attempt of a task logged to."""
         return self.home / "logs" / f"dag_id={dag}" / f"run_id={run_id}" / f"task_id={task}" / f"attempt={attempt}.log"
 
 
 @contextmanager
 def suppress_not_found() -> Iterator[None]:
-    """Context that suppresses HTTP 404 from Airflow."""
+    """Suppress HTTP 404 from Airflow within the block."""
     try:
         yield
     except urllib.error.HTTPError as error:
@@ -362,7 +362,7 @@ def _end_group(leader: subprocess.Popen[bytes]) -> None:
 
 
 def _is_alive(process: Any) -> bool:
-    """Whether a process runs. An ended one stays a zombie for ever where process 1 is no init, as in containers."""
+    """Return whether a process runs. An ended one stays a zombie where process 1 is no init, as in containers."""
     try:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -370,7 +370,7 @@ def _is_alive(process: Any) -> bool:
 
 
 def _free_port(preferred: int) -> int:
-    """Port ``preferred`` if nobody listens there, else any free one."""
+    """Return port ``preferred`` if nobody listens there, else any free one."""
     for port in (preferred, 0):
         with socket.socket() as probe, suppress(OSError):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

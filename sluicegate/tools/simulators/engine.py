@@ -113,11 +113,11 @@ class Kind:
     array: bool = False
 
     def path(self, number: int) -> str:
-        """Path of the file with a number, below the landing folder."""
+        """Return the path of the file with a number, below the landing folder."""
         return f"{self.folder}/{self.folder}-{number:0{_DIGITS}d}.json"
 
     def file(self, number: int, records: list[Record], faults: Faults, lot: random.Random, facts: Landed) -> File:
-        """File of records, some of them faulty.
+        """Make a file of records, some of them faulty.
 
         Args:
             number: of the file.
@@ -176,7 +176,7 @@ class Simulation(Protocol):
     LEADING: Kind
 
     def files(self, home: Path, number: int, order: Order) -> Iterable[File]:
-        """Files with a number, that of ``LEADING`` last."""
+        """Make the files with a number, that of ``LEADING`` last."""
 
 
 def land(simulation: Simulation, landing: str, files: int, order: Order) -> Iterator[Landed]:
@@ -243,7 +243,7 @@ def _land_next(simulation: Simulation, home: Path, order: Order) -> list[Landed]
 
 
 def numbered_files(folder: Path) -> list[tuple[int, Path]]:
-    """Files of a kind that a simulator landed, with their numbers, the newest first."""
+    """Return the files of a kind that a simulator landed, with their numbers, the newest first."""
     name = re.compile(rf"{re.escape(folder.name)}-(\d+)\.json")
     return sorted(
         ((int(match[1]), path) for path in folder.iterdir() if (match := name.fullmatch(path.name))), reverse=True
@@ -262,23 +262,23 @@ def write(path: Path, text: str) -> None:
 
 
 def dice(*seed: object) -> random.Random:
-    """Random numbers determined by the seed; not reproducible if its first part is None."""
+    """Return random numbers determined by the seed; not reproducible if its first part is None."""
     return random.Random(None if seed[0] is None else " ".join(map(str, seed)))  # noqa: S311
 
 
 def record_count(of: float, records: int, lot: random.Random) -> int:
-    """Number of records for a share, rounded up with the probability of the fraction."""
+    """Return the number of records for a share, rounded up with the probability of the fraction."""
     return int(records * of + lot.random())
 
 
 def times(start: float, span: float, records: int, lot: random.Random) -> list[float]:
-    """Times (epoch seconds) of the records of a file, which covers a span of its own."""
+    """Return the times (epoch seconds) of the records of a file, which covers a span of its own."""
     width = span / records
     return [round(start + width * (n + 0.9 * lot.random()), 3) for n in range(records)]
 
 
 def described_numbers(first: int, new: int, updated: int, number: int, lot: random.Random) -> list[int]:
-    """Numbers of the members of a dimension that a file describes: some that have changed, then the new ones.
+    """Return the numbers of what a file of a dimension describes: some that have changed, then the new ones.
 
     Args:
         first: how many the first file describes: all that there are then.
@@ -294,7 +294,7 @@ def described_numbers(first: int, new: int, updated: int, number: int, lot: rand
 
 
 def begin_of(first: Path, number: int, order: Order) -> float:
-    """Time (epoch seconds) at which a landing begins, by its first file of a dimension if there is one.
+    """Return the time (epoch seconds) at which a landing begins, by its first file of a dimension if there is one.
 
     Args:
         first: the file, whose records were updated when the landing began.
@@ -311,7 +311,7 @@ def begin_of(first: Path, number: int, order: Order) -> float:
 
 
 def landed_facts(moments: list[float], **faults: int) -> Landed:
-    """Facts of a file with records of some times."""
+    """Return the facts of a file with records of some times."""
     first, last = (datetime.fromtimestamp(moments[n], UTC) for n in (0, -1))
     return Landed("", len(moments), first, last, {name: count for name, count in faults.items() if count})
 

@@ -61,7 +61,7 @@ class _Wearer:
         self.wakes = (5.5 + 3 * roll()) * 3600
 
     def rate(self, moment: float) -> float:
-        """Beats per minute at a time (epoch seconds), without the noise of a single reading."""
+        """Return the beats per minute at a time (epoch seconds), without the noise of a single reading."""
         day, second = divmod(moment - self.wakes, DAY)
         mood, starts, ends = self._days.get(int(day)) or self._plan(int(day))
         # Sixteen hours awake as one broad hump, then eight hours near the resting rate.
@@ -75,7 +75,7 @@ class _Wearer:
         return rate
 
     def _plan(self, day: int) -> tuple[float, float, float]:
-        """Variation of a day: mood (beats per minute), and start and end of exercise (seconds after waking)."""
+        """Plan a day: mood (beats per minute), and start and end of exercise (seconds after waking)."""
         roll = dice("day", day, self.mrn).random
         mood = 6 * roll() - 3
         starts, lasts = 3600 + 43_200 * roll(), 1500 + 3600 * roll()
@@ -85,7 +85,7 @@ class _Wearer:
 
 
 def _line(record: Record) -> str:
-    """Reading as trackers write it, with a fixed number of digits."""
+    """Format a reading as trackers write it, with a fixed number of digits."""
     digits = {"time": ".3f", "heartrate": ".4f"}
     values = (
         format(value, digits[name]) if name in digits and isinstance(value, float) else json.dumps(value)
@@ -106,7 +106,7 @@ LEADING = Kind("recordings", "heartrate", _delay, _drift, _line, array=True)
 
 
 def files(home: Path, number: int, order: Order) -> Iterable[File]:
-    """The next file of recordings; the patients are written once, and read if they are there already.
+    """Make the next file of recordings; the patients are written once, and read if they are there already.
 
     Raises:
         UserError: what is there already cannot be continued.
@@ -118,19 +118,19 @@ def files(home: Path, number: int, order: Order) -> Iterable[File]:
 
 
 def _width(mrns: list[int]) -> float:
-    """Seconds of a slot: those between two readings of one device, over the devices of patients."""
+    """Return the seconds of a slot: those between two readings of one device, over the devices of patients."""
     return EVERY / (len(mrns) + len(mrns) // 4)
 
 
 def _slot(width: float, after: float | None, begin: float) -> int:
-    """First slot of a file: after the newest reading that has landed (epoch seconds), or where a landing begins."""
+    """Return the first slot of a file: after the newest reading (epoch seconds), or where a landing begins."""
     if after is None:
         return math.ceil((begin - BEGIN) / width)
     return math.floor((after - BEGIN) / width) + 1
 
 
 def _readings(mrns: list[int], slot: int, records: int, lot: random.Random) -> tuple[list[Record], Landed]:
-    """Readings of one file, from a slot on.
+    """Make the readings of one file, from a slot on.
 
     Time is cut into slots; the devices take turns, and each reading is in the first half of its slot. So the time of
     the last reading determines the next slot and device, and no device reads twice at a time.
@@ -161,7 +161,7 @@ def _readings(mrns: list[int], slot: int, records: int, lot: random.Random) -> t
 
 
 def _faulty_indexes(records: int, lot: random.Random) -> tuple[set[int], set[int]]:
-    """Indexes of invalid readings and of those of unknown patients: disjoint, so that the counts are exact."""
+    """Choose invalid readings and those of unknown patients: disjoint, so that the counts are exact."""
     invalid, unknown = record_count(INVALID_SHARE, records, lot), record_count(UNKNOWN_SHARE, records, lot)
     chosen = []
     if invalid + unknown <= records:
@@ -202,7 +202,7 @@ def _patients(path: Path, seed: int | None) -> list[int]:
 
 
 def _newest_reading_time(recordings: Path) -> float | None:
-    """Time of the newest reading in the newest file of ours that has one."""
+    """Return the time of the newest reading in the newest file of ours that has one."""
     return next((max(times) for _, path in numbered_files(recordings) if (times := _times(path))), None)
 
 

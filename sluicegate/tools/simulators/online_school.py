@@ -69,7 +69,7 @@ _STUDENTS = Kind("students")
 
 
 def files(home: Path, number: int, order: Order) -> Iterable[File]:
-    """Files with a number; the courses are written once."""
+    """Make the files with a number; the courses are written once."""
     courses = home / "courses" / "courses.csv"
     if not courses.exists():
         lines = [";".join(map(str, course)) for course in COURSES]
@@ -90,12 +90,12 @@ def files(home: Path, number: int, order: Order) -> Iterable[File]:
 
 
 def student_count(number: int) -> int:
-    """Number of students known by the file with a number."""
+    """Return the number of students known by the file with a number."""
     return STUDENTS + NEW * (number - 1)
 
 
 def _student(n: int, number: int, seed: int | None, updated: str) -> Record:
-    """Student as in the file with a number: email and average may change, name and address do not."""
+    """Make a student as in the file with a number: email and average may change, name and address do not."""
     who, of_file = dice(seed, "student", n), dice(seed, "student", n, number)
     first, last = who.choice(_FIRST), who.choice(_LAST)
     city, country = who.choice(_PLACES)

@@ -78,7 +78,7 @@ _PURCHASES, _MOVEMENTS, LEADING = _fact("purchase_orders"), _fact("inventory_mov
 
 
 def files(home: Path, number: int, order: Order) -> Iterable[File]:
-    """Files with a number; stores and suppliers are written once."""
+    """Make the files with a number; stores and suppliers are written once."""
     _write_once(home / "stores" / "stores.csv", "store_id,city,region", STORES)
     _write_once(home / "suppliers" / "suppliers.csv", "supplier_id,name,country", SUPPLIERS)
     seed = order.seed
@@ -106,7 +106,7 @@ def files(home: Path, number: int, order: Order) -> Iterable[File]:
 
 
 def product_count(number: int) -> int:
-    """Number of products known by the file with a number."""
+    """Return the number of products known by the file with a number."""
     return PRODUCTS + NEW * (number - 1)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def definitions_of_tables(
     table_names: Sequence[str], settings: Settings
 ) -> tuple[dict[str, Pipeline], dict[str, DefinitionError]]:
-    """Definitions that have the tables of a query, and apart those with mistakes that may have one.
+    """Return the definitions with the tables of a query, and apart those with mistakes that may have one.
 
     All are read if a table is in none of these: it may be in one with mistakes, and a hint names what is near.
 
@@ -45,7 +45,7 @@ class _Reader:
         self.wrong: dict[str, DefinitionError] = {}
 
     def pipelines_of(self, table_name: str) -> list[str]:
-        """Pipelines that may have a table, by the texts of their definitions.
+        """Return the pipelines that may have a table, by the texts of their definitions.
 
         In front of the name a pipeline comes before a database.
         """
@@ -66,6 +66,6 @@ class _Reader:
                 self.wrong[name] = error
 
     def result(self) -> tuple[dict[str, Pipeline], dict[str, DefinitionError]]:
-        """What was read, in the order of the pipelines."""
+        """Return what was read, in the order of the pipelines."""
         definitions = {name: self.definitions[name] for name in self.pipelines if name in self.definitions}
         return definitions, {name: self.wrong[name] for name in self.pipelines if name in self.wrong}

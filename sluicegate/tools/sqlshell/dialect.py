@@ -113,7 +113,7 @@ _CASTS = {
 
 
 def name_columns(query: exp.Query) -> None:
-    """Names unnamed columns by their text, as Spark does, before the translation changes that text."""
+    """Name unnamed columns by their text, as Spark does, before the translation changes that text."""
     first: exp.Expr = query
     while isinstance(first, (exp.SetOperation, exp.Subquery)):
         first = first.this

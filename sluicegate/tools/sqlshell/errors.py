@@ -23,18 +23,18 @@ _PYTHON_CLASS = re.compile(r"<class '[\w.]*?(\w+)'>")
 
 
 def first_line(error: BaseException) -> str:
-    """First line of an engine's message, without the backtrace and advice that follow."""
+    """Return the first line of an engine's message, without the backtrace and advice that follow."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 def error_at(node: exp.Expr, sql: str, message: str, hint: str = "") -> QueryError:
-    """Error at an identifier of the query."""
+    """Make the error at an identifier of the query."""
     start, end = node.meta.get("start"), node.meta.get("end")
     return _error(message, sql, None if start is None or end is None else (start, end + 1), hint)
 
 
 def sqlglot_error(error: SqlglotError, sql: str) -> QueryError:
-    """Error for a text that cannot be parsed."""
+    """Make the error for a text that cannot be parsed."""
     if not isinstance(error, ParseError) or not error.errors:
         return QueryError("the query cannot be parsed: look for an unclosed quote or comment")
     facts = error.errors[0]
@@ -51,7 +51,7 @@ def sqlglot_error(error: SqlglotError, sql: str) -> QueryError:
 
 
 def duckdb_error(error: duckdb.Error, ran: str, sql: str, columns: Iterable[str]) -> QueryError:
-    """Error for a query that DuckDB refuses, or that fails as it runs.
+    """Make the error for a query that DuckDB refuses, or that fails as it runs.
 
     Args:
         error: raised with ``errors_as_json``.
@@ -88,7 +88,7 @@ def _facts(error: duckdb.Error) -> dict[str, Any]:
 
 
 def _place(facts: dict[str, Any], ran: str, sql: str) -> tuple[int, int] | None:
-    """Span in the query as written of the token at DuckDB's error position; None where that is not certain."""
+    """Return the place in the query as written of DuckDB's error position; None where that is not certain."""
     position = str(facts.get("position", ""))
     if not position.isdecimal():
         return None

@@ -31,7 +31,7 @@ class QueryTable:
 
 
 def known_tables(pipelines: Mapping[str, Pipeline], settings: Settings) -> dict[str, list[QueryTable]]:
-    """Names that a query may use, in lower case, each with the tables that it may mean."""
+    """Return the names that a query may use, in lower case, each with the tables that it may mean."""
     tables_by_name: dict[str, list[QueryTable]] = {}
     short_names: list[tuple[str, QueryTable]] = []
     for pipeline in pipelines.values():
@@ -63,7 +63,7 @@ def written_name(node: exp.Table) -> str:
 
 
 def find_table(node: exp.Table, sql: str, tables_by_name: Mapping[str, list[QueryTable]]) -> QueryTable:
-    """Table that a query names.
+    """Return the table that a query names.
 
     Raises:
         QueryError: if there is none of that name, or more than one.
@@ -79,7 +79,7 @@ def find_table(node: exp.Table, sql: str, tables_by_name: Mapping[str, list[Quer
 
 
 def _hint(name: str, tables_by_name: Mapping[str, list[QueryTable]]) -> str:
-    """What to write in the place of a name that no table has."""
+    """Say what to write in the place of a name that no table has."""
     labels = list(dict.fromkeys(table.label for tables in tables_by_name.values() for table in tables))
     owner, dot, _ = name.lower().rpartition(".")
     owners = {label.rpartition(".")[0] for label in tables_by_name}
@@ -98,7 +98,7 @@ def _hint(name: str, tables_by_name: Mapping[str, list[QueryTable]]) -> str:
 
 
 def _help(labels: Sequence[str]) -> str:
-    """How to have the tables of a pipeline whose definition cannot be read, and the pipelines that can be."""
+    """Say how to have the tables of a pipeline whose definition cannot be read, and which can be."""
     text = "correct it, or set its folder with --pipelines"
     pipelines = list(dict.fromkeys(label.partition(".")[0] for label in labels))
     if pipelines:

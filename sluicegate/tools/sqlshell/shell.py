@@ -58,7 +58,7 @@ class _Source:
 
 
 def tables(pipelines: Mapping[str, Pipeline], settings: Settings) -> dict[str, str]:
-    """Qualified names that a query can use, each with the URI of its table, whether or not a run has created it.
+    """Return the qualified names that a query can use, each with the URI of its table, created or not.
 
     Args:
         pipelines: the definitions, by name.
@@ -76,7 +76,7 @@ def tables(pipelines: Mapping[str, Pipeline], settings: Settings) -> dict[str, s
 
 
 def query(sql: str, pipelines: Mapping[str, Pipeline], settings: Settings) -> pa.Table:
-    """Rows of one SELECT.
+    """Return the rows of one SELECT.
 
     Args:
         sql: one SELECT in Spark's SQL; ``table VERSION AS OF 3`` and ``table TIMESTAMP AS OF '…'`` are time travel.
@@ -103,7 +103,7 @@ def query(sql: str, pipelines: Mapping[str, Pipeline], settings: Settings) -> pa
 
 
 def table_names(sql: str) -> list[str]:
-    """Names of the tables that a query reads, as it writes them, each once.
+    """Return the names of the tables that a query reads, as it writes them, each once.
 
     Args:
         sql: one SELECT in Spark's SQL.
@@ -129,7 +129,7 @@ def _translated_errors(sql: str) -> Iterator[None]:
 
 
 def drop_engine_columns(rows: pa.Table, sql: str) -> pa.Table:
-    """Rows of a query without the engine's columns that ``*`` brought; the query itself may name them.
+    """Drop the engine's columns that ``*`` brought into the rows of a query; the query itself may name them.
 
     Args:
         rows: what ``query`` gave.
@@ -187,7 +187,7 @@ def _resolve(
 
 
 def _tables_of_lake(tree: exp.Query) -> list[exp.Table]:
-    """Tables of the lake that a query names: neither hints nor its own WITH queries."""
+    """Return the tables of the lake that a query names: neither hints nor its own WITH queries."""
     tables = []
     for node in tree.find_all(exp.Table):
         if node.find_ancestor(exp.Hint):
@@ -220,7 +220,7 @@ def _refuse_function(node: exp.Expr) -> None:
 
 
 def _is_cte(table: exp.Table) -> bool:
-    """Whether a name is that of a WITH query in scope."""
+    """Return whether a name is that of a WITH query in scope."""
     name = table.name.lower()
     came_from: exp.Expr = table
     while came_from.parent is not None:
@@ -285,7 +285,7 @@ def _register(source: _Source, names: set[str] | None, engine: duckdb.DuckDBPyCo
 
 
 def _open(source: _Source) -> DeltaTable:
-    """Delta table as of the requested version."""
+    """Open the Delta table as of the requested version."""
     label, where = source.table.label, Where(table=source.table.label, file=source.table.uri)
     table = delta_table(source.table.uri)
     if table is None:
@@ -302,7 +302,7 @@ def _open(source: _Source) -> DeltaTable:
 
 
 def _version_at(table: DeltaTable, moment: datetime, where: Where) -> int:
-    """Newest version committed by then, by the commits' own timestamps.
+    """Return the newest version committed by then, by the commits' own timestamps.
 
     delta-rs would use the modification times of the log's files, which a copy of the lake changes, and silently takes
     the oldest version where there was none yet.
@@ -316,7 +316,7 @@ def _version_at(table: DeltaTable, moment: datetime, where: Where) -> int:
 
 
 def _needed_columns(tree: exp.Query) -> set[str] | None:
-    """Lower-case names that include all columns the query can need; None: it may need any."""
+    """Return lower-case names that include all columns the query can need; None: it may need any."""
     stars = [star for star in tree.find_all(exp.Star) if not isinstance(star.parent, exp.Count)]
     if stars or any(join.method.upper() == "NATURAL" for join in tree.find_all(exp.Join)):
         return None
@@ -324,7 +324,7 @@ def _needed_columns(tree: exp.Query) -> set[str] | None:
 
 
 def _rows(table: DeltaTable, column_names: set[str] | None) -> Any:
-    """Rows of the table for DuckDB: streamed where pyarrow can read the files, else read at once."""
+    """Return the rows of the table for DuckDB: streamed where pyarrow can read the files, else read at once."""
     try:
         return dataset(table)
     except DeltaProtocolError:
@@ -338,7 +338,7 @@ def _rows(table: DeltaTable, column_names: set[str] | None) -> Any:
 
 @contextmanager
 def _engine() -> Iterator[duckdb.DuckDBPyConnection]:
-    """DuckDB engine that can reach only what is registered with it."""
+    """Open a DuckDB engine that can reach only what is registered with it."""
     with ExitStack() as stack:
         try:
             spill = str(stack.enter_context(PrivateFolder()))
@@ -373,7 +373,7 @@ def _run(tree: exp.Query, sql: str, columns: set[str], engine: duckdb.DuckDBPyCo
 
 
 def _result(engine: duckdb.DuckDBPyConnection, ran: str) -> pa.Table:
-    """Result in types that Spark has: DuckDB sums integers into 128 bits and has intervals of three parts."""
+    """Return the result in types that Spark has: DuckDB has sums of 128 bits and intervals of three parts."""
     try:
         relation = engine.sql(ran)
     except duckdb.Error:

@@ -28,7 +28,7 @@ _COMMANDS |= {"DESC": _COMMANDS["DESCRIBE"]}
 
 
 def hint(statement: str) -> str:
-    """What does the same here; empty for an unknown statement.
+    """Return what does the same here; empty for an unknown statement.
 
     Args:
         statement: its first word, in any case.

@@ -43,7 +43,7 @@ _Part = TypeVar("_Part", bound=Part)
 
 
 def load(pipeline: Pipeline) -> list[Case]:
-    """All cases of a pipeline, file by file in name order.
+    """Read all cases of a pipeline, file by file in name order.
 
     Raises:
         UserError: there are none.
@@ -65,7 +65,7 @@ def load(pipeline: Pipeline) -> list[Case]:
 
 
 def choose_cases(cases: Sequence[Case], word: str | None = None, names: Sequence[str] = ()) -> list[Case]:
-    """Selected cases, in their order.
+    """Return the selected cases, in their order.
 
     Args:
         cases: all.
@@ -92,7 +92,7 @@ def name_hint(name: str, names: Iterable[str], noun: str) -> str:
 
 
 def tables(pipeline: Pipeline) -> dict[str, str]:
-    """Tables that a case can have expectations on, each with the table whose run makes it."""
+    """Return the tables that a case can have expectations on, each with the table whose run makes it."""
     makers = {name: name for layer in (pipeline.bronze, pipeline.silver, pipeline.gold) for name in layer}
     makers |= {f"{name}{end}": name for name in pipeline.silver for end in SIDE_SUFFIXES[:2]}
     return makers | pipeline.deidentified_tables
@@ -108,7 +108,7 @@ class _Reader:
         self.document = yaml.Document()
 
     def read(self, file: FilePath) -> Iterator[Case]:
-        """Cases of a file, as far as they can be read."""
+        """Read the cases of a file, as far as they can be read."""
         self.file = str(file)
         try:
             text = file.read_text("utf-8-sig").replace("\r\n", "\n")
@@ -242,7 +242,7 @@ class _Reader:
             return None
 
     def _expected_rows(self, value: Any, path: Path, columns: Sequence[str] = ()) -> Rows | None:
-        """Rows that must all name the same columns: else it is open whether an omitted one is compared."""
+        """Read rows that must all name the same columns: else it is open whether an omitted one is compared."""
         rows = self._rows(value, path, columns)
         if rows is None:
             return None

@@ -63,12 +63,12 @@ class CaseResult:
     mistakes: list[Mistake] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """Facts for JSON."""
+        """Return the facts for JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, facts: dict[str, Any]) -> CaseResult:
-        """Result from a line of the job."""
+        """Restore the result from a line of the job."""
         differences = [TableDifference(**difference) for difference in facts["differences"]]
         return cls(
             **{**facts, "differences": differences, "mistakes": [Mistake(**mistake) for mistake in facts["mistakes"]]}
@@ -148,7 +148,7 @@ class _Run:
             layer_job.Job(self.pipeline, self.at, layer, RUN_INFO, self.spark, only=only, tell=ignore_line).run()
 
     def _compare_table(self, expectation: TableExpected, number: int) -> TableDifference | None:
-        """Difference of one table from its expectation; None if there is none."""
+        """Compare one table with its expectation; None if there is no difference."""
         table = lake_tables.delta_table(self._uri(expectation.table))
         diff = TableDifference(expectation.table, number, expectation.place.line)
         rows = expectation.rows
@@ -178,7 +178,7 @@ class _Run:
         return diff
 
     def _missing_table_difference(self, expectation: TableExpected, diff: TableDifference) -> TableDifference | None:
-        """Difference of a table that does not exist, which has no rows."""
+        """Return the difference of a table that does not exist, which has no rows."""
         records = expectation.rows.records if expectation.rows else ()
         if not records and not expectation.count:
             return self._waiting_difference(expectation.table, diff)
@@ -191,7 +191,7 @@ class _Run:
         return diff
 
     def _waiting_difference(self, name: str, diff: TableDifference) -> TableDifference | None:
-        """Difference of a side table that is to have no rows, while the records of its table wait; None of others.
+        """Return the difference of an empty side table whose records wait; None of others.
 
         That nothing is quarantined says nothing as long as nothing was looked at.
         """
@@ -205,7 +205,7 @@ class _Run:
         return diff
 
     def _keys(self, name: str) -> list[str]:
-        """Key columns of a table; none where none are declared."""
+        """Return the key columns of a table; none where none are declared."""
         made_by = tables(self.pipeline)[name]
         table = self.pipeline.silver.get(self.pipeline.deidentified_tables.get(made_by, made_by))
         if table is None or name.endswith("_set_aside"):
@@ -213,7 +213,7 @@ class _Run:
         return list(table.changes.keys if table.changes else table.keys)
 
     def _with_waiting_reason(self, sentence: str, name: str) -> str:
-        """Sentence on a table that does not exist, with the reason if one is known."""
+        """Complete a sentence on a table that does not exist by the reason, if one is known."""
         reason = ""
         if name in self.pipeline.bronze:
             reason = "none of its files landed"
@@ -232,7 +232,7 @@ class _Run:
 
 
 def _comparable_rows(rows: Rows, table: DeltaTable, place: Place) -> tuple[list[Row], list[Row]]:
-    """Expected rows and those of the table, in the common form."""
+    """Return the expected rows and those of the table, in the common form."""
     kinds = {field.name: field.type for field in lake_tables.dataset(table).schema}
     for column in rows.columns:
         if column not in kinds:
@@ -264,13 +264,13 @@ def _table_rows(table: DeltaTable, columns: Iterable[str]) -> list[Row]:
 
 
 def _own_columns(table: DeltaTable) -> list[str]:
-    """Columns other than the engine's, if there are any."""
+    """Return the columns other than the engine's, if there are any."""
     names = [field.name for field in lake_tables.dataset(table).schema]
     return [name for name in names if not name.startswith("_") or name == "_failed_expectations"] or names
 
 
 def needed_tables(pipeline: Pipeline, case: Case) -> set[str]:
-    """Tables that a case needs: those it has expectations on, and all that they read.
+    """Return the tables that a case needs: those it has expectations on, and all that they read.
 
     A run that is to fail needs all, since it does not say which table fails.
     """

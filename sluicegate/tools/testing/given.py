@@ -43,7 +43,7 @@ _PROVIDERS = {"avro": avro_header.PROVIDER}
 
 
 def enclose_pipeline(pipeline: Pipeline, folder: Path) -> Pipeline:
-    """Pipeline with all that it reads, moves or deletes inside a folder of the case.
+    """Return a pipeline with all that it reads, moves or deletes inside a folder of the case.
 
     A path with ``${landing}`` or ``${lake}`` in it is inside already. Any other is somebody's own.
     """
@@ -63,7 +63,7 @@ def _enclose_table(name: str, table: BronzeTable, folder: Path) -> BronzeTable:
 
 
 def _replace_kafka(table: BronzeTable) -> BronzeTable:
-    """A table of Kafka's records as one of files: a case lands their values, with ``_key`` and so on as fields."""
+    """Make a table of Kafka's records one of files: a case lands their values, with ``_key`` and so on."""
     if table.kafka is None:
         return table
     columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
@@ -77,7 +77,7 @@ def _replace_kafka(table: BronzeTable) -> BronzeTable:
 
 
 def has_input(table: BronzeTable) -> bool:
-    """Whether a bronze table has something to read; ``create_folders`` creates folders of files."""
+    """Return whether a bronze table has something to read; ``create_folders`` creates folders of files."""
     if table.format == "delta":
         return delta_table(table.path) is not None
     return Path(table.path).exists()
@@ -126,7 +126,7 @@ def _write(file: Path, content: bytes, landed_at: datetime) -> None:
 
 
 def _file(input_table: TableGiven, table: BronzeTable, number: int) -> Path:
-    """Path at which the rows land."""
+    """Return the path at which the rows land."""
     if input_table.file is not None:
         return Path(table.path) / input_table.file
     if _is_file(table.path):
@@ -142,7 +142,7 @@ def _file(input_table: TableGiven, table: BronzeTable, number: int) -> Path:
 
 
 def _content(spark: SparkSession, input_table: TableGiven, table: BronzeTable) -> bytes:
-    """Rows as one file of the table's format."""
+    """Write rows as one file of the table's format."""
     options = {name.lower(): value for name, value in table.options.items()}
     encoding = options.get("encoding") or options.get("charset") or "utf-8"
     try:
@@ -167,7 +167,7 @@ def _json(input_table: TableGiven, options: Mapping[str, str]) -> str:
 
 
 def _typed_records(input_table: TableGiven) -> list[dict[str, Any]]:
-    """Rows with typed values, also where they come from CSV text."""
+    """Return the rows with typed values, also where they come from CSV text."""
     if not input_table.rows.texts:
         return [dict(record) for record in input_table.rows.records]
     return [{column: typed_value(value) for column, value in record.items()} for record in input_table.rows.records]
@@ -235,7 +235,7 @@ def _text(input_table: TableGiven) -> str:
 
 
 def _write_by_spark(spark: SparkSession, input_table: TableGiven, table: BronzeTable) -> bytes:
-    """Rows as one file written by Spark: Parquet, ORC or Avro."""
+    """Write rows as one file by Spark: Parquet, ORC or Avro."""
     with tempfile.TemporaryDirectory() as scratch:
         target = Path(scratch) / "written"
         rows = _frame(spark, input_table, Path(scratch)).coalesce(1)
@@ -263,7 +263,7 @@ def _add_to_delta(spark: SparkSession, input_table: TableGiven, path: Path) -> N
 
 
 def _frame(spark: SparkSession, input_table: TableGiven, scratch: Path, schema: Any = None) -> DataFrame:
-    """Rows as Spark reads them from JSON: by the given types, else by those of the values."""
+    """Read rows by Spark from JSON: by the given types, else by those of the values."""
     from pyspark.sql.types import StringType, StructField, StructType
 
     records, kinds = _typed_records(input_table), input_table.schema or schema

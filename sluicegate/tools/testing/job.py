@@ -26,12 +26,12 @@ KEY = b"the key of all cases, which is no secret"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The whole of ``spark_jobs/tools/cases.py``; the exit codes are those of ``jobs.layer_job.main``."""
+    """Run the whole of ``spark_jobs/tools/cases.py``; the exit codes are those of ``jobs.layer_job.main``."""
     return base.run_guarded(lambda: _run(parser().parse_args(argv)))
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line of ``spark_jobs/tools/cases.py``."""
+    """Return the command line of ``spark_jobs/tools/cases.py``."""
     command_line = base.parser("cases")
     command_line.description = "Tests a pipeline by its cases."
     command_line.add_argument(

@@ -129,7 +129,7 @@ class Place:
 
     @classmethod
     def from_path(cls, file: str, document: Document, path: Path) -> Place:
-        """Place of a value in a document."""
+        """Return the place of a value in a document."""
         return cls(file, ".".join(map(str, path)), document.line(path))
 
 

@@ -50,14 +50,14 @@ class TableDifference:
     note: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """Facts for JSON."""
+        """Return the facts for JSON."""
         return asdict(self)
 
 
 def unmatched_rows(
     expected: Sequence[Row], actual: Sequence[Row], tolerance: float = 0.0
 ) -> tuple[list[Row], list[Row]]:
-    """Rows of each side without a counterpart on the other, as multisets; row order does not matter.
+    """Return the rows of each side without a counterpart on the other, as multisets; row order does not matter.
 
     With a tolerance, as many rows as possible are matched: the choice among several close ones is not left to chance.
 
@@ -81,7 +81,7 @@ def unmatched_rows(
 
 
 def _subtract_rows(rows: Sequence[Row], subtracted: Sequence[Row]) -> list[Row]:
-    """Multiset difference."""
+    """Subtract rows as multisets."""
     counts, more = Counter(subtracted), []
     for row in rows:
         if counts[row]:

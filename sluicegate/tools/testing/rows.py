@@ -89,7 +89,7 @@ def _parse_csv(text: str, file: str, document: Document, path: Path) -> Rows:
 
 
 def _lines(text: str, path: Path, first: int | None) -> Iterator[tuple[int | None, list[str]]]:
-    """CSV records with their line numbers in the file, where these are known."""
+    """Yield the CSV records with their line numbers in the file, where these are known."""
     reader = csv.reader(io.StringIO(text), skipinitialspace=True, strict=True)
     line = 1
     try:
@@ -102,7 +102,7 @@ def _lines(text: str, path: Path, first: int | None) -> Iterator[tuple[int | Non
 
 
 def typed_value(value: Any) -> Any:
-    """Typed value of a CSV text: a number, true or false, or the text itself."""
+    """Give a CSV text its type: a number, true or false, or the text itself."""
     if not isinstance(value, str):
         return value
     if value in ("true", "false"):

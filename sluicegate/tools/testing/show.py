@@ -28,7 +28,7 @@ _PREDICATES = {
 
 
 def console(width: int | None = None) -> Console:
-    """Console for results; ``width`` defaults to the terminal's."""
+    """Open a console for results; ``width`` defaults to the terminal's."""
     return Console(width=width, highlight=False, markup=False, emoji=False)
 
 

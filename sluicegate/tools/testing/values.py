@@ -44,7 +44,7 @@ NAN = _NotANumber()
 
 
 def table_value(value: Any, kind: pa.DataType) -> Value:
-    """Value of a table in the common form, from what Arrow gives to Python."""
+    """Convert a value of a table to the common form, from what Arrow gives to Python."""
     if value is None:
         return None
     if pa.types.is_floating(kind):
@@ -62,7 +62,7 @@ def table_value(value: Any, kind: pa.DataType) -> Value:
 
 
 def case_value(value: Any, kind: pa.DataType, *, text: bool = False) -> Value:
-    """Expected value in the common form, as one of a column.
+    """Convert an expected value to the common form, as one of a column.
 
     Args:
         value: value from YAML or CSV text.
@@ -198,7 +198,7 @@ def _unfit(value: Any, kind: pa.DataType) -> Unfit:
 
 
 def is_close(first: Value, second: Value, tolerance: float) -> bool:
-    """Whether two values are equal or, as numbers with a fraction (also nested), differ by the tolerance at most."""
+    """Return whether values are equal or, as numbers with a fraction (also nested), differ by the tolerance at most."""
     if first == second:
         return True
     if isinstance(first, (float, Decimal)) and isinstance(second, type(first)):
@@ -212,7 +212,7 @@ def is_close(first: Value, second: Value, tolerance: float) -> bool:
 
 
 def display_value(value: Value) -> str:
-    """Display of a value; a text is quoted where it could be taken for something else."""
+    """Display a value; a text is quoted where it could be taken for something else."""
     match value:
         case None:
             return "NULL"
@@ -240,5 +240,5 @@ def _display_fields(fields: Iterable[tuple[Any, Any]]) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a text cannot be taken for anything but itself without quotes."""
+    """Return whether a text cannot be taken for anything but itself without quotes."""
     return bool(text) and text == text.strip() and text.isprintable() and text not in ("NULL", "NaN")
