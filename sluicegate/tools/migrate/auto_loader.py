@@ -8,7 +8,7 @@ from typing import Any, get_args
 from sluicegate.definition.tables import reader_options
 from sluicegate.definition.tables.bronze import BronzeTable
 from sluicegate.definition.tables.reader_options import Format
-from sluicegate.tools.migrate.model import Files, ParsedSource
+from sluicegate.tools.migrate.model import Files, ParsedSource, Remark
 from sluicegate.tools.scaffold.naming import table_name
 
 _STORES = ("s3://", "s3a://", "abfss://", "gs://")
@@ -22,6 +22,7 @@ _NOT_NEEDED = {
     "recursivefilelookup": "subfolders are always read",
     "validateoptions": "options are always checked",
 }
+_RATES = ("maxfilespertrigger", "maxbytespertrigger")
 _FIELDS = {
     "schemahints": "schemaHints", "inferschema": "inferColumnTypes", "infercolumntypes": "inferColumnTypes",
     "schemaevolutionmode": "schemaEvolutionMode", "singlevariantcolumn": "singleVariantColumn",
@@ -43,12 +44,13 @@ def fields(files: Files, name: str, schema: str, source: ParsedSource) -> dict[s
         schema: its columns, if the source declares them.
         source: takes what is not converted.
     """
-    table_fields: dict[str, Any] = {"path": _path(files, name, source), "format": files.format or "json"}
+    table_fields: dict[str, Any] = {"path": _path(files, name, source), "format": _format(files, name, source)}
     if glob := _glob(files.path):
         table_fields["pathGlobFilter"] = glob
-    if files.format not in get_args(Format):
-        source.leave(files.line, f"format {files.format or '(none)'} of {name}", "json is a guess: set the format")
-        table_fields["format"] = "json"
+    if files.whole and table_fields["format"] != "delta":
+        table_fields["allowOverwrites"] = True
+        reason = "a changed file is read again, but the rows of a deleted file stay"
+        source.leave(files.line, f"the batch read of {name}", reason)
     options: dict[str, str] = {}
     for option, value in files.options.items():
         _option(table_fields, options, option, value, files, name, source)
@@ -61,6 +63,21 @@ def fields(files: Files, name: str, schema: str, source: ParsedSource) -> dict[s
     if files.infers and table_fields["format"] in ("json", "csv", "xml") and "schema" not in table_fields:
         table_fields.setdefault("inferColumnTypes", True)  # read_files infers types, Auto Loader does not
     return table_fields
+
+
+def _format(files: Files, name: str, source: ParsedSource) -> str:
+    if files.format in get_args(Format):
+        return files.format
+    source.leave(files.line, f"format {files.format or '(none)'} of {name}", "json is a guess: set the format")
+    return "json"
+
+
+def delta_option(line: int, option: str, name: str) -> Remark:
+    """Remark on an option of the reader of a Delta table, which no table has here."""
+    subject = f"option {option} of {name}"
+    if option.lower() in _RATES:
+        return Remark(line, subject, "a run reads all that is new", changes_meaning=False)
+    return Remark(line, subject, "its current rows are read, and then all changes of them")
 
 
 def _glob(path: str) -> str:
@@ -105,6 +122,8 @@ def _option(
         source.leave_harmless(files.line, message, f"not needed: {_NOT_NEEDED[lower]}")
     elif lower == "format":
         table_fields["format"] = value.lower()
+    elif table_fields["format"] == "delta":
+        source.remarks.append(delta_option(files.line, option, name))
     elif lower in _FIELDS:
         field = _FIELDS[lower]
         try:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sluicegate.spark_sql.tokens import QuerySyntax, Tokens
+from sluicegate.tools.migrate.auto_loader import delta_option
 from sluicegate.tools.migrate.column_expressions import ExpressionConverter
 from sluicegate.tools.migrate.column_sql import ColumnSql, of_text
-from sluicegate.tools.migrate.model import FILES, Files
+from sluicegate.tools.migrate.model import FILES, Files, Remark
+from sluicegate.tools.migrate.name_bindings import NameBindings, constant
 from sluicegate.tools.migrate.queries import NotTaken, address, convert_query
-from sluicegate.tools.migrate.settings_of_source import SourceSettings
 from sluicegate.tools.scaffold.naming import ident
 
 _READERS = ("json", "csv", "parquet", "orc", "text")
@@ -25,71 +25,6 @@ _ARGUMENTS = {"format": 1, "option": 2, "schema": 1}
 """How many arguments methods of a reader have."""
 _STEPS = {"filter": (1,), "where": (1,), "withColumn": (2,), "join": (2, 3)}
 """How many arguments methods of a DataFrame may have; of the others any number."""
-
-
-@dataclass
-class NameBindings:
-    """Bindings of the module's names.
-
-    Attributes:
-        constants: values.
-        functions: functions of ``pyspark.sql.functions``.
-        modules: names of that module itself.
-        pipelines: names of the module that declares tables.
-        declaring: functions of that module.
-        settings: values of ``spark.conf``.
-    """
-
-    constants: dict[str, Any] = field(default_factory=dict)
-    functions: dict[str, str] = field(default_factory=dict)
-    modules: set[str] = field(default_factory=lambda: {"F", "f", "functions"})
-    pipelines: set[str] = field(default_factory=lambda: {"dlt", "dp"})
-    declaring: dict[str, str] = field(default_factory=dict)
-    settings: SourceSettings = field(default_factory=SourceSettings)
-
-
-def constant(node: ast.expr, names: NameBindings) -> Any:
-    """Value of a constant expression: text, number, list, dictionary, setting, or a name bound to one; else None.
-
-    Raises:
-        NotTaken: a setting has no value.
-    """
-    match node:
-        case ast.Constant():
-            return node.value
-        case ast.Name():
-            return names.constants.get(node.id)
-        case ast.List() | ast.Tuple():
-            return _constants(node.elts, names)
-        case ast.Dict():
-            keys = [constant(key, names) if key else None for key in node.keys]
-            values = _constants(node.values, names)
-            if None in keys or values is None:
-                return None
-            return dict(zip(keys, values, strict=True))
-        case ast.FormattedValue():
-            return constant(node.value, names)
-        case ast.JoinedStr():
-            parts = _constants(node.values, names)
-            return None if parts is None else "".join(map(str, parts))
-        case ast.BinOp(op=ast.Add()):
-            return _concatenate(constant(node.left, names), constant(node.right, names))
-    return names.settings.call_value(node)
-
-
-def _concatenate(left: Any, right: Any) -> str | None:
-    """Two texts as one; None if one of them is another value."""
-    if isinstance(left, str) and isinstance(right, str):
-        return left + right
-    return None
-
-
-def _constants(nodes: Sequence[ast.expr], names: NameBindings) -> list[Any] | None:
-    """Values of constant expressions; None if one of them is none."""
-    values = [constant(node, names) for node in nodes]
-    if None in values:
-        return None
-    return values
 
 
 @dataclass
@@ -101,12 +36,14 @@ class Chain:
         sql: its SELECT; None for files that are read as they are.
         files: the files that it reads.
         streams: whether it reads a stream.
+        remarks: what it does not take over.
     """
 
     names: NameBindings
     files: Files | None = None
     streams: bool = False
     line: int = 1
+    remarks: list[Remark] = field(default_factory=list)
     _from: str = ""
     _whole: str = ""
     _items: list[str] = field(default_factory=lambda: ["*"])
@@ -214,6 +151,7 @@ class Chain:
         except (QuerySyntax, NotTaken) as error:
             raise self._refusal(error.message) from None
         self._whole, self.files, self._closed = converted.query or "", converted.files, True
+        self.remarks = converted.remarks
         self.streams = "STREAM(" in self._whole
 
     def _read_table(self, call: ast.Call) -> None:
@@ -242,6 +180,7 @@ class Chain:
                 options |= {str(key.arg): _text(self._constant(key.value)) for key in call.keywords}
             if name == "table":
                 self._read_table(call)
+                self.remarks = [delta_option(self.line, option, self._from) for option in options]
                 return steps
             if name == "load":
                 path = self._one_path(values, options)
@@ -256,7 +195,7 @@ class Chain:
             raise self._refusal("the path is missing")
         if form == "cloudFiles":
             form = options.pop("cloudFiles.format", form)
-        self.files = Files(path, form.lower(), options, line)
+        self.files = Files(path, form.lower(), options, line, whole=not self.streams)
         self._from = f"STREAM({FILES})" if self.streams else FILES
         return steps
 
@@ -306,11 +245,7 @@ class Chain:
 
     def _do_select(self, call: ast.Call) -> None:
         self._demand_star("select")
-        if len(call.args) == 1 and isinstance(call.args[0], ast.List):
-            columns = call.args[0].elts
-        else:
-            columns = call.args
-        self._items = [self._column(column).item for column in columns]
+        self._items = [self._column(column).item for column in _columns(call)]
 
     def _do_selectExpr(self, call: ast.Call) -> None:
         self._demand_star("selectExpr")
@@ -389,15 +324,12 @@ class Chain:
             raise self._refusal("a join other than an inner or left join with a table on columns of the same name")
         self._from += f"\n{kind} {other._from} USING ({', '.join(ident(str(column)) for column in columns)})"
         self.streams = self.streams or other.streams
+        self.remarks += other.remarks
 
     def _do_groupBy(self, call: ast.Call) -> None:
         if self._items != ["*"] or self._group is not None:
             raise self._refusal("groupBy after derived or dropped columns")
-        if len(call.args) == 1 and isinstance(call.args[0], ast.List):
-            columns = call.args[0].elts
-        else:
-            columns = call.args
-        grouped = [self._column(node) for node in columns]
+        grouped = [self._column(node) for node in _columns(call)]
         self._items = [column.item for column in grouped]
         self._group = [column.text for column in grouped]
         self._made = {"*"}
@@ -415,6 +347,13 @@ class Chain:
             raise self._refusal(f"{name} with an unnamed column: add .alias(…)")
         self._items += [column.item for column in columns]
         self._closed = True
+
+
+def _columns(call: ast.Call) -> list[ast.expr]:
+    """Columns that a method gets, as arguments or as one list."""
+    if len(call.args) == 1 and isinstance(call.args[0], ast.List):
+        return call.args[0].elts
+    return call.args
 
 
 def _words(sql: str) -> set[str]:

@@ -118,5 +118,7 @@ def reads(name: str, fields: dict[str, Any], tables: Draft) -> list[str]:
         queries = []
         if text:
             queries = [Query.parse(branch) for branch in union_all.branches(text) or [text]]
-        names += [read for query in queries for read in query.tables] or [str(part.get("from"))]
+        names += [read for query in queries for read in query.tables]
+        if "from" in part:
+            names.append(part["from"])
     return list(dict.fromkeys(names))

@@ -160,7 +160,10 @@ class _Mapping:
         self._draft.missing |= self.source.unnamed
 
     def _comment(self, dataset: Dataset, *more: str) -> None:
-        self._draft.comments[dataset.name] = [*([dataset.comment] if dataset.comment else []), *more]
+        comments = [dataset.comment] if dataset.comment else []
+        if dataset.kind == "view":
+            comments.append("It was a view: here it is a table.")
+        self._draft.comments[dataset.name] = [*comments, *more]
 
     # --- bronze ------------------------------------------------------------------------------------------------------
 
@@ -205,7 +208,7 @@ class _Mapping:
         if streamed is None:
             self._gold(dataset, text, streams, "")
             return
-        remarks = ["It was a view: here it is a table."] if dataset.kind == "view" else []
+        remarks = []
         joined = layers.shape(text)
         if joined and joined.joins and not streams:
             remarks.append("A record that gives several rows stops the run: where it is to, write `rows: many`.")
@@ -243,10 +246,7 @@ class _Mapping:
             self._gold(dataset, text, True, objections[0].message if objections else "it combines rows")
             return
         lookups = flows.lookups_as_of_run(branches)
-        remarks = []
-        if dataset.kind == "view":
-            remarks = ["It was a view: here it is a table."]
-        self._comment(dataset, *remarks, *([flows.AS_OF_RUN] if lookups else []))
+        self._comment(dataset, *([flows.AS_OF_RUN] if lookups else []))
         many = {}
         if any(query.stream_objections() for query in branches):
             many = {"rows": "many"}
@@ -307,8 +307,6 @@ class _Mapping:
         self._comment(dataset)
         self._draft.gold[dataset.name] = {"sql": f"{dataset.name}.sql", **self._expectations(dataset)}
         self._draft.queries[dataset.name] = text
-        if dataset.kind == "view":
-            self._draft.comments[dataset.name].append("It was a view: here it is a table.")
 
     def _leave_stream(self, dataset: Dataset, text: str, because: str) -> None:
         """Note that a stream becomes a gold table; old rows change there where they depend on more than the stream."""
@@ -344,21 +342,23 @@ class _Mapping:
         for name, fields in self._draft.silver.items():
             for read in flows.reads(name, fields, self._draft):
                 if read in self._draft.gold:
-                    dataset = self.source.find_dataset(name)
-                    line = 1
-                    if dataset:
-                        line = dataset.line
-                    reason = "it aggregates, so it is a gold table, which is built after silver"
-                    self.source.leave(line, f"{name} reads {read}", reason)
+                    reason = "its rows are not each made of one record, so it is a gold table, built after silver"
+                    self.source.leave(self._line_of(name), f"{name} reads {read}", reason)
+
+    def _line_of(self, name: str) -> int:
+        dataset = self.source.find_dataset(name)
+        if dataset is None:
+            return 1
+        return dataset.line
 
     def _declare_external_tables(self) -> None:
         """Declare tables made elsewhere that are read: Delta tables whose path a person fills in."""
         for name, fields in {**self._draft.silver, **self._draft.gold}.items():
-            dataset = self.source.find_dataset(name)
-            line = 1
-            if dataset:
-                line = dataset.line
-            for read in flows.reads(name, fields, self._draft):
+            line = self._line_of(name)
+            tables = flows.reads(name, fields, self._draft)
+            if not tables:
+                self.source.leave(line, name, "its query reads no table: land its rows, or read one")
+            for read in tables:
                 if read in self._draft.table_names:
                     if address := self.elsewhere.get(read):
                         self._note_external_table(read, address, name, line)

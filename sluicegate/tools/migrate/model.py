@@ -52,6 +52,7 @@ class Files:
         options: options of the reader, as the source has them.
         line: the line that reads them.
         infers: whether types are inferred unless an option says otherwise.
+        whole: whether each update reads all of them, as a batch does, so that changed and deleted files count.
     """
 
     path: str
@@ -59,6 +60,7 @@ class Files:
     options: dict[str, str]
     line: int
     infers: bool = False
+    whole: bool = False
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from typing import Any
 
 from sluicegate.errors import UserError, Where
 from sluicegate.tools.migrate.column_expressions import KNOWN
-from sluicegate.tools.migrate.dataframe_chain import Chain, NameBindings, constant
+from sluicegate.tools.migrate.dataframe_chain import Chain
 from sluicegate.tools.migrate.model import Action, ChangeFlow, Dataset, ParsedSource, Rule
+from sluicegate.tools.migrate.name_bindings import NameBindings, constant
 from sluicegate.tools.migrate.queries import NotTaken, address
 from sluicegate.tools.migrate.settings_of_source import SourceSettings
 
@@ -27,18 +28,8 @@ _RULES: dict[str, Action] = {
 _CDC = ("create_auto_cdc_flow", "apply_changes")
 _FLOWS = ("append_flow", "update_flow", "foreach_batch_sink")
 _CHANGING = (
-    "update",
-    "append",
-    "extend",
-    "insert",
-    "pop",
-    "popitem",
-    "clear",
-    "remove",
-    "setdefault",
-    "sort",
-    "reverse",
-)
+    "update", "append", "extend", "insert", "pop", "popitem", "clear", "remove", "setdefault", "sort", "reverse",
+)  # fmt: skip
 """Methods that mutate the list or dictionary they are called on."""
 _TARGET = ("create_streaming_table", "create_target_table", "create_streaming_live_table")
 _DECLARING = (*_TARGET, *_KINDS)
@@ -222,8 +213,7 @@ class _Reader:
             self._append_flow(dataset, node)
             return
         self.source.declared.setdefault(dataset.name, node.lineno)
-        chain = Chain.from_body(node, self.names)
-        dataset.query, dataset.files, dataset.query_line = chain.sql, chain.files, node.lineno
+        chain = self._read_chain(dataset, node)
         if declared == "view":
             dataset.kind = "view"
         elif declared == "table" and chain.streams:
@@ -234,6 +224,13 @@ class _Reader:
             raise NotTaken(f"duplicate dataset {dataset.name}", node.lineno)
         self.source.datasets.append(dataset)
 
+    def _read_chain(self, dataset: Dataset, node: ast.FunctionDef) -> Chain:
+        """Read the chain that a function returns, as the query of a dataset."""
+        chain = Chain.from_body(node, self.names)
+        dataset.query, dataset.files, dataset.query_line = chain.sql, chain.files, node.lineno
+        self.source.remarks += chain.remarks
+        return chain
+
     def _append_flow(self, dataset: Dataset, node: ast.FunctionDef) -> None:
         """Read a function that adds rows to a table which is declared elsewhere."""
         if not dataset.into:
@@ -241,8 +238,7 @@ class _Reader:
         of_flow = Dataset.from_flow(
             dataset.flow or node.name.lower(), dataset.into, node.lineno, f"the flow {node.name}"
         )
-        chain = Chain.from_body(node, self.names)
-        of_flow.query, of_flow.files, of_flow.query_line = chain.sql, chain.files, node.lineno
+        self._read_chain(of_flow, node)
         self.source.datasets.append(of_flow)
 
     def _flow_arguments(self, dataset: Dataset, call: ast.Call, line: int) -> None:

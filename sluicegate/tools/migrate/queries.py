@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot.tokenizer_core import TokenType
 
 from sluicegate.spark_sql.tokens import Span, Tokens
-from sluicegate.tools.migrate.model import FILES, Files
+from sluicegate.tools.migrate.model import FILES, Files, Remark
 
 _METADATA = {
     "file_path": "source_file", "file_modification_time": "_file_modification_time",
@@ -17,6 +17,7 @@ _METADATA = {
 }  # fmt: skip
 
 
+_UNIT = re.compile("(MICRO|MILLI)?(SECOND|MINUTE|HOUR|DAY|WEEK|MONTH|YEAR)S?")
 _FORMATS = ("JSON", "CSV", "PARQUET", "ORC", "TEXT", "AVRO", "XML", "BINARYFILE")
 
 
@@ -35,11 +36,12 @@ class NotTaken(Exception):
 
 @dataclass(frozen=True)
 class ConvertedQuery:
-    """Query as a definition can have it, the files that it reads, and the token after it."""
+    """Query as a definition can have it, the files that it reads, the token after it, and clauses that it has not."""
 
     query: str | None
     files: Files | None
     end: int
+    remarks: list[Remark]
 
 
 def unquote(raw: str) -> str:
@@ -89,8 +91,33 @@ def convert_query(tokens: Tokens, first: int, lines_before: int, *, only_table: 
             break
     if len(files) > 1:
         raise NotTaken("it reads several sets of files: declare a table for each", tokens.line(first))
-    text = tokens.compose(spans, first, end)
-    return ConvertedQuery(text, files[0] if files else None, end)
+    clauses = [(index, last) for index in range(first, end) if (last := _clause_end(tokens, index)) is not None]
+    spans += [Span(index, last, "") for index, last in clauses]
+    text = tokens.compose(sorted(spans, key=lambda span: span.first), first, end)
+    remarks = [_clause_remark(tokens, index, last, lines_before) for index, last in clauses]
+    return ConvertedQuery(text, files[0] if files else None, end, remarks)
+
+
+def _clause_end(tokens: Tokens, index: int) -> int | None:
+    """Last token of a clause that only Databricks has behind a table; None if none begins at a token.
+
+    It is a watermark, or options of the table's reader. ``WITH`` of common tables has a name behind it.
+    """
+    if tokens.word(index) == "WITH" and tokens.is_type(index + 1, TokenType.L_PAREN):
+        return tokens.closing_index(index + 1)
+    delays = (at for at in range(index + 2, len(tokens)) if tokens.word(at) == "DELAY" and tokens.word(at + 1) == "OF")
+    if tokens.word(index) != "WATERMARK" or (delay := next(delays, None)) is None:
+        return None
+    return delay + 3 + bool(_UNIT.fullmatch(tokens.word(delay + 4)))
+
+
+def _clause_remark(tokens: Tokens, first: int, last: int, lines_before: int) -> Remark:
+    """Remark on a clause; without groups, no row depends on a watermark."""
+    line, subject = lines_before + tokens.line(first), tokens.compose([], first, last + 1, compact=True)
+    grouped = any(tokens.word(index).partition(" ")[0] in ("GROUP", "DISTINCT") for index in range(len(tokens)))
+    if tokens.word(first) == "WATERMARK" and not grouped:
+        return Remark(line, subject, "it has no effect without groups", changes_meaning=False)
+    return Remark(line, subject, "not supported: late rows and changes of old rows count as well")
 
 
 def _index_after_name(tokens: Tokens, index: int) -> int:
@@ -110,7 +137,9 @@ def _replacement(tokens: Tokens, index: int, lines_before: int) -> tuple[Span | 
         return None, None
     if word in _FORMATS and "/" in tokens.name(index + 2):
         line = lines_before + tokens.line(index)
-        return Span(index, index + 2, FILES), Files(tokens.name(index + 2), word.lower(), {}, line, infers=True)
+        return Span(index, index + 2, FILES), Files(
+            tokens.name(index + 2), word.lower(), {}, line, infers=True, whole=True
+        )
     if word == "LIVE":
         return Span(index, index + 2, tokens.raw(index + 2)), None
     if word == "_METADATA":
@@ -123,11 +152,10 @@ def _call(tokens: Tokens, index: int, lines_before: int) -> tuple[Span | None, F
     word = tokens.word(index)
     if word in ("READ_FILES", "CLOUD_FILES"):
         files = _files(tokens, index, lines_before)
+        last = tokens.closing_index(index + 1)
         if word == "CLOUD_FILES":
-            source = f"STREAM({FILES})"
-        else:
-            source = FILES
-        return Span(index, tokens.closing_index(index + 1), source), files
+            return Span(index, last, f"STREAM({FILES})"), files
+        return Span(index, last, FILES), replace(files, whole=True)
     if word == "INPUT_FILE_NAME":
         return Span(index, index + 2, "source_file"), None
     return None, None

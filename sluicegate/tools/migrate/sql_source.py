@@ -11,7 +11,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from sluicegate.spark_sql.tokens import QuerySyntax, Tokens
 from sluicegate.tools.migrate.model import Action, ChangeFlow, Dataset, ParsedSource, Rule
-from sluicegate.tools.migrate.queries import NotTaken, address, convert_query, last_name, unquote
+from sluicegate.tools.migrate.queries import ConvertedQuery, NotTaken, address, convert_query, last_name, unquote
 from sluicegate.tools.migrate.settings_of_source import SourceSettings, missing_setting
 from sluicegate.tools.migrate.sql_statements import MODIFIERS, split_statements, title_of
 from sluicegate.tools.scaffold.naming import ident
@@ -195,7 +195,7 @@ class _Statement:
             self._columns(dataset)
         query = self._clauses(dataset)
         if query is not None:
-            converted = convert_query(self.tokens, query, self.before)
+            converted = self._query(query)
             dataset.query, dataset.files, dataset.query_line = converted.query, converted.files, self._line(query)
         elif dataset.kind != "streaming":
             raise self._refusal(f"{dataset.name} has no query")
@@ -205,6 +205,12 @@ class _Statement:
             self.source.twice.add(dataset.name)
             raise self._refusal(f"duplicate dataset {dataset.name}")
         self.source.datasets.append(dataset)
+
+    def _query(self, first: int, *, only_table: bool = False) -> ConvertedQuery:
+        """Convert the query that begins at a token."""
+        converted = convert_query(self.tokens, first, self.before, only_table=only_table)
+        self.source.remarks += converted.remarks
+        return converted
 
     def _columns(self, dataset: Dataset) -> None:
         typed = []
@@ -327,7 +333,7 @@ class _Statement:
         if once:
             reason = "it becomes an ordinary flow, which also reads what its source gets later"
             self.source.leave(line, f"ONCE of the flow {name}", reason)
-        converted = convert_query(self.tokens, self.at, self.before)
+        converted = self._query(self.at)
         dataset = Dataset.from_flow(last_name(name), into, line, missing_as)
         dataset.query, dataset.files, dataset.query_line = converted.query, converted.files, self._line()
         self.source.datasets.append(dataset)
@@ -336,7 +342,7 @@ class _Statement:
         line = self._line(0)
         if not self._take_words("FROM"):
             raise self._refusal("AUTO CDC needs FROM (snapshots: write apply_changes_from_snapshot)")
-        converted = convert_query(self.tokens, self.at, self.before, only_table=True)
+        converted = self._query(self.at, only_table=True)
         self.at = converted.end
         if converted.files is not None:
             raise self._refusal("AUTO CDC must read a table: declare one for the files")

@@ -43,8 +43,9 @@ class SourceTables:
 def addresses(declared: Iterable[str], reads: Collection[tuple[str, str]]) -> SourceTables:
     """Resolve the table names of a source.
 
-    A name without a schema means the one declared table of that name. One with a schema means a table that is declared
-    without one, unless the source reads several such addresses, or the table reads its own namesake: these are others.
+    A name without a schema means the one declared table of that name. One with a schema never means a table that is
+    declared without: that of ``silver.customers`` is another than that of ``customers``. One with a catalog means a
+    table declared with its schema alone, unless the source reads several such, or the table reads its own namesake.
 
     Args:
         declared: addresses of all tables that the source declares, in its order.
@@ -91,9 +92,11 @@ def _last_part(address: str) -> str:
     return address.rpartition(".")[2]
 
 
-def _is_same(first: str, second: str) -> bool:
-    """Whether two names may mean one table: one is a suffix of the other."""
-    return f".{first}".endswith(f".{second}") or f".{second}".endswith(f".{first}")
+def _is_same(declared: str, read: str) -> bool:
+    """Whether a name may mean a declared table: one is a suffix of the other; a schema of its own makes it another."""
+    if "." in read and "." not in declared:
+        return False
+    return f".{declared}".endswith(f".{read}") or f".{read}".endswith(f".{declared}")
 
 
 def _names(of_source: Collection[str], elsewhere: Collection[str]) -> dict[str, str]:

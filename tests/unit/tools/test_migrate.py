@@ -60,8 +60,13 @@ RAW = "CREATE STREAMING TABLE raw AS SELECT * FROM STREAM read_files('s3://b/raw
 )
 def test_files_that_are_read_as_they_are_make_a_bronze_table(tmp_path: Path, text: str) -> None:
     found, left = loaded(tmp_path, text)
-    assert (list(found.bronze), found.silver, found.gold, left) == (["raw"], {}, {}, [])
-    assert found.bronze["raw"].path == "s3://b/raw"
+    assert (list(found.bronze), found.silver, found.gold) == (["raw"], {}, {})
+    streams = "stream" in text.lower()
+    assert (found.bronze["raw"].path, found.bronze["raw"].allowOverwrites, left == []) == (
+        "s3://b/raw",
+        not streams,
+        streams,
+    )
     assert found.bronze["raw"].inferColumnTypes == ("read_files" in text)
 
 
@@ -111,7 +116,8 @@ def test_a_stream_is_called_by_its_table(tmp_path: Path, read: str) -> None:
 
 def test_texts_in_a_query_stay_as_they_are(tmp_path: Path) -> None:
     said = "'FROM a.b.raw, FROM x.y.other and STREAM(raw)' AS said"
-    text = f"{RAW}CREATE STREAMING TABLE t AS SELECT id, {said} FROM STREAM(a.b.raw) JOIN x.y.other USING (id);"
+    text = RAW.replace("TABLE raw", "TABLE b.raw")
+    text += f"CREATE STREAMING TABLE t AS SELECT id, {said} FROM STREAM(a.b.raw) JOIN x.y.other USING (id);"
     text += f"CREATE STREAMING TABLE n AS SELECT {said}, count(*) AS n FROM STREAM(a.b.raw)GROUP BY 1"
     made = imported(tmp_path, text)
     assert (
@@ -375,12 +381,22 @@ def test_several_schemas_are_none_of_a_table_that_is_declared_without_one(tmp_pa
     }  # fmt: skip
 
 
-def test_a_table_with_a_schema_that_is_taken_for_one_without_is_told(tmp_path: Path) -> None:
-    found, left = loaded(tmp_path, f"{RAW}CREATE STREAMING TABLE t AS SELECT id FROM STREAM(a.b.raw)")
-    assert found.silver["t"].stream == "raw"
-    assert [line.partition(";")[0] for line in left] == [
-        "line 2: a.b.raw, which t reads: assumed to be raw of this source"
-    ]
+def test_a_table_with_a_catalog_that_is_taken_for_one_without_is_told(tmp_path: Path) -> None:
+    text = RAW.replace("TABLE raw", "TABLE b.raw") + "CREATE STREAMING TABLE t AS SELECT id FROM STREAM(a.b.raw)"
+    made = imported(tmp_path, text)
+    assert made.draft.queries["t"].endswith("STREAM(raw)")
+    assert [(remark.line, remark.changes_meaning) for remark in made.remarks] == [(2, True)]
+
+
+@pytest.mark.parametrize("read", ["silver.raw", "prod.silver.raw", "`silver`.`RAW`"])
+def test_a_schema_makes_it_another_table_than_one_that_is_declared_without(tmp_path: Path, read: str) -> None:
+    text = f"""{RAW}CREATE STREAMING TABLE t AS SELECT id FROM STREAM({read});
+    CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM {read};
+    CREATE STREAMING TABLE c; APPLY CHANGES INTO c FROM STREAM({read}) KEYS (id) SEQUENCE BY id"""
+    found, _ = loaded(tmp_path, text)
+    other = read.replace("`", "").replace(".", "_").lower()
+    assert (found.silver["t"].stream, found.gold["n"].query.tables, found.silver["c"].stream) == (other, [other], other)
+    assert (found.bronze[other].format, found.bronze["raw"].format) == ("delta", "json")
 
 
 def test_a_name_without_a_schema_that_is_taken_for_a_table_with_one_is_told(tmp_path: Path) -> None:
@@ -580,7 +596,8 @@ def raw():
     ],
 )
 def test_a_chain_that_says_the_same_in_sql(tmp_path: Path, body: str, query: str) -> None:
-    places = '@dlt.table\ndef places():\n    return spark.read.format("parquet").load("s3://b/places")\n\n'
+    files = 'format("cloudFiles").option("cloudFiles.format", "parquet").load("s3://b/places")'
+    places = f"@dlt.table\ndef places():\n    return spark.readStream.{files}\n\n"
     made = imported(tmp_path, f"{HEAD}{places}@dlt.table\ndef t():\n    df = {body}\n    return df\n", "source.py")
     assert (" ".join(made.draft.queries["t"].split()), made.remarks) == (query, [])
     assert made.error is None

@@ -208,3 +208,103 @@ def test_a_stream_that_becomes_gold_keeps_its_rows_unless_they_depend_on_more(
 ) -> None:
     made = imported(tmp_path, f"{RAW}{RAW.replace('raw', 'places')}CREATE STREAMING TABLE t AS {query}")
     assert (list(made.draft.gold), made.is_complete) == (["t"], not changes)
+
+
+# --- what is read ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "read",
+    ["read_files('s3://b/raw', format => 'csv')", "json.`s3://b/raw`"],
+)
+@pytest.mark.parametrize("select", ["*", "id, upper(name) AS name"])
+def test_files_that_a_batch_reads_may_be_overwritten(tmp_path: Path, read: str, select: str) -> None:
+    made = imported(tmp_path, f"-- one\nCREATE MATERIALIZED VIEW raw AS SELECT {select} FROM {read}")
+    [fields] = made.draft.bronze.values()
+    assert (fields["allowOverwrites"], lines_by_meaning(made)[True]) == (True, [2])
+
+
+@pytest.mark.parametrize(
+    "reader", ["format('json').load('s3://b/x')", "json('s3://b/x')", "json('s3://b/x').select('a')"]
+)
+def test_files_that_a_batch_of_python_reads_may_be_overwritten(tmp_path: Path, reader: str) -> None:
+    made = imported(tmp_path, f"import dlt\n@dlt.table\ndef t():\n    return spark.read.{reader}\n", "source.py")
+    [fields] = made.draft.bronze.values()
+    assert (fields["allowOverwrites"], lines_by_meaning(made)[True]) == (True, [4])
+
+
+@pytest.mark.parametrize("explicit", ["true", "false"])
+def test_overwrites_are_as_the_source_says(tmp_path: Path, explicit: str) -> None:
+    files = f"read_files('s3://b/raw', format => 'csv', allowOverwrites => {explicit})"
+    made = imported(tmp_path, f"CREATE MATERIALIZED VIEW raw AS SELECT * FROM {files}")
+    assert made.draft.bronze["raw"]["allowOverwrites"] is (explicit == "true")
+
+
+@pytest.mark.parametrize(
+    ("chain", "options"),
+    [
+        ("spark.readStream.option('readChangeFeed', 'true').option('startingVersion', 5).table('a.b')",
+         {"readChangeFeed": True, "startingVersion": True}),
+        ("spark.readStream.option('skipChangeCommits', True).table('a.b').select('id')", {"skipChangeCommits": True}),
+        ("spark.read.options(versionAsOf=3).table('a.b')", {"versionAsOf": True}),
+        ("spark.read.format('delta').option('timestampAsOf', '2026-01-01').load('s3://b/x')", {"timestampAsOf": True}),
+        ("spark.readStream.format('delta').option('readChangeFeed', True).load('s3://b/x')", {"readChangeFeed": True}),
+        ("spark.readStream.option('maxFilesPerTrigger', 9).table('a.b')", {"maxFilesPerTrigger": False}),
+        ("spark.readStream.format('delta').option('maxBytesPerTrigger', '1g').load('s3://b/x')",
+         {"maxBytesPerTrigger": False}),
+        ("dlt.read_stream('raw').join(spark.read.option('versionAsOf', 3).table('a.b'), 'id')", {"versionAsOf": True}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("declaration", ["@dlt.table", "dlt.create_streaming_table('u')\n@dlt.append_flow(target='u')"])
+def test_options_of_a_tables_reader_are_told_by_line(
+    tmp_path: Path, chain: str, options: dict[str, bool], declaration: str
+) -> None:
+    text = f"{PYTHON}{declaration}\ndef t():\n    return {chain}\n"
+    made = imported(tmp_path, text, "source.py")
+    assert options == {
+        remark.subject.split()[1]: remark.changes_meaning
+        for remark in made.remarks
+        if remark.subject.startswith("option ") and remark.line == line_of(text, chain)
+    }
+
+
+@pytest.mark.parametrize("delay", ["10 MINUTES", "'10' minute", "'10 minutes'", "1 HOUR"])
+@pytest.mark.parametrize(
+    ("query", "written", "changes"),
+    [
+        ("SELECT id FROM STREAM(raw) {} WHERE id > 1", "SELECT id FROM STREAM(raw) WHERE id > 1", False),
+        ("SELECT r.id FROM STREAM(raw) {} AS r", "SELECT r.id FROM STREAM(raw) AS r", False),
+        ("SELECT id, max(n) AS n FROM STREAM raw {} GROUP BY id", "SELECT id, max(n) AS n FROM raw GROUP BY id", True),
+        ("SELECT DISTINCT id FROM STREAM(raw) {}", "SELECT DISTINCT id FROM raw", True),
+    ],
+)  # fmt: skip
+def test_a_watermark_of_a_stream_goes_and_is_told(
+    tmp_path: Path, delay: str, query: str, written: str, changes: bool
+) -> None:
+    text = f"{RAW}CREATE STREAMING TABLE t AS {query.format(f'WATERMARK at DELAY OF INTERVAL {delay}')}"
+    made = imported(tmp_path, text)
+    assert " ".join(made.draft.queries["t"].split()) == written
+    assert (made.error, made.is_complete) == (None, not changes)
+    assert any("DELAY OF" in remark.subject for remark in made.remarks)
+
+
+@pytest.mark.parametrize(
+    "query", ["SELECT id FROM STREAM(raw) {}", "SELECT r.id FROM STREAM(raw) {} AS r WHERE id > 1"]
+)
+def test_options_behind_a_stream_go_and_are_told(tmp_path: Path, query: str) -> None:
+    text = f"{RAW}CREATE STREAMING TABLE t AS {query.format('WITH (SKIPCHANGECOMMITS)')}"
+    made = imported(tmp_path, text)
+    assert " ".join(made.draft.queries["t"].split()) == query.replace("{} ", "").replace(" {}", "")
+    assert (made.error, lines_by_meaning(made)[True]) == (None, [2])
+
+
+@pytest.mark.parametrize("version", ["VERSION AS OF 3", "TIMESTAMP AS OF '2026-01-01'", "@v3"])
+def test_a_version_of_a_table_is_not_taken_for_its_rows_of_now(tmp_path: Path, version: str) -> None:
+    made = imported(tmp_path, f"{RAW}CREATE MATERIALIZED VIEW v AS SELECT id FROM a.b {version}")
+    assert made.draft.missing == {"v": 2}
+
+
+def test_a_query_that_reads_no_table_is_told_as_such(tmp_path: Path) -> None:
+    made = imported(tmp_path, f"{RAW}CREATE MATERIALIZED VIEW days AS SELECT explode(sequence(1, 9)) AS n")
+    assert [(remark.line, remark.subject) for remark in made.remarks] == [(2, "days")]
+    assert made.error is not None
