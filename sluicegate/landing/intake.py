@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
@@ -18,6 +20,7 @@ from sluicegate.lake.table import Tables
 from sluicegate.landing import folders as landing_folders
 from sluicegate.landing import ledger as landing_ledger
 from sluicegate.landing.discovery import Discovery, FileFinder, discover
+from sluicegate.landing.file_names import relative_names
 from sluicegate.landing.file_states import LedgerAction
 from sluicegate.storage.listings import FILES
 
@@ -67,6 +70,7 @@ def enter(
                 opened.refresh(uri)  # on purpose: it is there now, and what it has from the start is not new
                 if not table.includeExistingFiles:
                     discovered = _add_baseline_remark(baseline, finder(name, table, lake))
+                discovered = _add_partition_remark(table, discovered)
             _append(ledger, table, discovered)
             opened.refresh(uri)  # on purpose: the next reader of the handle is to see what was entered
             return discovered
@@ -84,6 +88,22 @@ def _add_baseline_remark(baseline: pa.Table, discovered: Discovery) -> Discovery
         f"{files(baseline.num_rows)} skipped that landed before the table was created: includeExistingFiles is false"
     )
     return replace(discovered, remarks=(*discovered.remarks, skipped))
+
+
+def _add_partition_remark(table: BronzeTable, discovered: Discovery) -> Discovery:
+    """What was found, with a remark on folders such as ``day=2026-01-01`` that become no column."""
+    if not discovered.folders:
+        return discovered
+    names = relative_names(discovered.new, discovered.folders[0])
+    folders = pc.unique(pc.replace_substring_regex(names, "[^/]*$", "")).to_pylist()
+    columns = {column for folder in folders for column in re.findall(r"(?:^|/)(\w+)=", folder)}
+    columns -= {*table.partitionColumns}
+    if not columns:
+        return discovered
+    of_paths = (
+        f"folders name {', '.join(sorted(columns))}, which is in no column: partitionColumns makes columns of them"
+    )
+    return replace(discovered, remarks=(*discovered.remarks, of_paths))
 
 
 def _append(ledger: DeltaTable, table: BronzeTable, discovered: Discovery) -> None:
