@@ -51,13 +51,10 @@ def fields(files: Files, name: str, schema: str, source: ParsedSource) -> dict[s
         table_fields["allowOverwrites"] = True
         reason = "a changed file is read again, but the rows of a deleted file stay"
         source.leave(files.line, f"the batch read of {name}", reason)
-    options: dict[str, str] = {}
     for option, value in files.options.items():
-        _option(table_fields, options, option, value, files, name, source)
-    if table_fields["format"] == "csv" and not any(option.lower() == "escape" for option in options):
+        _option(table_fields, option, value, files, name, source)
+    if table_fields["format"] == "csv" and "escape" not in map(str.lower, table_fields.get("options", ())):
         table_fields["dialect"] = "spark"  # which is how the source reads it
-    if options:
-        table_fields["options"] = options
     if schema:
         table_fields["schema"] = schema
     if files.infers and table_fields["format"] in ("json", "csv", "xml") and "schema" not in table_fields:
@@ -107,35 +104,27 @@ def _path(files: Files, name: str, source: ParsedSource) -> str:
     return path
 
 
-def _option(
-    table_fields: dict[str, Any],
-    options: dict[str, str],
-    option: str,
-    value: str,
-    files: Files,
-    name: str,
-    source: ParsedSource,
-) -> None:
+def _option(table: dict[str, Any], option: str, value: str, files: Files, name: str, source: ParsedSource) -> None:
     lower = option.lower().removeprefix("cloudfiles.")
     message = f"option {option} of {name}"
     if lower in _NOT_NEEDED:
         source.leave_harmless(files.line, message, f"not needed: {_NOT_NEEDED[lower]}")
     elif lower == "format":
-        table_fields["format"] = value.lower()
-    elif table_fields["format"] == "delta":
+        table["format"] = value.lower()
+    elif table["format"] == "delta":
         source.remarks.append(delta_option(files.line, option, name))
     elif lower in _FIELDS:
         field = _FIELDS[lower]
         try:
-            table_fields[field] = _field_value(field, value)
-            BronzeTable.model_validate({"path": "/", "format": table_fields["format"], field: table_fields[field]})
+            table[field] = _field_value(field, value)
+            BronzeTable.model_validate({"path": "/", "format": table["format"], field: table[field]})
         except ValueError:
-            del table_fields[field]
+            del table[field]
             source.leave(files.line, message, f"{value} is not a value of {field}")
-    elif wrong := reader_options.check_option(table_fields["format"], option, value):
+    elif wrong := reader_options.check_option(table["format"], option, value):
         source.leave(files.line, message, wrong.message)
     else:
-        options[option] = value
+        table.setdefault("options", {})[option] = value
 
 
 def _field_value(field: str, value: str) -> Any:

@@ -44,10 +44,8 @@ def _replace_first_cast(tokens: Tokens) -> str | None:
             first, last = _operand(tokens, index - 1), _type_end(tokens, index + 1)
             if first is None:
                 continue
-            value, kind = (
-                tokens.compose([], first, index, compact=True),
-                tokens.compose([], index + 1, last + 1, compact=True),
-            )
+            value = tokens.compose([], first, index, compact=True)
+            kind = tokens.compose([], index + 1, last + 1, compact=True)
             # Verbatim: a comment within would end the line.
             return tokens.compose([Span(first, last, f"CAST({value} AS {kind})")])
     return None

@@ -23,6 +23,7 @@ from sluicegate.tools.scaffold import staging_folder
 from sluicegate.tools.scaffold.naming import comment_text, scalar, table_name
 from sluicegate.tools.scaffold.render import SCHEMA
 
+_READERS = {".sql": sql_source.read, ".py": python_source.read}
 _PACKAGES = ("%pip", "%environment")
 """Cells that install packages."""
 
@@ -145,7 +146,7 @@ def by_effect(remarks: Sequence[Remark]) -> dict[str, list[Remark]]:
 
 
 def _read(file: Path, settings: SourceSettings) -> ParsedSource:
-    if file.suffix not in (".sql", ".py"):
+    if file.suffix not in _READERS:
         hint = "give a file that ends in .sql or .py; export a notebook as one of these"
         raise UserError(f"{file.name} is neither SQL nor Python", where=Where(file=str(file)), hint=hint)
     try:
@@ -154,11 +155,7 @@ def _read(file: Path, settings: SourceSettings) -> ParsedSource:
         text = file.read_text("utf-8-sig").replace("\r\n", "\n")
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError(f"{file.name} cannot be read", where=Where(file=str(file)), cause=str(error)) from error
-    if file.suffix == ".sql":
-        read = sql_source.read
-    else:
-        read = python_source.read
-    source = read(text, str(file), settings)
+    source = _READERS[file.suffix](text, str(file), settings)
     for number, line in enumerate(text.split("\n"), 1):
         # In an exported notebook, cells in another language than its own are comments.
         if (cell := re.match(r"(?:#|--) MAGIC (%(?!md)\S+)", line)) is not None:
@@ -170,10 +167,8 @@ def _leave_cell(source: ParsedSource, line: int, command: str) -> None:
     subject = f"a cell of {command}"
     if command in _PACKAGES:
         source.leave_harmless(line, subject, "packages are installed where the jobs run")
-    elif command == "%run":
-        source.leave(line, subject, "its code is not read: import that file as well")
     else:
-        source.leave(line, subject, "move it to a separate file, and import that")
+        source.leave(line, subject, "its code is not read: import its file, or move it to one")
 
 
 # --- what is written -------------------------------------------------------------------------------------------------

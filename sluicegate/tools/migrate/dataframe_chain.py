@@ -374,8 +374,7 @@ def _substitute_names(node: ast.expr, bound: dict[str, ast.expr]) -> ast.expr:
         def visit_Name(self, name: ast.Name) -> ast.expr:
             return bound.get(name.id, name)
 
-    if bound:
-        substituted: ast.expr = _Names().visit(ast.fix_missing_locations(node))
-    else:
-        substituted = node
+    if not bound:
+        return node
+    substituted: ast.expr = _Names().visit(ast.fix_missing_locations(node))
     return substituted

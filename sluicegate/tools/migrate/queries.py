@@ -175,10 +175,7 @@ def _metadata(tokens: Tokens, index: int) -> Span:
 def _stream(tokens: Tokens, index: int, lines_before: int) -> tuple[Span, Files | None]:
     """Replacement of ``STREAM(x)``, ``STREAM x`` and ``STREAM read_files(…)``, with ``LIVE.`` or without."""
     closed = tokens.is_type(index + 1, TokenType.L_PAREN)
-    if closed:
-        inner = index + 2
-    else:
-        inner = index + 1
+    inner = index + 1 + closed
     if tokens.word(inner) in ("READ_FILES", "CLOUD_FILES"):
         last = tokens.closing_index(inner + 1)
         return Span(index, last + closed, f"STREAM({FILES})"), _files(tokens, inner, lines_before)

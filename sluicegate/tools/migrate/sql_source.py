@@ -186,11 +186,8 @@ class _Statement:
         view = noun == "VIEW" and "MATERIALIZED" not in words
         dataset = Dataset(self._name(), line, "view" if view else "materialized")
         self.source.declared.setdefault(dataset.name, line)
-        if "STREAMING" in words or "INCREMENTAL" in words:
-            if view:
-                dataset.kind = "view"
-            else:
-                dataset.kind = "streaming"
+        if not view and ("STREAMING" in words or "INCREMENTAL" in words):
+            dataset.kind = "streaming"
         if self.tokens.is_type(self.at, TokenType.L_PAREN):
             self._columns(dataset)
         query = self._clauses(dataset)
@@ -400,9 +397,7 @@ class _Statement:
         first = self.at
         ends = {"KEYS", "IGNORE", "APPLY", "SEQUENCE", "COLUMNS", "STORED", "TRACK"}
         while self.at < len(self.tokens) and (self._word() not in ends or self.at == first):
-            opening = self.tokens.is_type(self.at, TokenType.L_PAREN)
-            if opening:
-                self.at = self.tokens.closing_index(self.at) + 1
-            else:
-                self.at = self.at + 1
+            if self.tokens.is_type(self.at, TokenType.L_PAREN):
+                self.at = self.tokens.closing_index(self.at)
+            self.at += 1
         return self._text(first, self.at)
