@@ -136,11 +136,10 @@ def files_below(
     try:
         return listings.files(folder, admits, skipped_paths)
     except FileNotFoundError as error:
-        if not filesystems.has_folders(folder) and emptied():
-            return FILES.empty_table()
-        if filesystems.has_folders(folder):
-            hint = "create the folder"
-        else:
+        hint = "create the folder"
+        if not filesystems.has_folders(folder):
+            if emptied():
+                return FILES.empty_table()
             hint = "land a file in it"
         raise LandingMissing(
             f"the landing folder {folder} does not exist",
@@ -217,19 +216,11 @@ def discover(
     details: dict[str, Any] = {"refused": refused, "folders": place.folders}
     if ledger is None:
         refused |= _companion_files(landed, table, folder)
-        if table.includeExistingFiles:
-            return Discovery(
-                landing_ledger.sort_files(landing_ledger.add_action(LedgerAction.READ, admits(settled))),
-                settling,
-                nothing,
-                **details,
-            )
-        return Discovery(
-            landing_ledger.sort_files(landing_ledger.add_action(LedgerAction.SKIP, admits(landed))),
-            nothing,
-            nothing,
-            **details,
-        )
+        action, files = LedgerAction.READ, settled
+        if not table.includeExistingFiles:
+            action, files, settling = LedgerAction.SKIP, landed, nothing
+        entries = landing_ledger.add_action(action, admits(files))
+        return Discovery(landing_ledger.sort_files(entries), settling, nothing, **details)
     # Names are filtered last: of a large landing folder, nearly all files are in the ledger.
     new, changed, former = ledger_index.compare(ledger, settled)
     refused |= _companion_files(new, table, folder)
@@ -251,8 +242,7 @@ def discover(
             unknown, [*_exclude_files(changed, moved)["path"].to_pylist(), *renewed["path"].to_pylist()]
         )
         new, moved = _exclude_files(new, renewed), pa.concat_tables([moved, renewed])
-    if moved.num_rows:
-        new = _exclude_files(new, moved)
+    new = _exclude_files(new, moved)
     within = moves_within.entries(lake, name, ledger, new, table.partitionColumns, failed)
     new, moved = _exclude_files(new, within), pa.concat_tables([moved, within])
     # A failed file is read again when it has changed, or when the cause may be gone. So is one that changed before it
@@ -293,8 +283,7 @@ def _landed_files(
     admits = name_filter(table.pathGlobFilter, place.only)
     files = files_below(name, place.folder, emptied, admits, refused)
     if place.only:
-        paths = pa.array([f"{place.folder}/{only_name}" for only_name in place.only], pa.string())
-        files = files.filter(pc.is_in(files["path"], value_set=paths))
+        files = _select_paths(files, [f"{place.folder}/{only_name}" for only_name in place.only])
     return files, {path: reason for path, reason in refused.items() if _is_relevant(path, place, admits)}
 
 

@@ -105,9 +105,8 @@ def _bronze_offset(lake: layout.Lake, table: str, ledger: DeltaTable) -> int:
     bronze = tables.delta_table(lake.table("bronze", table))
     if bronze is None:
         return -1
-    offset = offsets.committed_offset(
-        bronze, offsets.app_id("bronze", table, ledger), offsets.restore_history(bronze)
-    ).offset
+    app, past = offsets.app_id("bronze", table, ledger), offsets.restore_history(bronze)
+    offset = offsets.committed_offset(bronze, app, past).offset
     if offset is None:
         return -1
     return offset

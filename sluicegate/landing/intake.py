@@ -124,8 +124,7 @@ def _append(ledger: DeltaTable, table: BronzeTable, discovered: Discovery) -> No
 
 def _baseline(name: str, table: BronzeTable, lake: layout.Lake) -> pa.Table:
     """SKIP entries of a new ledger: the files there before it, unless ``includeExistingFiles`` reads them."""
-    if table.includeExistingFiles:
-        entries = landing_ledger.add_action(LedgerAction.SKIP, FILES.empty_table())
-    else:
+    entries = landing_ledger.add_action(LedgerAction.SKIP, FILES.empty_table())
+    if not table.includeExistingFiles:
         entries = discover(name, table, lake).new
     return landing_ledger.stamp_rows(entries, 0)

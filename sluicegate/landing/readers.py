@@ -111,36 +111,40 @@ def other_readers(pipeline: Pipeline, name: str) -> list[LandingReader]:
         pipeline: the definition of the table.
         name: the bronze table.
     """
-    return _sharing_readers(pipeline, name, _all_readers(pipeline))
+    return _sharing_readers(pipeline, name, _all_readers(pipeline), _landing_folder)
 
 
-def _sharing_readers(pipeline: Pipeline, name: str, readers: Iterable[LandingReader]) -> list[LandingReader]:
-    folder = _resolve_address(folders.folder_of(pipeline.bronze[name].path)[0])
+def _sharing_readers(
+    pipeline: Pipeline,
+    name: str,
+    readers: Iterable[LandingReader],
+    folder_of_table: Callable[[BronzeTable], str | None],
+) -> list[LandingReader]:
+    """Other readers with a folder that overlaps with that of a table, or with a definition of which none is known."""
+    folder = folder_of_table(pipeline.bronze[name])
     return [
         reader
         for reader in readers
         if (reader.pipeline, reader.name) != (pipeline.name, name)
-        and (reader.table is None or _overlap(folder, _resolve_address(folders.folder_of(reader.table.path)[0])))
+        and (reader.table is None or _overlap(folder, folder_of_table(reader.table)))
     ]
+
+
+def _landing_folder(table: BronzeTable) -> str:
+    return _resolve_address(folders.folder_of(table.path)[0])
+
+
+def _archive_folder(table: BronzeTable) -> str | None:
+    if table.cleanSourceMoveDestination is None:
+        return None
+    return _resolve_address(table.cleanSourceMoveDestination)
 
 
 def readers_sharing_archive(pipeline: Pipeline, name: str) -> list[LandingReader]:
     """Other bronze tables, of all definitions, that move their files to the archive of a table."""
-    destination = pipeline.bronze[name].cleanSourceMoveDestination
-    if destination is None:
+    if pipeline.bronze[name].cleanSourceMoveDestination is None:
         return []
-    return [
-        reader
-        for reader in _all_readers(pipeline)
-        if (reader.pipeline, reader.name) != (pipeline.name, name)
-        and (reader.table is None or _moves_to(destination, reader.table.cleanSourceMoveDestination))
-    ]
-
-
-def _moves_to(destination: str, other_destination: str | None) -> bool:
-    return other_destination is not None and _overlap(
-        _resolve_address(destination), _resolve_address(other_destination)
-    )
+    return _sharing_readers(pipeline, name, _all_readers(pipeline), _archive_folder)
 
 
 def remarks(pipeline: Pipeline) -> list[str]:
@@ -152,7 +156,7 @@ def remarks(pipeline: Pipeline) -> list[str]:
     return [
         f"files of {name} are removed once {reader.condition}"
         for name in cleaned
-        for reader in _sharing_readers(pipeline, name, all_readers)
+        for reader in _sharing_readers(pipeline, name, all_readers, _landing_folder)
     ]
 
 
@@ -182,5 +186,7 @@ def _resolve_address(address: str) -> str:
     return address.replace("s3://", "s3a://", 1).rstrip("/")
 
 
-def _overlap(first: str, second: str) -> bool:
+def _overlap(first: str | None, second: str | None) -> bool:
+    if first is None or second is None:
+        return False
     return f"{first}/".startswith(f"{second}/") or f"{second}/".startswith(f"{first}/")

@@ -20,9 +20,7 @@ OUTCOME = pa.schema(
 )  # fmt: skip
 
 
-def read(
-    lake: layout.Lake, name: str, columns: list[str] | None = None, where: Any = None, opened: Tables | None = None
-) -> pa.Table:
+def read(lake: layout.Lake, name: str, columns: list[str], where: Any = None, opened: Tables | None = None) -> pa.Table:
     """What became of the files that bronze table ``name`` has taken in (schema ``OUTCOME``), in no order.
 
     Args:
@@ -36,17 +34,16 @@ def read(
     bronze, log = opened[lake.table("bronze", name)].delta, opened[lake.file_status(name)].delta
     ledger = opened[lake.ledger(name)].delta
     if bronze is None or log is None or ledger is None:
-        return OUTCOME.empty_table().select(columns or OUTCOME.names)
+        return OUTCOME.empty_table().select(columns)
     # After bronze is deleted and re-created, rows of the former table do not count.
     mine = pc.field("table_id") == tables.table_id(bronze)
     past = offsets.restore_history(bronze)
+    recorded, condition = opened[lake.file_status(name)].dataset, mine
+    if where is not None:
+        condition = mine & where
     if not past.restores:
-        return tables.filter_rows(
-            opened[lake.file_status(name)].dataset, mine if where is None else mine & where, columns or OUTCOME.names
-        )
+        return tables.filter_rows(recorded, condition, columns)
     offset = offsets.committed_offset(bronze, offsets.app_id("bronze", name, ledger), past).offset
-    rows = offsets.surviving_rows(
-        tables.filter_rows(opened[lake.file_status(name)].dataset, mine).to_pylist(), past, offset
-    )
+    rows = offsets.surviving_rows(tables.filter_rows(recorded, mine).to_pylist(), past, offset)
     standing = pa.Table.from_pylist(list(rows), schema=OUTCOME)
-    return (standing if where is None else standing.filter(where)).select(columns or OUTCOME.names)
+    return standing.filter(condition).select(columns)

@@ -121,27 +121,25 @@ class TableFiles:
             for path, arrivals_of_path in self.repeated_arrivals.items()
             if path in self.ledger
             for arrival in arrivals_of_path[:-1]
-            if arrival.read and not self._has_entry(self._place(path, arrival))
+            if arrival.read and not self._has_entry(self._archived_place((path, *arrival.facts)))
         ]
 
     @cached_property
     def places(self) -> dict[str, arrivals.Arrival]:
         """Former arrivals by their addresses in the archive, if no entry has these yet."""
-        places_of_arrivals = {self._place(path, arrival): arrival for path, arrival in self.former_arrivals}
+        places_of_arrivals = {
+            self._archived_place((path, *arrival.facts)): arrival for path, arrival in self.former_arrivals
+        }
         return {place: arrival for place, arrival in places_of_arrivals.items() if place and place not in self.entries}
 
-    def _place(self, path: str, arrival: arrivals.Arrival) -> str | None:
-        row = self.archived.get((path, *arrival.facts))
-        if not row:
-            return None
-        place: str | None = row["place"]
+    def _archived_place(self, facts: archive.Facts) -> str:
+        """Address of a file in the archive; empty if it has none."""
+        place: str = self.archived.get(facts, {}).get("place") or ""
         return place
 
-    def _has_entry(self, place: str | None) -> bool:
+    def _has_entry(self, place: str) -> bool:
         """Whether an arrival is known by its address in the archive; a copy of that file by somebody is another one."""
-        entries = []
-        if place:
-            entries = self.entries.get(place, [])
+        entries = self.entries.get(place, [])
         return bool(entries) and entries[0]["action"] != LedgerAction.READ
 
     def last_batches(self, path: str) -> arrivals.Batches:
@@ -162,12 +160,12 @@ class TableFiles:
         if facts is not None:
             return {"path": path, "size": facts[0], "modification_time": facts[1]}
         last = self.ledger.get(path)
-        row = None
-        if last:
-            row = self.archived.get(archive.facts_of(last))
-        if not (row and row["place"] and filesystems.file_facts(row["place"])):
+        if last is None:
             return None
-        return last
+        place = self._archived_place(archive.facts_of(last))
+        if place and filesystems.file_facts(place):
+            return last
+        return None
 
     def readable_files(self, paths: Sequence[str]) -> dict[str, Entry | None]:
         """``readable_file`` for many paths; files that are not in landing are looked up concurrently."""
@@ -175,17 +173,17 @@ class TableFiles:
         away_now = dict(zip(away, map_concurrently(self.readable_file, away), strict=True))
         return {path: away_now[path] if path in away_now else self.landed[path] for path in paths}
 
-    def action(self, file: Entry) -> str:
+    def action(self, file: Entry) -> LedgerAction:
         """Ledger action: READ if it gives new rows, REPLACE if it replaces those that it gave."""
         last = self.ledger.get(file["path"])
         if file["path"] in self.places:
             return LedgerAction.REPLACE
         if last is None or last["action"] in (LedgerAction.SKIP, LedgerAction.DROP):
             return LedgerAction.READ
-        other = archive.facts_of(last) in self.archived and archive.facts_of(last) != archive.facts_of(file)
-        if not (other and not self.table.allowOverwrites):
-            return LedgerAction.REPLACE
-        return LedgerAction.READ
+        is_new = archive.facts_of(last) in self.archived and archive.facts_of(last) != archive.facts_of(file)
+        if is_new and not self.table.allowOverwrites:
+            return LedgerAction.READ
+        return LedgerAction.REPLACE
 
     def select_files(self) -> Selected:
         """Files that a reset reads, and what it cannot read again."""

@@ -81,7 +81,10 @@ class Select:
         if not isinstance(tree, exp.Select):
             raise QuerySyntax("a copy takes one SELECT", 1)
         alias = _alias(query, tree)
-        for objection in [*_objections(tree), *sql_casts.spelling_objections(tokens)]:
+        _, *nodes = tree.walk()
+        for fault in filter(None, map(_fault, nodes)):
+            raise QuerySyntax(fault, 1)
+        for objection in sql_casts.spelling_objections(tokens):
             raise objection
         first, end = select_list(tokens)
         casts = sql_casts.find(tokens)
@@ -89,7 +92,9 @@ class Select:
             raise objection
         tried = sql_casts.try_cast_spans(casts)
         outputs = []
-        for (start, stop), (name, node) in zip(_pieces(tokens, first, end), query_shape.outputs(tree), strict=True):
+        commas = [index for index in tokens.top_level(first, end) if tokens.is_type(index, TokenType.COMMA)]
+        starts, stops = [first, *(comma + 1 for comma in commas)], [*commas, end]
+        for start, stop, (name, node) in zip(starts, stops, query_shape.outputs(tree), strict=True):
             casts_of_output = [cast for cast in casts if start <= cast.index < stop]
             failures = [sql_casts.failure(tokens, cast, tried, first, end) for cast in casts_of_output]
             whole = tokens.compose(tried, start, stop, compact=True)
@@ -157,11 +162,6 @@ def _alias(query: Query, tree: exp.Select) -> str:
     return SOURCE
 
 
-def _objections(tree: exp.Select) -> list[QuerySyntax]:
-    faults = [_fault(node) for node in tree.walk() if node is not tree]
-    return [QuerySyntax(fault, 1) for fault in faults if fault]
-
-
 def _fault(node: exp.Expr) -> str:
     if isinstance(node, exp.Query):
         return "a copy cannot contain a subquery: join in silver"
@@ -177,19 +177,13 @@ def _fault(node: exp.Expr) -> str:
     return ""
 
 
-def _pieces(tokens: Tokens, first: int, end: int) -> list[tuple[int, int]]:
-    """Token range of each expression of the SELECT list."""
-    commas = [index for index in tokens.top_level(first, end) if tokens.is_type(index, TokenType.COMMA)]
-    return list(zip([first, *(comma + 1 for comma in commas)], [*commas, end], strict=True))
-
-
 def _fields(node: exp.Expr, alias: str) -> tuple[str, ...]:
     """Fields of the files that an expression refers to.
 
     Raises:
         QuerySyntax: it refers to a field that ``_metadata`` does not have.
     """
-    names: dict[str, None] = {}
+    names: list[str] = []
     for column in node.find_all(exp.Column, bfs=False):
         parts = [part.name for part in column.parts if not isinstance(part, exp.Star)]
         if len(parts) > 1 and parts[0].lower() == alias.lower():
@@ -198,5 +192,5 @@ def _fields(node: exp.Expr, alias: str) -> tuple[str, ...]:
             if len(parts) != 2 or parts[1] not in ABOUT:
                 raise QuerySyntax(f"_metadata has only {', '.join(sorted(ABOUT))}", 1)
         elif not column.is_star:
-            names[parts[0]] = None
-    return tuple(names)
+            names.append(parts[0])
+    return tuple(dict.fromkeys(names))

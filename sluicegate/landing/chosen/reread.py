@@ -6,6 +6,7 @@ Both are entries of the ledger like any other; see jobs/reload.py.
 from __future__ import annotations
 
 import fnmatch
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -47,7 +48,8 @@ class Reload:
             UserError: a file is still settling.
         """
         table_files, chosen = self._chosen_files(name, table, lake)
-        missing = sorted(path for path, file in chosen.items() if file is None and self._is_named(path, table_files))
+        gone = {path for path, file in chosen.items() if file is None}
+        missing = sorted(path for path in gone if self._names(path, table_files.relative_path(path)))
         if missing:
             raise LandingMissing(
                 f"{missing[0]} cannot be read again",
@@ -58,11 +60,10 @@ class Reload:
         chosen_files = [file for file in chosen.values() if file is not None]
         table_files.demand_settled([file for file in chosen_files if file["path"] not in table_files.places])
         as_defined, copied = table_files.split_by_options(chosen_files)
-        actions = {
-            action: [f for f in as_defined if table_files.action(f) == action]
-            for action in (LedgerAction.READ, LedgerAction.REPLACE)
-        }
-        entered = [landing_ledger.add_action(action, to_table(those)) for action, those in actions.items()]
+        by_action: dict[LedgerAction, list[Entry]] = defaultdict(list)
+        for file in as_defined:
+            by_action[table_files.action(file)].append(file)
+        entered = [landing_ledger.add_action(action, to_table(those)) for action, those in by_action.items()]
         return _discovery(entered, copied=copied)
 
     def missing(self, name: str, table: BronzeTable, lake: layout.Lake) -> list[str]:
@@ -80,11 +81,11 @@ class Reload:
         return table_files, chosen
 
     def _is_wanted(self, path: str, relative: str) -> bool:
-        named = not self.files or path in self.files or relative in self.files
+        named = not self.files or self._names(path, relative)
         return named and (self.pattern is None or fnmatch.fnmatchcase(relative, self.pattern))
 
-    def _is_named(self, path: str, table_files: TableFiles) -> bool:
-        return bool({path, table_files.relative_path(path)} & set(self.files))
+    def _names(self, path: str, relative: str) -> bool:
+        return not {path, relative}.isdisjoint(self.files)
 
     def arguments(self, table: str) -> list[str]:
         """The reload as arguments of ``spark_jobs/tools/reload.py``."""
@@ -242,10 +243,9 @@ def _preview(
 ) -> ResetPreview:
     lost = {file["path"]: table_files.last_batches(file["path"]) for file in selected.missing}
     former = [(path, arrival.batches) for path, arrival in selected.former]
+    statuses = file_status.STATUSES.empty_table()
     if lost or former:
         statuses = file_status.statuses(lake, table_files.name)
-    else:
-        statuses = file_status.STATUSES.empty_table()
     statuses = statuses.filter(pc.field("state").isin([FileStatus.INGESTED, FileStatus.ARCHIVED, FileStatus.FAILED]))
     present = [*selected.present, *selected.archived]
     from_archive = sum(
@@ -266,9 +266,9 @@ def _preview(
 
 def _count_rows(statuses: pa.Table, staying: Sequence[tuple[str, arrivals.Batches]]) -> int:
     """Rows that some paths gave in some ledger batches."""
-    ranges: dict[str, list[arrivals.Batches]] = {}
+    ranges: dict[str, list[arrivals.Batches]] = defaultdict(list)
     for path, batches in staying:
-        ranges.setdefault(path, []).append(batches)
+        ranges[path].append(batches)
     mine = statuses.filter(pc.field("path").isin(pa.array(sorted(ranges), pa.string())))
     return sum(
         row["rows"] or 0

@@ -5,7 +5,7 @@ It is the cut-over from Auto Loader or COPY INTO: their checkpoint, or the old t
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -244,25 +244,24 @@ class _Comparison:
 
     def preview(self, listed: Sequence[str], pipeline: str) -> SkipPreview:
         paths, missing = self._paths(listed)
-        kinds = {path: self._kind(path) for path in paths}
-        counts = Counter(kinds.values())
-        if not kinds:
+        of_kind: dict[Kind, list[str]] = defaultdict(list)
+        for path in paths:
+            of_kind[self._kind(path)].append(path)
+        if not paths:
             raise self._missing_error(listed)
-        if counts["read"]:
-            raise self._already_read_error([path for path, kind in kinds.items() if kind == "read"], pipeline)
-        new = [self.landed[path] for path, kind in kinds.items() if kind == "new"]
-        self._demand_settled({file["path"] for file in new})
-        changed, to_read = {path for path, kind in kinds.items() if kind == "changed"}, set(self.discovered.paths)
-        gone_paths = [path for path, kind in kinds.items() if kind == "gone"]
+        if of_kind["read"]:
+            raise self._already_read_error(of_kind["read"], pipeline)
+        self._demand_settled({*of_kind["new"]})
+        changed, to_read = {*of_kind["changed"]}, {*self.discovered.paths}
         return SkipPreview(
             self.request,
             len(listed),
-            pa.Table.from_pylist(new, FILES),
-            counts["skipped"],
+            pa.Table.from_pylist([self.landed[path] for path in of_kind["new"]], FILES),
+            len(of_kind["skipped"]),
             sorted(changed & to_read),
             sorted(changed - to_read),
-            [*missing, *gone_paths],
-            self._unlisted_files(kinds.keys()),
+            [*missing, *of_kind["gone"]],
+            self._unlisted_files(paths),
             overruled=self.first and not self.table.includeExistingFiles,
             places=self.discovered.folders,
         )

@@ -167,10 +167,7 @@ def _record_announced(name: str, table: BronzeTable, lake: layout.Lake, opened: 
 
 
 def _announced_removals(name: str, table: BronzeTable, lake: layout.Lake, opened: Tables) -> list[dict[str, Any]]:
-    ledger = None
-    if table.cleanSource != "OFF":
-        ledger = opened[lake.ledger(name)].delta
-    if ledger is None:
+    if table.cleanSource == "OFF" or (ledger := opened[lake.ledger(name)].delta) is None:
         return []
     rows = archive.announced_removals(opened[lake.archive(name)].delta, ledger)
     return [{key: row[key] for key in (*FILES.names, "mode", "place")} for row in rows]
@@ -221,10 +218,7 @@ def files_due(
     Batches that are cleaned already are not read again: see ``landing.archive.done``.
     """
     opened = opened or Tables()
-    ledger = None
-    if table.cleanSource != "OFF":
-        ledger = opened[lake.ledger(name)].delta
-    if ledger is None:
+    if table.cleanSource == "OFF" or (ledger := opened[lake.ledger(name)].delta) is None:
         return DUE.empty_table()
     folder = folders.home(lake, name, table.path, opened).folder
     since = archive.cleaned_batch(lake, name, ledger, folder, opened)
@@ -268,8 +262,7 @@ def _plan_removals(
 
 
 def _removal(table: BronzeTable, folder: str, file: dict[str, Any], taken: Container[str]) -> dict[str, Any] | None:
-    file_now = filesystems.file_facts(file["path"])
-    if file_now is not None and file_now != (file["size"], file["modification_time"]):
+    if filesystems.file_facts(file["path"]) not in (None, (file["size"], file["modification_time"])):
         return None  # another file by now; the next discovery decides about it
     if table.cleanSource == "DELETE":
         return {**file, "mode": RemovalMode.DELETE, "place": None}
@@ -283,7 +276,7 @@ def _carry_out(removal: dict[str, Any], cleaned: Cleaned) -> dict[str, Any] | No
     path = removal["path"]
     try:
         file_now = filesystems.file_facts(path)
-        if file_now is not None and file_now != (removal["size"], removal["modification_time"]):
+        if file_now not in (None, (removal["size"], removal["modification_time"])):
             return None  # it was written again since it was announced
         if removal["mode"] == RemovalMode.MOVE:
             removal = file_moves.move(removal)

@@ -47,9 +47,9 @@ def move(removal: dict[str, Any]) -> dict[str, Any]:
     path, place = removal["path"], removal["place"]
     is_gone = filesystems.file_facts(path) is None
     size = _size(place)
-    if size is None and is_gone:
-        return {**removal, "mode": RemovalMode.GONE, "place": None}
     if size is None:
+        if is_gone:
+            return {**removal, "mode": RemovalMode.GONE, "place": None}
         _copy(path, place)
         _faults.point("clean.between_copy_and_removal")
         if not _is_whole(removal, place):

@@ -308,18 +308,14 @@ def _is_moved(
     former_names = _actions_by_name(ledger_index.entries(ledger, *ledger_index.path_range(former)), former)
     present_names = _actions_by_name(ledger_index.entries(ledger, *ledger_index.path_range(place.folder)), place.folder)
     common = (former_names.keys() & present_names.keys()) | {*relative_names(candidates, place.folder).to_pylist()}
-    moved_names = _moved_names(former_names) | _moved_names(present_names)
+    actions = [*former_names.items(), *present_names.items()]
+    moved_names = {base_name for base_name, actions_of_name in actions if LedgerAction.MOVED in actions_of_name}
     proved = (common & moved_names) | ({*relative_names(moved, place.folder).to_pylist()} & former_names.keys())
     paths_of = _paths(ledger, proved, [former, place.folder])
     mine = pc.field("path").isin(pa.array(sorted({path for paths in paths_of.values() for path in paths}), pa.string()))
     gave = {*status_log.read(lake, name, ["path"], mine & (pc.field("rows") > 0))["path"].to_pylist()}
     proved = {base_name for base_name in proved if gave & {*paths_of[base_name]}}
     return len(proved) > len(common - proved)
-
-
-def _moved_names(names: Mapping[str, set[str]]) -> set[str]:
-    """Names under which the ledger has a file as moved."""
-    return {name for name, actions in names.items() if LedgerAction.MOVED in actions}
 
 
 def _paths(ledger: DeltaTable, names: Iterable[str], folders: Sequence[str]) -> dict[str, list[str]]:

@@ -58,7 +58,7 @@ def chunks(place: Place, count: int) -> None:
 
 def told(place: Place) -> dict[str, tuple[int, int]]:
     """Of each file the chunk and the rows that are on record."""
-    rows = status_log.read(place.at, NAME).sort_by("path").to_pylist()
+    rows = status_log.read(place.at, NAME, status_log.OUTCOME.names).sort_by("path").to_pylist()
     assert len({row["path"] for row in rows}) == len(rows)
     return {row["path"].rpartition("/")[2]: (row["chunk"], row["rows"]) for row in rows}
 
