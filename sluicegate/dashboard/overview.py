@@ -255,20 +255,31 @@ def _state(
 ) -> tuple[PipelineState, str]:
     ended = next((run for run in last if run.dag_run is not None and not run.is_running), None)
     if ended is not None and ended.state == "failed":
-        return PipelineState.FAILED, "its last run failed"
+        return PipelineState.FAILED, _failure_sentence(ended)
     if waiting.error:
         return PipelineState.BROKEN, waiting.error
     if waiting.failed:
         return PipelineState.FAILED_FILES, f"{_files(waiting.failed)} could not be read"
-    if any(run.is_running for run in last):
+    under_way = [run for run in last if run.is_running]
+    waits = [run for run in under_way if run.dag_run is not None and run.dag_run.waits_for_files]
+    if len(waits) < len(under_way):
         return PipelineState.RUNNING, "a run is under way"
     if late_since := _late_since(last, schedule, time):
         return PipelineState.LATE, f"no run has succeeded since {late_since:%Y-%m-%d %H:%M} UTC"
     if waiting.files or waiting.behind:
         return PipelineState.BEHIND, waiting.sentence
+    if waits:
+        return PipelineState.FINE, "a run is waiting for files"
     if last:
         return (PipelineState.FINE, "")
     return (PipelineState.EMPTY, "it has not run yet")
+
+
+def _failure_sentence(run: PipelineRun) -> str:
+    step = run.dag_run.failed_step if run.dag_run is not None else None
+    if step is None:
+        return "its last run failed"
+    return f"its last run failed in {step.name}: {step.reason}"
 
 
 def _late_since(last: Sequence[PipelineRun], schedule: str | None, time: datetime) -> datetime | None:

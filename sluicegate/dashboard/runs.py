@@ -20,6 +20,12 @@ RUNNING = ("running", "queued")
 TASKS = ("check_request", "wait_for_files", "bronze", "silver", "gold", "run", "catalog", "account")
 """Tasks of the DAG of a pipeline's runs, in their order; ``run`` stands for the layers in a DAG with one job."""
 
+SENSOR = "wait_for_files"
+"""Task that waits for landed files."""
+
+WAITING = ("running", "deferred", "up_for_reschedule")
+"""States of that task while it waits."""
+
 # A run that is still queued is the newest of all.
 _END = datetime.max.replace(tzinfo=UTC)
 
@@ -34,6 +40,7 @@ class RunStep:
         began: when it was started.
         ended: when it ended.
         tries: how often it was started.
+        reason: why it failed.
     """
 
     name: str
@@ -41,6 +48,7 @@ class RunStep:
     began: datetime | None = None
     ended: datetime | None = None
     tries: int = 1
+    reason: str = ""
 
     @property
     def seconds(self) -> float | None:
@@ -79,6 +87,16 @@ class DagRun:
     requested: Mapping[str, object] = field(default_factory=dict)
     steps: tuple[RunStep, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def failed_step(self) -> RunStep | None:
+        """The first task that failed, in the order of the DAG; None if none failed, or tasks are not loaded."""
+        return next((step for step in self.steps if step.state == "failed"), None)
+
+    @property
+    def waits_for_files(self) -> bool:
+        """Whether it has begun nothing but its wait for landed files."""
+        return any(step.name == SENSOR and step.state in WAITING for step in self.steps)
 
 
 @dataclass(frozen=True)
@@ -128,9 +146,10 @@ class PipelineRun:
         return self.state in RUNNING
 
     def step(self, layer: str) -> str:
-        """State of the task that makes the tables of a layer, while the run is under way; else empty."""
-        steps = self.dag_run.steps if self.dag_run is not None and self.is_running else ()
-        return next((step.state for step in steps if step.name in (layer, "run")), "")
+        """Return the state of the task that fills the tables of a layer; empty if its tasks are not loaded."""
+        if self.dag_run is None:
+            return ""
+        return next((step.state for step in self.dag_run.steps if step.name in (layer, "run")), "")
 
     def table_batches(self, table: str) -> tuple[CommittedBatch, ...]:
         """Its commits to a table, oldest first."""
@@ -189,10 +208,11 @@ def _run_from_airflow(dag_run: DagRun, batches: Sequence[CommittedBatch]) -> Pip
 
 
 def choose_run(runs: Sequence[PipelineRun], key: str | None) -> PipelineRun | None:
-    """The run of a key, by default the newest that has changed something or is under way; None if there is none."""
+    """Return the run of a key, by default the newest that changed a table, is under way or failed; None if none."""
     if key is not None:
         return next((run for run in runs if run.key == key), None)
-    return next((run for run in runs if run.batches or run.is_running), runs[0] if runs else None)
+    notable = (run for run in runs if run.batches or run.is_running or run.state == "failed")
+    return next(notable, runs[0] if runs else None)
 
 
 def usual_rows(runs: Sequence[PipelineRun], run: PipelineRun, table: str) -> float | None:

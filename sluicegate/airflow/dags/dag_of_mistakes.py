@@ -20,6 +20,7 @@ from pydantic_core import PydanticCustomError
 from sluicegate.airflow.assets import landing_asset
 from sluicegate.airflow.dags.arguments import Arguments
 from sluicegate.airflow.dags.new_dag import new_dag
+from sluicegate.airflow.reporting.failure_reason import keep_failure_reason
 from sluicegate.airflow.reporting.notifiers import readable_callbacks
 from sluicegate.airflow.run_request import create_exception
 from sluicegate.definition import LAYERS, yaml
@@ -49,6 +50,7 @@ class DefinitionMistakes(BaseOperator):
         self.facts = mistakes.as_dict()
         self.final = final
 
+    @keep_failure_reason
     def execute(self, context: Context) -> None:
         """Fail with the mistakes.
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow.models.dagrun import DagRun as Stored
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XCOM_RETURN_KEY, XComModel
 from airflow.utils.session import create_session
-from sqlalchemy import func, select
+from sqlalchemy import func, select, tuple_
 
+from sluicegate.airflow.reporting.failure_reason import REASON
 from sluicegate.dashboard.runs import TASKS, DagRun, RunStep
 
 if TYPE_CHECKING:
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
 NEWEST = 50
 """Runs that the pages of one pipeline have."""
+
+UNKNOWN = "it was ended before it could say why; its log may say more"
+"""Reason of a failed task that left none: one that was killed, or that Airflow failed."""
 
 
 def last_runs(dags: Sequence[str], count: int) -> dict[str, list[DagRun]]:
@@ -32,13 +37,25 @@ def last_runs(dags: Sequence[str], count: int) -> dict[str, list[DagRun]]:
     return runs
 
 
+def last_runs_with_steps(dags: Sequence[str], count: int) -> dict[str, list[DagRun]]:
+    """Return the last runs of some DAGs, newest first; those that did not succeed with their tasks."""
+    runs = last_runs(dags, count)
+    open_runs = [(dag, run.run_id) for dag, of_dag in runs.items() for run in of_dag if run.state != "success"]
+    with create_session(scoped=False) as session:
+        steps = _steps(session, open_runs)
+    return {
+        dag: [replace(run, steps=steps.get((dag, run.run_id), ())) for run in of_dag] for dag, of_dag in runs.items()
+    }
+
+
 def find_run(dag: str, run_id: str) -> DagRun | None:
     """A run with its note, its tasks, and the seconds that its jobs reported; None if Airflow has none."""
     with create_session(scoped=False) as session:
         run = session.scalar(select(Stored).where(Stored.dag_id == dag, Stored.run_id == run_id))
         if run is None:
             return None
-        return _dag_run(run, str(run.note or ""), tuple(_steps(session, run)), dict(_seconds(session, run)))
+        steps = _steps(session, [(dag, run_id)]).get((dag, run_id), ())
+        return _dag_run(run, str(run.note or ""), steps, dict(_seconds(session, run)))
 
 
 def _dag_run(
@@ -53,12 +70,26 @@ def _dag_run(
     )  # fmt: skip
 
 
-def _steps(session: Session, run: Stored) -> Iterator[RunStep]:
-    of_run = (TaskInstance.dag_id == run.dag_id, TaskInstance.run_id == run.run_id)
-    instances = session.scalars(select(TaskInstance).where(*of_run)).all()
+def _steps(session: Session, runs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[RunStep, ...]]:
+    """Return the tasks of each run, by its DAG and id, in the order of the DAG."""
+    of_runs = tuple_(TaskInstance.dag_id, TaskInstance.run_id).in_(runs)
+    instances = session.scalars(select(TaskInstance).where(of_runs)).all()
+    left = XComModel.key == REASON, tuple_(XComModel.dag_id, XComModel.run_id).in_(runs)
+    reasons = {
+        (stored.dag_id, stored.run_id, stored.task_id): str(XComModel.deserialize_value(stored))
+        for stored in session.scalars(select(XComModel).where(*left))
+    }
     place = {name: number for number, name in enumerate(TASKS)}
+    steps: dict[tuple[str, str], tuple[RunStep, ...]] = {}
     for task in sorted(instances, key=lambda instance: (place.get(instance.task_id, len(place)), instance.task_id)):
-        yield RunStep(task.task_id, str(task.state or "not started"), task.start_date, task.end_date, task.try_number)
+        key, reason = (task.dag_id, task.run_id), ""
+        if task.state == "failed":
+            reason = reasons.get((*key, task.task_id), UNKNOWN)
+        step = RunStep(
+            task.task_id, str(task.state or "not started"), task.start_date, task.end_date, task.try_number, reason
+        )
+        steps[key] = (*steps.get(key, ()), step)
+    return steps
 
 
 def _seconds(session: Session, run: Stored) -> Iterable[tuple[str, float]]:

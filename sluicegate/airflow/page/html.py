@@ -25,13 +25,13 @@ STATIC = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; ch
 
 # Words of states, each with the shape that it is shown with besides its colour, and the colour.
 _SHAPES = {
-    "skipped": ("○", "none"), "not started": ("○", "none"),
+    "skipped": ("○", "none"), "not started": ("○", "none"), "not run": ("○", "none"),
     "fine": ("●", "good"), "success": ("●", "good"), "committed": ("●", "good"), "up to date": ("●", "good"),
     "ingested": ("●", "good"), "archived": ("●", "good"), "running": ("◐", "busy"), "queued": ("○", "busy"),
     "waiting": ("○", "busy"), "being read": ("○", "busy"), "settling": ("○", "busy"), "behind": ("◇", "busy"),
     "late": ("◆", "warn"), "waits": ("○", "busy"),
     "as its last run left it": ("○", "none"),
-    "failed files": ("▲", "bad"), "failed": ("▲", "bad"), "upstream_failed": ("▲", "bad"), "broken": ("▲", "bad"),
+    "failed files": ("▲", "bad"), "failed": ("▲", "bad"), "upstream_failed": ("○", "none"), "broken": ("▲", "bad"),
     "mistakes": ("▲", "bad"), "changed": ("◆", "warn"), "refused": ("◆", "warn"), "up_for_retry": ("◆", "warn"),
 }  # fmt: skip
 

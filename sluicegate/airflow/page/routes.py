@@ -145,7 +145,7 @@ def home(request: Request, viewer: ViewerDep) -> Response:
     source = source_of(request)
     names = viewer.readable_pipelines(source.names())
     with_runs = [name for name in names if viewer.may_read_runs(name)]
-    lines = overview.overview(source, names, dag_runs.last_runs(with_runs, overview.RUNS))
+    lines = overview.overview(source, names, dag_runs.last_runs_with_steps(with_runs, overview.RUNS))
     live = any(line.state in (PipelineState.BEING_READ, PipelineState.RUNNING) for line in lines)
     return _render_page(request, "home", lines, lake=source.settings.pipelines, live=live)
 
@@ -185,19 +185,22 @@ def _pipeline_name(request: Request, viewer: Viewer, dag_id: str) -> str:
 def graph(request: Request, viewer: ViewerDep, pipeline: str, run: Key = None) -> Response:
     """Graph of a pipeline as of a run."""
     definition = pipeline_of_viewer(request, viewer, pipeline)
-    view = flow_graph.graph(source_of(request), definition, _runs_with_newest(viewer, pipeline, run), run)
+    source, newest_runs = source_of(request), _runs(viewer, pipeline, run)
+    if run is None:
+        newest_runs = _detail_default(source, definition, newest_runs)
+    view = flow_graph.graph(source, definition, newest_runs, run)
     waits = view.backlog.since is None and not view.backlog.error
     live = waits or (view.run is not None and view.run.is_running)
     return _render_page(request, "graph", view, pipeline=pipeline, tab="graph", live=live, key=run)
 
 
-def _runs_with_newest(viewer: Viewer, name: str, key: str | None) -> Sequence[DagRun]:
-    """Runs of a pipeline, that of a key in full, or by default the newest."""
-    newest_runs = _runs(viewer, name, key)
-    if key is not None or not newest_runs:
+def _detail_default(source: Source, pipeline: Pipeline, newest_runs: Sequence[DagRun]) -> Sequence[DagRun]:
+    """Return the runs of a pipeline, that which the graph shows by default with its tasks."""
+    shown = runs.choose_run(runs.group_batches(newest_batches(source, pipeline), newest_runs), None)
+    if shown is None or shown.dag_run is None:
         return newest_runs
-    whole = dag_runs.find_run(name, newest_runs[0].run_id)
-    return [whole or newest_runs[0], *newest_runs[1:]]
+    whole = dag_runs.find_run(pipeline.name, shown.run_id)
+    return [whole if whole and run.run_id == whole.run_id else run for run in newest_runs]
 
 
 @_register_page("/p/{pipeline}/runs")

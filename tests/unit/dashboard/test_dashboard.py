@@ -177,6 +177,10 @@ def test_airflow_knows_runs_that_changed_nothing_and_how_others_ended() -> None:
     assert [(run.key, run.state, len(run.batches)) for run in found] == [("q", "queued", 0), ("r", "failed", 1)]
     assert runs.choose_run(found, None) == found[0]  # it is about to begin
     assert runs.choose_run(found, "nowhere") is None
+    idle, failed = DagRun("i", "success", "manual", NOW), DagRun("f", "failed", "manual", NOW - STEP)
+    newest = runs.choose_run(runs.group_batches([own], [idle, failed]), None)
+    assert newest is not None
+    assert newest.run_id == "f", "a failure is not hidden behind an older run that changed a table"
     assert found[1].seconds == 3600
 
 
@@ -214,6 +218,11 @@ def test_a_pipeline_is_late_when_its_schedule_wanted_several_runs(world: PageWor
     assert state_of(lake, ended, due + timedelta(seconds=1)) == "late"
     assert state_of(lake, [DagRun("n", "running", "manual", BEGAN), *ended], due + STEP) == "running"
     assert state_of(lake, [DagRun("n", "failed", "manual", NOW, NOW), *ended], due) == "failed"
+    for step, state in ((RunStep("wait_for_files", "deferred"), "fine"), (RunStep("bronze", "running"), "running")):
+        begun = DagRun("n", "running", "scheduled", BEGAN, steps=(RunStep("check_request", "success"), step))
+        assert state_of(lake, [begun, *ended], due) == state
+    failed = DagRun("n", "failed", "manual", NOW, NOW, steps=(RunStep("silver", "failed", reason="s: no column x"),))
+    assert overview.line(lake, "heart_rate", [failed], due).sentence == "its last run failed in silver: s: no column x"
 
 
 def test_pipelines_in_trouble_come_first(tmp_path: Path) -> None:
@@ -284,8 +293,9 @@ def test_a_graph_has_what_a_run_under_way_has_committed_and_which_of_its_tasks_r
     assert [(one.table, one.balance.written) for one in view.tables][:2] == [("recordings_bronze", 30), (SILVER, 25)]
     # One job for all layers, and a run that has ended.
     assert nodes(replace(running, steps=(RunStep("run", "running", BEGAN),)))["device_counts"].step == "running"
-    ended = nodes(replace(running, state="success"))
-    assert (ended[SILVER].step, ended[SILVER].state) == ("", "up to date")
+    whole = tuple(replace(step, state="success") for step in steps)
+    ended = nodes(replace(running, state="success", steps=whole))
+    assert (ended[SILVER].step, ended[SILVER].state) == ("success", "up to date")
 
 
 def test_a_table_that_waits_for_another_is_neither_up_to_date_nor_behind(tmp_path: Path) -> None:

@@ -350,6 +350,78 @@ def under_way(server: Any) -> Iterator[str]:
         session.execute(delete(DagRun).where(DagRun.run_id == run_id))
 
 
+@pytest.fixture
+def failed_run(server: Any) -> Iterator[str]:
+    """Id of a run that failed in silver, after which a run by hand with an earlier schedule has succeeded."""
+    from airflow.models.dagrun import DagRun
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import delete, insert
+
+    from sluicegate.airflow.reporting.failure_reason import REASON
+
+    run_id, other, now = "manual__failed", "scheduled__idle", datetime.now(UTC)
+    tasks = {
+        "bronze": ("success", 1),
+        "silver": ("failed", 1),
+        "gold": ("upstream_failed", 0),
+        "account": ("failed", 1),
+    }
+    with create_session() as session:
+        conf = {"tables": ["patients", "recordings_enriched"]}
+        for name, state, began, more in ((run_id, "failed", now - timedelta(minutes=2), {"conf": conf}),
+                                         (other, "success", now - timedelta(minutes=20), {})):  # fmt: skip
+            run = {"run_type": "manual", "state": state, "start_date": began, "end_date": now, "dag_id": "heart_rate",
+                   "run_id": name, "run_after": now + timedelta(minutes=name == other), **more}  # fmt: skip
+            session.execute(insert(DagRun).values(**run))
+        of_run = {"dag_id": "heart_rate", "run_id": run_id}
+        for name, (state, tries) in tasks.items():
+            task = {"task_id": name, "state": state, "id": uuid4(), "try_number": tries, "max_tries": 0,
+                    "pool": "default", "pool_slots": 1, "map_index": -1, "start_date": now,
+                    "end_date": now}  # fmt: skip
+            session.execute(insert(TaskInstance).values(**task, **of_run))
+        XComModel.set(key=REASON, value="recordings_enriched: 12 of 1,500 rows broke <known_patient>", task_id="silver",
+                      session=session, **of_run)  # fmt: skip
+    yield run_id
+    with create_session() as session:
+        session.execute(delete(XComModel).where(XComModel.run_id == run_id))
+        session.execute(delete(DagRun).where(DagRun.run_id.in_([run_id, other])))
+
+
+@pytest.mark.parametrize("path", ["p/heart_rate", "p/heart_rate/run?key=manual__failed"])
+def test_the_page_of_a_failed_run_begins_with_where_and_why(server: Any, failed_run: str, path: str) -> None:
+    page = get(server, path).text
+    alert = re.search(r'role="alert">(.*?)</p>', page, re.DOTALL)
+    assert alert is not None
+    assert page.index('role="alert"') < page.index('<dl class="facts">')
+    text = unescape(re.sub("<[^>]*>", "", alert[1]))
+    assert text == "Failed in silver: recordings_enriched: 12 of 1,500 rows broke <known_patient>"
+    assert "tasks/silver" in alert[1]
+
+
+def test_a_task_that_never_began_has_no_times_and_is_not_called_failed(server: Any, failed_run: str) -> None:
+    page = get(server, "p/heart_rate/run?key=manual__failed").text
+    row = re.search(r">gold</a></th>(.*?)</tr>", page, re.DOTALL)
+    assert row is not None
+    cells = [re.sub("<[^>]*>", "", cell).strip() for cell in re.findall(r"<td[^>]*>(.*?)</td>", row[1], re.DOTALL)]
+    assert cells == ["○not run", "–", "–", "0"]
+    assert "patients, recordings_enriched" in page
+    graph = get(server, f"p/heart_rate?run={failed_run}").text
+    assert "a task before it failed" in graph
+
+
+def test_the_home_page_says_why_the_last_run_failed(server: Any, failed_run: str) -> None:
+    assert "its last run failed in silver: recordings_enriched: 12 of" in get(server, "").text
+
+
+def test_the_graph_has_the_tasks_of_the_run_that_it_shows(server: Any, under_way: str, failed_run: str) -> None:
+    """Also where another run is due later and began earlier: it is not the newest."""
+    page = get(server, "p/heart_rate").text
+    assert "its task is running" in page
+    assert "its task has not begun" in page
+
+
 def _ended(run_id: str) -> None:
     from airflow.models.dagrun import DagRun
     from airflow.utils.session import create_session

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -101,7 +102,7 @@ def test_the_reason_of_a_failure_adds_no_line_and_no_link_and_leaves_room_for_th
 
 
 def test_a_task_leaves_the_reason_of_its_failure_and_fails_as_it_did() -> None:
-    from airflow.sdk.exceptions import AirflowException, AirflowSkipException
+    from airflow.sdk.exceptions import AirflowException, AirflowRescheduleException, AirflowSkipException
 
     from sluicegate.airflow.reporting.failure_reason import REASON, keep_failure_reason
     from sluicegate.airflow.run_request import failure
@@ -135,7 +136,8 @@ def test_a_task_leaves_the_reason_of_its_failure_and_fails_as_it_did() -> None:
     }
     assert of(AirflowException("")) == {REASON: "AirflowException"}
     assert of(AirflowSkipException("nothing to do")) == {}
-    assert of(ValueError("of a program")) == {}
+    assert of(ValueError("a value")) == {REASON: "ValueError; the log of the task has more"}
+    assert of(AirflowRescheduleException(datetime.now(UTC))) == {}
 
 
 @pytest.mark.parametrize(("chosen", "word"), [("Approve", "approved"), ("Reject", "rejected")])
