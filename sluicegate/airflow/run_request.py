@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from sluicegate.airflow.dags.params import AUTO, DISCARD, REPLAY, UNDO_DISCARD
+from sluicegate.airflow.dags.params import AUTO, DISCARD, FIELDS, REPLAY, UNDO_DISCARD
 from sluicegate.airflow.reporting.task_alerts import FACTS
 from sluicegate.airflow.timetable import interval_begin
-from sluicegate.errors import AccountingError, SluicegateError, UserError
+from sluicegate.definition.fields import suggest_name
+from sluicegate.errors import AccountingError, DefinitionError, SluicegateError, UserError
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 # Fields of the form that only a discard has.
 _OF_DISCARDS = ("note", "discard", "quarantine")
+
+# Fields that providers of Airflow put into the configuration of runs that a task triggers.
+_OF_AIRFLOW = ("openlineage",)
 
 # Exit codes that no retry changes: the user's mistake, and data that broke an `expect_or_fail`.
 FINAL = (2, 3)
@@ -45,6 +49,7 @@ def read_request(pipeline: Pipeline, context: Context) -> Request:
 
     run, form = context["dag_run"], dict(context["params"])
     mode, since, until = form.get("mode") or AUTO, form.get("from"), form.get("to")
+    _check_names(context)
     _check_mode(run, mode)
     if run.run_type == "backfill":
         mode, since, until = _backfill(run, mode, since or until)
@@ -64,6 +69,15 @@ def read_request(pipeline: Pipeline, context: Context) -> Request:
             "rules require the mode replay or discard", hint="choose the mode replay or discard, or leave rules empty"
         )
     return Request.from_arguments(pipeline, mode, since, until, form.get("tables") or (), form.get("max_files"))
+
+
+def _check_names(context: Context) -> None:
+    """Refuse a field that neither a form of ours nor the DAG has: a misspelt ``tables`` would be all tables."""
+    names = {*FIELDS, *context["dag"].params}
+    for name in context["dag_run"].conf or {}:
+        if name not in {*names, *_OF_AIRFLOW}:
+            hint = suggest_name(name, names) or f"its fields: {', '.join(FIELDS)}"
+            raise UserError(f"unknown field {name} in the configuration of this run", hint=hint)
 
 
 def _check_mode(run: Any, mode: str) -> None:
@@ -130,8 +144,13 @@ def _backfill(run: Any, mode: str, end: str | None) -> tuple[str, str, str]:
 
 
 def failure(error: SluicegateError) -> AirflowException:
-    """Exception for Airflow; without retries where a retry would end the same way."""
+    """Return the exception for Airflow; without retries where a retry would end the same way.
+
+    Mistakes of a definition are retried: its DAG was made of one without, so somebody is editing it.
+    """
     final = error.exit_code in FINAL or error.code == AccountingError.code
+    if error.code == DefinitionError.code:
+        final = False
     return create_exception(error.for_people(), error.as_dict(), final=final)
 
 

@@ -23,6 +23,9 @@ REPLAY = "replay"
 
 DISCARD, UNDO_DISCARD = "discard", "undo-discard"
 
+FIELDS = ("mode", "from", "to", "tables", "rules", "note", "discard", "quarantine", "max_files")
+"""Fields of the form."""
+
 _MODES = {
     AUTO: "new data; in a backfill, or with from and to, reprocess that interval, too",
     "incremental": "new data only",

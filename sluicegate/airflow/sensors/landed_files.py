@@ -11,10 +11,11 @@ from airflow.sdk.exceptions import AirflowSkipException, TaskDeferralTimeout
 
 from sluicegate.airflow import bundles
 from sluicegate.airflow.connections import provide_store
+from sluicegate.airflow.reporting.failure_reason import keep_failure_reason
 from sluicegate.airflow.reporting.run_note import UNREPORTED
 from sluicegate.airflow.run_request import create_exception, failure, read_request
 from sluicegate.definition import load
-from sluicegate.errors import SluicegateError
+from sluicegate.errors import DefinitionError, SluicegateError
 from sluicegate.escapes import escape_text
 from sluicegate.settings import Settings
 
@@ -59,6 +60,7 @@ class LandedFilesSensor(BaseOperator):
         self.poke_interval = _seconds(poke_interval)
         self.timeout = _seconds(timeout)
 
+    @keep_failure_reason
     @provide_store
     def execute(self, context: Context) -> dict[str, int] | None:
         """Check once, then end or defer to the triggerer.
@@ -108,14 +110,17 @@ class LandedFilesSensor(BaseOperator):
         self.log.info(escape_text(landed.sentence))
         return request, landed.waiting
 
+    @keep_failure_reason
     def resume(self, context: Context, event: Mapping[str, Any]) -> dict[str, int]:
         """Ends with the trigger's event.
 
         Raises:
             AirflowFailException: only a person can help.
+            AirflowException: the definition has mistakes, which may be mended before the retry.
         """
         if "error" in event:
-            raise create_exception(event["error"], event.get("facts", {}), final=True)
+            facts = event.get("facts", {})
+            raise create_exception(event["error"], facts, final=facts.get("code") != DefinitionError.code)
         self.log.info("waiting: %s files of %s bytes", event["found"]["files"], event["found"]["bytes"])
         return dict(event["found"])
 
@@ -147,6 +152,7 @@ class LandedFilesSensor(BaseOperator):
         ) is not None:
             raise failure(error)
 
+    @keep_failure_reason
     @provide_store
     def _end_at_timeout(self, context: Context) -> dict[str, int]:
         request, landed = self._find(context)

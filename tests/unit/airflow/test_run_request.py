@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
+from sluicegate.definition import load
 from sluicegate.errors import (
     AccountingError,
+    DefinitionError,
     ExpectationFailed,
     JavaMissing,
     JobFailed,
@@ -20,6 +22,7 @@ from sluicegate.errors import (
     SchemaMismatch,
     SluicegateError,
 )
+from sluicegate.flow.report import ERROR
 from sluicegate.lake import discards, tables
 from sluicegate.lake.exclusion.lock import pipeline_lock, turn
 from sluicegate.spark import class_archive, jars, spark_submit
@@ -163,6 +166,7 @@ def test_a_replay_starts_its_own_job_in_the_place_of_silvers(workspace: Workspac
         (REPLAY | {"tables": ["recordings_enriched", "patients"]}, "one table"),
         (REPLAY | {"tables": ["recordings_bronze"]}, "only silver tables are replayed"),
         (REPLAY | {"rules": ["valid_heartrat"]}, "unknown rule valid_heartrat"),
+        (REPLAY | {"rules": ["x' OR '1'='1"]}, "unknown rule x' OR"),
         (REPLAY | {"max_files": 2}, "interval"),
         (REPLAY | {"from": "2024-03-01", "to": "2024-03-02"}, "interval"),
         (REPLAY | {"mode": "auto"}, "replay"),
@@ -215,6 +219,9 @@ def check(workspace: Workspace, kind: str, form: Any = None, **run: Any) -> Any:
         ("manual", {"mode": "interval"}, "both ends"),
         ("manual", {"from": "2024-03-01T00:00:00Z"}, "both ends"),
         ("manual", {"mode": "full-refresh", "max_files": 3}, "a full refresh reads all files"),
+        ("manual", {"mode": "full-refresh", "table": ["patients"]}, "did you mean tables"),
+        ("backfill", {"form": "2024-03-01T00:00:00Z"}, "did you mean from"),
+        ("asset_triggered", {"day": 1}, "its fields: mode, from, to"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_the_first_task(
@@ -401,3 +408,32 @@ def test_what_a_retry_cannot_change_is_final() -> None:
     final = [ExpectationFailed("x"), AccountingError("x"), SchemaMismatch("x")]
     again = [SluicegateError("x"), JobFailed("x"), LakeLocked("x")]
     assert [isinstance(failure(error), AirflowFailException) for error in final + again] == [True] * 3 + [False] * 3
+
+
+@pytest.mark.parametrize("task", ["check_request", "wait_for_files", "bronze", "account"])
+def test_a_mistake_that_is_saved_between_parse_and_start_is_retried(workspace: Workspace, task: str) -> None:
+    """Else a typo that is corrected at once would cost the run, and leave its files unread."""
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+    parsed = task_of(workspace, task)
+    workspace.edit("pipeline.yaml", "event_time: time", "event_tiem: time")
+    with pytest.raises(AirflowException, match="did you mean event_time") as raised:
+        parsed.execute(context_of(parsed))
+    assert not isinstance(raised.value, AirflowFailException)
+
+
+def test_a_mistake_that_the_triggerer_or_the_job_reports_is_retried(workspace: Workspace) -> None:
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+    workspace.edit("pipeline.yaml", "event_time: time", "event_tiem: time")
+    with pytest.raises(DefinitionError) as raised:
+        load("heart_rate", workspace.settings)
+    workspace.edit("pipeline.yaml", "event_tiem: time", "event_time: time")
+    sensor, job, reported = task_of(workspace, "wait_for_files"), job_of(workspace), raised.value
+    event = {"error": reported.for_people(), "facts": reported.as_dict()}
+    with pytest.raises(AirflowException) as resumed:
+        sensor.resume(context_of(sensor), event=event)
+    job._said.take(f"{ERROR} {json.dumps(reported.as_dict())}")
+    ended = job._job_failure(reported.exit_code)
+    assert [isinstance(error, AirflowFailException) for error in (resumed.value, ended)] == [False, False]
+    assert reported.message in str(ended)
