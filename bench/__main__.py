@@ -113,7 +113,7 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--case", action="append", choices=names(), help="only this case; may be repeated")
     parser.add_argument("--side", action="append", metavar="NAME", help="only this side of a case; may be repeated")
-    parser.add_argument("--rounds", type=int, default=3, help="times each side has its turn (default: 3)")
+    parser.add_argument("--rounds", type=int, default=5, help="times each side has its turn (default: 5)")
     parser.add_argument(
         "--scale", choices=SCALES, default=SMALL, help="sizes: small to see that all works (default), or full"
     )

@@ -8,10 +8,11 @@ from bench.cases.continuous import ContinuousBatch
 from bench.cases.files import Files
 from bench.cases.gold import Groups, HistoryGold
 from bench.cases.known import LedgerSize
+from bench.cases.many_tables import ManyTables
 from bench.cases.rows import RowsBronze, RowsGold, RowsSilver
 from bench.cases.silver import HistorySilver, IntervalOfADay
 
 ALL: tuple[type[Case], ...] = (
     Files, RowsBronze, RowsSilver, RowsGold, HistorySilver, HistoryGold, LedgerSize, IntervalOfADay, Groups,
-    ContinuousBatch, DagOverhead,
+    ContinuousBatch, ManyTables, DagOverhead,
 )  # fmt: skip

@@ -13,8 +13,11 @@ import pytest
 from bench import __main__ as bench
 from bench import cases, measure, page
 from bench.case import FULL, SCALES, SMALL, Absence, Aim, Case, Scene, Side
+from bench.cases import many_tables
 from bench.measure import Cost
 from bench.results import PAGE, PLOT, RESULTS, TABLE, CaseResult, Figure, Results
+from sluicegate.definition import LAYERS, load
+from sluicegate.monitor import plan
 
 pytestmark = pytest.mark.unit
 
@@ -140,6 +143,14 @@ def test_sizes_above_the_largest_are_left_out(tmp_path: Path) -> None:
         most: kind(Scene(tmp_path, SMALL, None, tmp_path / "log", largest=most)).points for most in (5_000, 4_999)
     }
     assert points == {5_000: ["100 groups", "5,000 groups"], 4_999: ["100 groups"]}
+
+
+def test_each_source_of_many_has_a_table_in_each_layer_and_a_file_that_settled(tmp_path: Path) -> None:
+    many_tables.write_pipeline(tmp_path, 3)
+    settings = many_tables.settings_of(tmp_path)
+    pipeline = load(many_tables.PIPELINE, settings)
+    assert [len(pipeline.names(layer)) for layer in LAYERS] == [3, 3, 3]
+    assert plan.pending(pipeline, settings).late_layers == [*LAYERS]
 
 
 def test_what_a_command_costs_has_the_processes_that_it_starts(tmp_path: Path) -> None:
