@@ -192,7 +192,7 @@ class Job:
         errors = self._run_tables(chosen)
         self.done.tables.sort(key=lambda table: [*chosen].index(table.table))
         if self._copies_events:
-            event_log.copy_events(self.pipeline, self.lake)
+            event_log.copy_events(self.pipeline, self.lake, [self.layer])
         self.done.seconds = time.monotonic() - started
         if errors:
             raise _join_errors(errors[0], errors[1:])

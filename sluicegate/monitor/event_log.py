@@ -63,19 +63,19 @@ class Logged:
     refused: bool = False
 
 
-def copy_events(pipeline: Pipeline, lake: layout.Lake) -> None:
-    """Append to ``_events`` those of our commits that it does not have yet."""
+def copy_events(pipeline: Pipeline, lake: layout.Lake, layers: Sequence[str] = LAYERS) -> None:
+    """Append to ``_events`` those of our commits to the tables of some layers that it does not have yet."""
     log = tables.delta_table(lake.events)
-    rows = list(_uncopied_events(log, logged_tables(pipeline, lake)))
+    rows = list(_uncopied_events(log, logged_tables(pipeline, lake, layers)))
     if rows:
         _faults.point("events.before_commit")
         rows.sort(key=lambda row: (row["time"], row["table"], row["version"]))
         tables.write(log or lake.events, pa.Table.from_pylist(rows, schema=EVENTS), mode="append")
 
 
-def logged_tables(pipeline: Pipeline, lake: layout.Lake) -> Iterator[Logged]:
+def logged_tables(pipeline: Pipeline, lake: layout.Lake, layers: Sequence[str] = LAYERS) -> Iterator[Logged]:
     """The tables of a pipeline that have events, none of which need exist."""
-    for layer in LAYERS:
+    for layer in [layer for layer in LAYERS if layer in layers]:
         for name in pipeline.names(layer):
             uri = lake.table(layer, name)
             yield Logged(name, uri, _followed_table(pipeline, name, lake) if layer == "gold" else "")
