@@ -31,7 +31,7 @@ ENV UV_COMPILE_BYTECODE=1 \
     UV_SYSTEM_CERTS=true
 COPY pyproject.toml uv.lock README.md LICENSE ./
 COPY scripts/setup.py scripts/
-COPY sluicegate/__init__.py sluicegate/errors.py sluicegate/escapes.py sluicegate/settings.py sluicegate/
+COPY sluicegate/__init__.py sluicegate/errors.py sluicegate/escapes.py sluicegate/project_file.py sluicegate/settings.py sluicegate/
 COPY sluicegate/spark/__init__.py sluicegate/spark/jars.py sluicegate/spark/
 RUN python -m scripts.setup --packages spark airflow metrics openlineage postgres sqs
 COPY sluicegate sluicegate

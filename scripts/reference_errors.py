@@ -12,6 +12,7 @@ from scripts.variables import VARIABLES
 from sluicegate import errors
 from sluicegate.cli.error_help import EXPLANATIONS
 from sluicegate.jobs import layer_job
+from sluicegate.project_file import SETTINGS
 from sluicegate.settings import Settings
 
 # The codes by their exit code, in the order in which people should look.
@@ -87,7 +88,9 @@ def environment(commands: Mapping[str, Any]) -> Iterator[str]:
         variable = code(f"SLUICEGATE_{name.upper()}")
         if variable not in defaults:  # ``given``, which no option says
             continue
-        rows.append([variable, f"{meaning} The option `--{name}` comes before it.", defaults[variable]])
+        rows.append([variable, meaning, defaults[variable]])
     rows += [[code(name), meaning, default] for name, (meaning, default) in VARIABLES.items()]
-    yield table(["variable", "meaning", "default"], rows)
+    keys = {code(setting.variable): code(key) for key, setting in SETTINGS.items()}
+    keyed_rows = [[row[0], keys.get(row[0], ""), *row[1:]] for row in rows]
+    yield table(["variable", "in [sluicegate.toml](../howto/project.md)", "meaning", "default"], keyed_rows)
     yield "A definition may name any other variable as `${NAME}`."

@@ -25,7 +25,8 @@
     │   ├── BrokerRefused      SG219           Kafka's brokers let nobody in, or cannot be connected to as is said
     │   ├── RenameRefused      SG220           a name that a pipeline cannot have
     │   ├── PipelineRenamed    SG221           a run of a name that the pipeline no longer has, or not yet
-    │   └── ColumnMissing      SG222           no such column of a table
+    │   ├── ColumnMissing      SG222           no such column of a table
+    │   └── SettingsError      SG223           a mistake in sluicegate.toml
     ├── ExpectationFailed      SG300  exit 3   data broke an expect_or_fail, or too many rows another expectation
     │   └── TableRuleFailed    SG303  exit 3   data broke a rule about a whole table
     ├── CasesFailed            SG301  exit 3   tables are not what the cases of a pipeline expect
@@ -177,6 +178,13 @@ class CaseError(DefinitionError):
 
     code = "SG216"
     subject = "the cases of {} have"
+
+
+class SettingsError(DefinitionError):
+    """Raised with all mistakes in the settings file of a project, or for a target that it does not have."""
+
+    code = "SG223"
+    subject = "{} has"
 
 
 class PipelineMissing(UserError):

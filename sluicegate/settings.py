@@ -1,12 +1,18 @@
-"""Settings of a run: lake, landing, definitions and Spark master."""
+"""Settings of a run: lake, landing, definitions and Spark master, and which of four sources each value is from.
+
+A flag comes first, then the environment, then the chosen target of the project's file, then that file, then a default.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from sluicegate.errors import LakeUnsupported
+from sluicegate.project_file import SETTINGS, FileValue, Project, find_project
 
 PACKAGE = Path(__file__).resolve().parent
 
@@ -25,6 +31,124 @@ SERVER = "sc://"
 TARGET = "SLUICEGATE_TARGET"
 """Variable that names the target of pipelines that have targets."""
 
+_REMOTE = "SPARK_REMOTE"
+"""Spark's own variable for the address of a server, which is the master where our variable names none."""
+
+PLACES = ("lake", "landing", "pipelines", "master", "target")
+"""Settings that are fields of ``Settings``; readers of the others look into the environment."""
+
+
+# Variables that `ResolvedSettings.export` has set in this process, which are not those of whoever started it.
+_exported: set[str] = set()
+
+
+@dataclass(frozen=True)
+class SourcedValue:
+    """Value of a setting, and where it is from.
+
+    Attributes:
+        text: the value, paths absolute; empty if there is none.
+        source: kind of its source.
+        variable: the environment variable that it is from; empty if it is from another source.
+        file: the project's file that it is from; None if it is from another source.
+        line: its line in that file.
+    """
+
+    text: str
+    source: Literal["flag", "environment", "file", "default"]
+    variable: str = ""
+    file: Path | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True)
+class ResolvedSettings:
+    """All settings with their sources.
+
+    Attributes:
+        values: each setting by its key in the file.
+        project: the project's file; None if there is none.
+    """
+
+    values: Mapping[str, SourcedValue]
+    project: Project | None
+
+    @property
+    def project_target(self) -> str:
+        """Target whose values the file gives, or that it names for definitions; empty if it has no part in it."""
+        target = self.values["target"]
+        if self.project is None or (target.source != "file" and target.text not in self.project.targets):
+            return ""
+        return target.text
+
+    def export(self) -> None:
+        """Set the variables of what only the file says, for this process and the jobs that it starts.
+
+        Those of an earlier call end: one process may read the files of several projects.
+        """
+        for variable in _exported:
+            os.environ.pop(variable, None)
+        _exported.clear()
+        for key, value in self.values.items():
+            if key not in PLACES and value.source == "file":
+                os.environ[SETTINGS[key].variable] = value.text
+                _exported.add(SETTINGS[key].variable)
+
+
+def resolve_settings(flags: Mapping[str, str | None], folder: Path | None = None) -> ResolvedSettings:
+    """Resolve all settings.
+
+    Args:
+        flags: values that a command line or a program gives, by the keys of the file.
+        folder: folder from which on upwards the project's file is looked for, and that defaults are below where there
+            is none; by default the working directory.
+
+    Raises:
+        SettingsError: the project's file has mistakes, or targets, and none of the chosen name.
+        LakeUnsupported: lake or landing is on a store that is not supported.
+    """
+    folder = Path(os.path.abspath(folder or "."))
+    project = find_project(folder)
+    file_values: Mapping[str, FileValue] = {}
+    if project is not None:
+        folder, file_values = project.folder, project.values
+    target = _sourced_value("target", flags, file_values, project, folder)
+    if project is not None:
+        file_values = project.chosen_values(target.text)
+    values = {key: _sourced_value(key, flags, file_values, project, folder) for key in SETTINGS}
+    return ResolvedSettings(values | {"target": target}, project)
+
+
+def _sourced_value(
+    key: str, flags: Mapping[str, str | None], file_values: Mapping[str, FileValue], project: Project | None, base: Path
+) -> SourcedValue:
+    """Value of one setting from the first of its sources; defaults of paths are below the folder ``base``."""
+    setting = SETTINGS[key]
+    if flag := flags.get(key):
+        return SourcedValue(_absolute(key, flag), "flag")
+    variables = [setting.variable]
+    if key == "master":
+        variables.append(_REMOTE)
+    for variable in variables:
+        text = os.environ.get(variable)
+        if text and variable not in _exported:
+            return SourcedValue(_absolute(key, text), "environment", variable)
+    if project is not None and key in file_values:
+        file_value = file_values[key]
+        return SourcedValue(_absolute(key, file_value.text), "file", file=project.file, line=file_value.line)
+    if setting.kind in ("place", "path") and setting.default:
+        return SourcedValue(str(base / setting.default), "default")
+    return SourcedValue(setting.default, "default")
+
+
+def _absolute(key: str, text: str) -> str:
+    kind = SETTINGS[key].kind
+    if kind == "place":
+        return place(text)
+    if kind == "path" and text:
+        return str(Path(text).absolute())
+    return text
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -37,6 +161,7 @@ class Settings:
         master: Spark master, as spark-submit takes it, or the address of a Spark Connect server (``sc://host:port``).
         target: target of the pipelines that have targets.
         given: names of the places that were said here, which come before what the target says; others come after it.
+        project_target: target of the project's file that is in use.
     """
 
     lake: str
@@ -45,6 +170,7 @@ class Settings:
     master: str
     target: str = ""
     given: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
+    project_target: str = field(default="", repr=False)
 
     @classmethod
     def of(
@@ -55,15 +181,31 @@ class Settings:
         master: str | None = None,
         target: str | None = None,
     ) -> Settings:
-        """Settings from the arguments, else from ``SLUICEGATE_*`` variables, else from defaults (``lake`` …)."""
-        arguments = {"lake": lake, "landing": landing, "pipelines": pipelines, "master": master}
+        """Settings from the arguments, else ``SLUICEGATE_*`` variables, the project's file, or defaults (``lake`` …).
+
+        The file is looked for from the working directory on upwards.
+
+        Raises:
+            SettingsError: see ``resolve_settings``.
+            LakeUnsupported: see ``resolve_settings``.
+        """
+        flags = {"lake": lake, "landing": landing, "master": master, "target": target}
+        if pipelines:
+            flags["pipelines"] = str(pipelines)
+        return cls.from_resolved(flags, resolve_settings(flags))
+
+    @classmethod
+    def from_resolved(cls, flags: Mapping[str, str | None], resolved: ResolvedSettings) -> Settings:
+        """Settings of resolved values, which were resolved with these flags."""
+        values = resolved.values
         return cls(
-            target=target or "",
-            given=frozenset(name for name, value in arguments.items() if value),
-            lake=place(lake or os.environ.get("SLUICEGATE_LAKE") or "lake"),
-            landing=place(landing or os.environ.get("SLUICEGATE_LANDING") or "landing"),
-            pipelines=Path(pipelines or os.environ.get("SLUICEGATE_PIPELINES") or "pipelines").absolute(),
-            master=master or os.environ.get("SLUICEGATE_MASTER") or os.environ.get("SPARK_REMOTE") or "local[*]",
+            lake=values["lake"].text,
+            landing=values["landing"].text,
+            pipelines=Path(values["pipelines"].text),
+            master=values["master"].text,
+            target=flags.get("target") or "",
+            given=frozenset(name for name, value in flags.items() if value and name != "target"),
+            project_target=resolved.project_target,
         )
 
     @property
@@ -76,7 +218,7 @@ class Settings:
     @property
     def arguments(self) -> dict[str, str]:
         """Arguments of ``of`` that give the same settings, as texts, for another process."""
-        texts = {name: str(value) for name, value in vars(self).items() if name != "given"}
+        texts = {name: str(getattr(self, name)) for name in PLACES}
         if self.target:
             return texts
         return {name: value for name, value in texts.items() if name != "target"}

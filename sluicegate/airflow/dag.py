@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,25 +18,28 @@ from sluicegate.airflow.dags.pipeline_dags import PipelineDags
 from sluicegate.definition.dag_ids import dag_ids
 from sluicegate.definition.reading import loader
 from sluicegate.errors import DefinitionError, Mistake, PipelineMissing, UserError
-from sluicegate.settings import Settings
+from sluicegate.settings import Settings, resolve_settings
 
 log = logging.getLogger(__name__)
 
 
 def settings_below(root: Path, target: str | None = None) -> Settings:
-    """Settings from ``SLUICEGATE_*`` in the environment, else folders below ``root``; those of a target come before.
+    """Settings from ``SLUICEGATE_*`` in the environment, else of the project's file in ``root`` or above, else folders.
 
-    Not below the working directory, as on a command line: Airflow's processes each have one of their own.
+    Those folders are below ``root``, and not below the working directory, as on a command line: Airflow's processes
+    each have one of their own. What a target says comes before. Other settings of the file become variables here.
 
     Args:
         root: folder of the lake, the landing and the definitions.
         target: target of the pipelines that have targets; by default that of ``SLUICEGATE_TARGET``.
+
+    Raises:
+        SettingsError: the project's file has mistakes.
     """
-    places = {
-        name: os.environ.get(f"SLUICEGATE_{name.upper()}") or str(root / name)
-        for name in ("lake", "landing", "pipelines")
-    }
-    return replace(Settings.of(**places, target=target), given=frozenset({"pipelines"}))
+    flags = {"target": target}
+    resolved = resolve_settings(flags, root)
+    resolved.export()
+    return replace(Settings.from_resolved(flags, resolved), given=frozenset({"pipelines"}))
 
 
 def medallion_dag(

@@ -26,6 +26,7 @@ _COMMANDS = {
     "status": "inspecting.status.status",
     "show": "inspecting.show.show",
     "alerts": "inspecting.alerts.alerts",
+    "settings": "inspecting.settings.settings",
     "test": "building.test.run_cases",
     "files": "inspecting.files.files",
     "schema": "inspecting.files.schema",

@@ -269,6 +269,12 @@ EXPLANATIONS = {
         ("Use the name that the message suggests; `sluicegate sql` shows a table's columns.",),
         "howto/lineage.md",
     ),
+    "SG223": Explanation(
+        "The project's `sluicegate.toml` has mistakes, or no target of the chosen name.",
+        ("A misspelled setting or target.", "A value of another type.", "A secret in the file."),
+        ("Correct each listed line.", "Put secrets into environment variables."),
+        "howto/project.md",
+    ),
     "SG300": Explanation(
         "Rows violate an `expect_or_fail`, or more rows violate a rule than `fail_above` allows. The batch was not"
         " committed.",

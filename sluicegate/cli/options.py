@@ -20,7 +20,7 @@ from sluicegate.errors import UserError
 from sluicegate.escapes import escape_text
 from sluicegate.lake.exclusion import target_owner
 from sluicegate.lake.layout import Lake
-from sluicegate.settings import SERVER, Settings
+from sluicegate.settings import SERVER, Settings, resolve_settings
 from sluicegate.storage import aws
 from sluicegate.storage.store_errors import translate_errors
 
@@ -72,16 +72,18 @@ def pass_settings(*places: Place) -> Callable[[Callable[..., None]], Callable[..
     """Add the path options to a command, and pass it the resolved ``Settings``.
 
     The help lists the options in the place of the parameter ``settings``, in the given order. A path without an option
-    comes from the environment. A command with ``--master`` also has ``--remote``.
+    comes from the environment or the project's file. A command with ``--master`` also has ``--remote``.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def run_with_settings(**values: Any) -> None:
-            values_of_places = {place: values.pop(place) for place in places}
+            values_of_places: dict[str, str | None] = {place: values.pop(place) for place in places}
             if "master" in places:
                 values_of_places["master"] = _master(values_of_places["master"], values.pop("remote"))
-            command(settings=Settings.of(**values_of_places), **values)
+            resolved = resolve_settings(values_of_places)
+            resolved.export()
+            command(settings=Settings.from_resolved(values_of_places, resolved), **values)
 
         # Typer reads types from the signature, and could not resolve their names in this module.
         parameters = _expand_parameters(inspect.signature(command, eval_str=True).parameters, places)

@@ -19,7 +19,7 @@ from sluicegate.lake import layout
 from sluicegate.lake.damage import files as damaged_files
 from sluicegate.lake.exclusion import fence
 from sluicegate.lake.exclusion.target_ownership import take_ownership
-from sluicegate.settings import Settings
+from sluicegate.settings import Settings, resolve_settings
 from sluicegate.spark import connect
 from sluicegate.storage import store_errors
 
@@ -88,7 +88,10 @@ def hold_job_lock(
 
 def job_context(arguments: argparse.Namespace) -> tuple[Pipeline, layout.Lake, dict[str, Any]]:
     """Return the pipeline, lake and commit info from a job's arguments."""
-    settings = Settings.of(arguments.lake, arguments.landing, arguments.pipelines, target=arguments.target)
+    flags = {name: getattr(arguments, name) for name in ("lake", "landing", "pipelines", "target")}
+    resolved = resolve_settings(flags)
+    resolved.export()
+    settings = Settings.from_resolved(flags, resolved)
     # Its Spark is there, whatever its target says of one: a variable of that may be set only where it was submitted.
     pipeline = load(arguments.pipeline, replace(settings, given=settings.given | {"master"}))
     return pipeline, layout.Lake(pipeline.settings.lake, pipeline.name), _run_info(arguments.run_info)

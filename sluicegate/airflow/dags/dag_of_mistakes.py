@@ -126,7 +126,8 @@ def _tasks(fields: Mapping[str, Any]) -> list[str]:
 def _schedule(fields: Any, settings: Settings) -> str | None:
     """Schedule of a definition that has mistakes, if that is not one of them."""
     try:
-        target = (fields.get("targets") or {}).get(settings.target or os.environ.get(TARGET, "")) or {}
+        chosen = settings.target or os.environ.get(TARGET) or settings.project_target
+        target = (fields.get("targets") or {}).get(chosen) or {}
         if "schedule" in target:
             schedule = target["schedule"]
         else:

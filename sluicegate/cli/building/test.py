@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import tempfile
@@ -57,11 +56,12 @@ def run_cases(
     if word:
         extra += [f"--matching={word}"]
     extra += [f"--case={name}" for name in case]
-    master = os.environ.get("SLUICEGATE_MASTER", "")
-    if not master.startswith("local"):
-        master = "local[*]"  # the folder of a case exists on this machine only
-    in_folder = Settings.of(
-        str(folder / "lake"), str(folder / "landing"), settings.pipelines, master, definition.settings.target
+    in_folder = replace(
+        definition.settings,
+        lake=str(folder / "lake"),
+        landing=str(folder / "landing"),
+        pipelines=settings.pipelines,
+        master=_local_master(settings.master),
     )
     ended: SluicegateError | None = None
     try:
@@ -77,6 +77,13 @@ def run_cases(
     results.end(pipeline)
     if ended:
         raise typer.Exit(ended.exit_code)
+
+
+def _local_master(master: str) -> str:
+    """Return a local Spark master: the folder of a case exists on this machine only."""
+    if master.startswith("local"):
+        return master
+    return "local[*]"
 
 
 @dataclass

@@ -10,6 +10,7 @@ import typer
 
 from sluicegate.console import say, warn
 from sluicegate.errors import JavaMissing
+from sluicegate.settings import resolve_settings
 
 
 def jars(
@@ -34,6 +35,7 @@ def jars(
     from sluicegate.spark import jars as of
     from sluicegate.spark import java
 
+    resolve_settings({}).export()
     usual = of.folder()
     if folder is not None:
         os.environ["SLUICEGATE_JARS"] = os.path.abspath(folder)

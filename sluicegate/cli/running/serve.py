@@ -9,7 +9,7 @@ import typer
 
 from sluicegate.cli.options import PLACES
 from sluicegate.console import say
-from sluicegate.settings import Settings
+from sluicegate.settings import Settings, resolve_settings
 
 
 def serve(
@@ -37,9 +37,11 @@ def serve(
     """
     from sluicegate.launch import spark_server
 
-    settings = Settings.of(lake, landing, None, master)
+    flags = {"lake": lake, "landing": landing, "master": master}
+    resolved = resolve_settings(flags)
+    resolved.export()
     spark_server.serve(
-        settings,
+        Settings.from_resolved(flags, resolved),
         host,
         port,
         Path(token_file).expanduser() if token_file else None,

@@ -83,10 +83,10 @@ def choose_target(targets: Mapping[str, Target | None], settings: Settings, add:
         add: takes a mistake.
         of_many: whether others are read with the same settings, of which some may have no targets.
     """
-    name = settings.target or os.environ.get(TARGET, "")
+    name = settings.target or os.environ.get(TARGET) or settings.project_target
     names = ", ".join(targets)
     if not targets:
-        if settings.target and not of_many:
+        if settings.target not in ("", settings.project_target) and not of_many:
             hint = "omit it, or declare it under targets"
             add("unknown-target", (), f"unknown target {name}: this pipeline has no targets", hint)
         return ""

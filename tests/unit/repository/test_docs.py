@@ -31,6 +31,7 @@ from sluicegate.lake.exclusion import mounts
 from sluicegate.lake.layout import LAYERS
 from sluicegate.landing import file_names
 from sluicegate.launch import warm_spark
+from sluicegate.project_file import SETTINGS
 from sluicegate.settings import TARGET, Settings
 from sluicegate.spark import connect, metastore
 from tests.conftest import ROOT
@@ -129,6 +130,7 @@ def test_every_variable_that_the_code_reads_is_documented() -> None:
     text = (ROOT / "docs" / "reference" / "environment.md").read_text()
     read |= {metastore.ADDRESS, metastore.USER, metastore.PASSWORD, mounts.VOUCHED}  # read by these names
     read |= {connect.REMOTE, connect.TOKEN, connect.TOKEN_FILE, TARGET, warm_spark.MINUTES, *kafka.SECRETS.values()}
+    read |= {setting.variable for setting in SETTINGS.values()}
     told = set(re.findall(r"^\| `(\w+)`", text, re.MULTILINE))
     assert told == read
 

@@ -51,7 +51,15 @@ def checkout(tmp_path: Path) -> Path:
         "scripts/setup.py",
         *(
             f"sluicegate/{module}.py"
-            for module in ("__init__", "errors", "escapes", "settings", "spark/__init__", "spark/jars")
+            for module in (
+                "__init__",
+                "errors",
+                "escapes",
+                "project_file",
+                "settings",
+                "spark/__init__",
+                "spark/jars",
+            )
         ),
     ):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
