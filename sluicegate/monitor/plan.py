@@ -8,8 +8,8 @@ from enum import StrEnum
 from itertools import dropwhile
 from typing import TYPE_CHECKING
 
-from sluicegate.console import human_bytes, inflect, quantity
 from sluicegate.console import files as files_
+from sluicegate.console import human_bytes, inflect, quantity
 from sluicegate.errors import LandingMissing, SluicegateError, StoreRefused, StoreUnreachable
 from sluicegate.flow.flows import flows, open_all_tables
 from sluicegate.flow.model import Flow, Progress, ProgressKind
