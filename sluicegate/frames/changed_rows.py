@@ -49,7 +49,7 @@ def rows_changed_since(
 
 
 def has_changes_without_feed(session: SparkSession, table: DeltaTable, uri: str, since: int, until: int) -> bool:
-    """Whether commits after one version up to another changed rows of which the change feed does not tell.
+    """Return whether commits after one version up to another changed rows of which the change feed does not tell.
 
     It has nothing of files whose actions say that no data changed, as those of an OPTIMIZE do. So the rows of these
     files are compared with the rows of those that took their place.
@@ -78,7 +78,7 @@ def has_changes_without_feed(session: SparkSession, table: DeltaTable, uri: str,
 
 
 def _files_without_change(uri: str, since: int, until: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Actions of commits that add or remove a file and say that no data changed, each with its kind."""
+    """Yield the actions of commits that add or remove a file and say that no data changed, each with its kind."""
     for version in range(since + 1, until + 1):
         for action in log.actions(uri, version):
             for kind in ("add", "remove"):
@@ -87,7 +87,7 @@ def _files_without_change(uri: str, since: int, until: int) -> Iterator[tuple[st
 
 
 def _rows_in(session: SparkSession, table: DeltaTable, uri: str, paths: Sequence[str]) -> DataFrame:
-    """Rows of some data files of a table."""
+    """Return the rows of some data files of a table."""
     schema = table_reader.schema(table)
     if not paths:
         return session.createDataFrame([], schema)
@@ -97,7 +97,7 @@ def _rows_in(session: SparkSession, table: DeltaTable, uri: str, paths: Sequence
 def _differing_rows(
     session: SparkSession, table: DeltaTable, uri: str, added: Sequence[str], removed: Sequence[str]
 ) -> DataFrame:
-    """Rows that only one of two sets of data files has, or has more often."""
+    """Return the rows that only one of two sets of data files has, or has more often."""
     inserted = _rows_in(session, table, uri, added).withColumn("_change_type", F.lit("insert"))
     deleted = _rows_in(session, table, uri, removed).withColumn("_change_type", F.lit("delete"))
     return net_changes(inserted.unionByName(deleted))

@@ -90,7 +90,7 @@ def evaluate(pipeline: Pipeline, settings: Settings, time: datetime) -> list[Ale
 
 
 def alerts_error(alerts: Sequence[Alert]) -> AlertsFailed | None:
-    """Error about the alerts that fail; None if none does."""
+    """Return the error about the alerts that fail; None if none does."""
     failing = [alert for alert in alerts if alert.level == AlertLevel.FAIL]
     if not failing:
         return None
@@ -211,7 +211,7 @@ def _last_run_events(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _limits(warn: _Limit | None, fail: _Limit | None) -> list[tuple[AlertLevel, _Limit]]:
-    """Limits that there are, the one that fails first."""
+    """Return the limits that there are, the one that fails first."""
     limits = ((AlertLevel.FAIL, fail), (AlertLevel.WARN, warn))
     return [(level, limit) for level, limit in limits if limit is not None]
 
@@ -230,7 +230,7 @@ def _backlog_alert(name: str, count: int, warn: int | None, fail: int | None) ->
 
 
 def _waiting_counts(pipeline: Pipeline, settings: Settings, names: Sequence[str]) -> dict[str, int]:
-    """How much waits for tables: files of bronze (ranges of topics), rows of others."""
+    """Return how much waits for tables: files of bronze (ranges of topics), rows of others."""
     from sluicegate.monitor import backlog, plan
 
     counts = dict.fromkeys(names, 0)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def late_files_error(
     pipeline: Pipeline, settings: Settings, time: datetime, only: Sequence[str] = ()
 ) -> FilesLate | None:
-    """Error about the bronze tables whose files, or whose source's new versions, are late; None if none is.
+    """Return the error about the bronze tables whose files, or whose source's new versions, are late; None if none is.
 
     Args:
         pipeline: the definition.
@@ -59,7 +59,7 @@ def arrival_time(name: str, table: BronzeTable, lake: layout.Lake) -> datetime |
 
 
 def change_time(layer: str, name: str, lake: layout.Lake) -> datetime | None:
-    """Time at which a run last changed a table."""
+    """Return the time at which a run last changed a table."""
     commit = log.last_own_commit(tables.delta_table(lake.table(layer, name)))
     if commit:
         return datetime.fromtimestamp(commit.timestamp / 1000, UTC)

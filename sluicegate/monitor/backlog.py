@@ -50,19 +50,19 @@ class Waiting:
         return self.flow.table
 
     def missed_commits(self) -> Iterator[tuple[str, log.Commit]]:
-        """Commits of the source and of the lookups that it has not taken in, each with its table's name."""
+        """Yield the commits of the source and of the lookups that it has not taken in, each with its table's name."""
         for uri, (since, until) in self.now.unprocessed_versions(self.flow).items():
             if since < until and (table := tables.delta_table(uri)) is not None:
                 commits = log.commits(table, table.version() - since)
                 yield from ((name_of(uri), commit) for commit in commits if since < commit.version <= until)
 
     def finding(self, pipeline: str) -> Finding:
-        """Finding of kind ``behind`` for a verification."""
+        """Return the finding of kind ``behind`` for a verification."""
         return Finding(FindingKind.BEHIND, self.table, self.what, f"sluicegate run {pipeline}")
 
 
 def waiting_tables(pipeline: Pipeline, settings: Settings) -> list[Waiting]:
-    """Tables that are behind their sources; files that landed and are not in the ledger do not count."""
+    """Return the tables that are behind their sources; files that landed and are not in the ledger do not count."""
     lake = layout.Lake(settings.lake, pipeline.name)
     behind, opened = [], flows.open_all_tables(pipeline, lake)
     for layer in layout.LAYERS:
@@ -75,12 +75,12 @@ def waiting_tables(pipeline: Pipeline, settings: Settings) -> list[Waiting]:
 
 
 def findings(pipeline: Pipeline, settings: Settings) -> list[Finding]:
-    """Backlog as findings of a verification."""
+    """Return the backlog as findings of a verification."""
     return [wait.finding(pipeline.name) for wait in waiting_tables(pipeline, settings)]
 
 
 def overdue_tables(waits: list[Waiting], began: datetime, is_own: Callable[[str, log.Commit], bool]) -> list[Waiting]:
-    """Tables of a backlog that a run over everything should have brought up to date.
+    """Return the tables of a backlog that a run over everything should have brought up to date.
 
     What other runs committed meanwhile is left to them; what was there when the run began, or is the run's own, was
     due. A ledger batch of files is due in any case: only the job that enters it reads it, unless that job was killed.
@@ -120,7 +120,7 @@ def unread_files(pipeline: Pipeline, settings: Settings, began: datetime) -> dic
 
 
 def _describe_waiting(flow: Flow, flow_progress: Progress, opened: Tables) -> tuple[str, int]:
-    """What waits for a table, in words, and how much."""
+    """Return what waits for a table, in words, and how much."""
     if flow.streams:
         return _describe_streams(flow, flow_progress, opened)
     source, name = opened[flow.source], name_of(flow.source)
@@ -145,7 +145,7 @@ def _describe_waiting(flow: Flow, flow_progress: Progress, opened: Tables) -> tu
 
 
 def _describe_streams(flow: Flow, flow_progress: Progress, opened: Tables) -> tuple[str, int]:
-    """What waits for a table that several flows fill: the rows of each of their sources."""
+    """Return what waits for a table that several flows fill: the rows of each of their sources."""
     first, waiting, all_ = opened[flow.target].delta is None, [], 0
     whole = first or flow_progress.kind == ProgressKind.FULL_REFRESH
     for name, stream in flow_progress.streams.items():
@@ -171,7 +171,7 @@ def _add_reason(sentence: str, flow_progress: Progress) -> str:
 
 
 def _records(source: Table, flow_progress: Progress, *, first: bool) -> int:
-    """Rows of the source that the target has not taken in, as the source's log counts what was written."""
+    """Count the rows of the source that the target has not taken in, as the source's log counts what was written."""
     if source.delta is None or flow_progress.since < 0 or first:
         return source.rows
     commits = log.commits(source.delta, source.version - flow_progress.since)
@@ -179,7 +179,7 @@ def _records(source: Table, flow_progress: Progress, *, first: bool) -> int:
 
 
 def _entered_files(ledger: Table, offset: int) -> int:
-    """Files of chunks that bronze has not passed."""
+    """Return the number of files in chunks that bronze has not passed."""
     if ledger.delta is None:
         return 0
     entries = tables.rows_above(ledger.delta, "chunk", offset).to_table(["action"])

@@ -64,7 +64,7 @@ class Touched:
     choice: TechniqueChoice | None = None
 
     def facts(self) -> dict[str, Any]:
-        """Estimate as JSON facts."""
+        """Return the estimate as JSON facts."""
         return {
             "rows_changed": self.rows, "bytes_read": self.reads, "reads_all_of": list(self.all_of),
             "groups": self.groups, "groups_exact": self.exact if self.groups is not None else None,
@@ -116,7 +116,7 @@ class Plan(Pending):
 
 
 def plan(pipeline: Pipeline, settings: Settings, *, partly: bool = False) -> Plan:
-    """What waits for a pipeline, with an estimate for each gold table that is behind.
+    """Return what waits for a pipeline, with an estimate for each gold table that is behind.
 
     Args:
         pipeline: the definition.
@@ -162,13 +162,13 @@ def _landing_remarks(pipeline: Pipeline) -> list[str]:
 
 
 def estimate_refreshes(pipeline: Pipeline, waiting: Pending) -> dict[str, Touched]:
-    """Estimates for the gold tables that are behind, by name."""
+    """Return the estimates for the gold tables that are behind, by name."""
     behind = (work for work in waiting.tables if work.layer == "gold" and work.progress.has_work)
     return {work.table: estimate_refresh(pipeline.gold[work.table], work.flow, work.progress) for work in behind}
 
 
 def estimate_refresh(table: GoldTable, flow: Flow, flow_progress: Progress) -> Touched:
-    """Estimate for a gold table that is behind."""
+    """Return the estimate for a gold table that is behind."""
     news = None
     if flow_progress.since >= 0:
         news = commit_stats.change_volume(flow.source, flow_progress.since, flow_progress.until)
@@ -201,7 +201,7 @@ def estimate_refresh(table: GoldTable, flow: Flow, flow_progress: Progress) -> T
 
 
 def larger(table: GoldTable, flow: Flow) -> TechniqueChoice | None:
-    """Technique for the last run's changes in ``LARGER`` times the rows; None if no run followed changes."""
+    """Return the technique for the last run's changes in ``LARGER`` times the rows; None if no run followed changes."""
     strategy, target = flow.refresh_strategy, lake_tables.delta_table(flow.target)
     if strategy is None or strategy.kind not in BY_ROW_DELTAS:
         return None
@@ -229,7 +229,7 @@ def _source_size(flow: Flow, flow_progress: Progress) -> tuple[int, tuple[str, .
 
 
 def _read_versions(flow: Flow, flow_progress: Progress) -> list[tuple[str, int]]:
-    """The tables that a run would read, each with its version."""
+    """Return the tables that a run would read, each with its version."""
     lookups = ((flow.inputs[name], version) for name, version in flow_progress.versions.items())
     return [(flow.source, flow_progress.until), *lookups]
 
@@ -254,7 +254,7 @@ def _choice(
 
 
 def _full_read_reason(choice: TechniqueChoice, table: GoldTable, rows: int) -> str:
-    """Reason why a run reads the whole source although its changes are known; empty if it does not."""
+    """Return the reason why a run reads the whole source although its changes are known; empty if it does not."""
     if choice.technique == Technique.INCREMENTAL:
         return ""
     if rows <= thresholds.SMALL and table.refresh != "incremental":
@@ -267,7 +267,7 @@ def _full_read_reason(choice: TechniqueChoice, table: GoldTable, rows: int) -> s
 def _groups(
     grouped: Grouped, source: DeltaTable, flow_progress: Progress, news: commit_stats.ChangeVolume, target: str
 ) -> tuple[int, bool]:
-    """Number of groups that the changes touch, and whether it is exact."""
+    """Return the number of groups that the changes touch, and whether it is exact."""
     if not news.rows + news.updated:  # as when the rules are others: nothing is there to be read
         return 0, True
     if grouped.one_row:

@@ -74,7 +74,7 @@ def copy_events(pipeline: Pipeline, lake: layout.Lake, layers: Sequence[str] = L
 
 
 def logged_tables(pipeline: Pipeline, lake: layout.Lake, layers: Sequence[str] = LAYERS) -> Iterator[Logged]:
-    """The tables of a pipeline that have events, none of which need exist."""
+    """Yield the tables of a pipeline that have events, none of which need exist."""
     for layer in [layer for layer in LAYERS if layer in layers]:
         for name in pipeline.names(layer):
             uri = lake.table(layer, name)
@@ -83,7 +83,7 @@ def logged_tables(pipeline: Pipeline, lake: layout.Lake, layers: Sequence[str] =
 
 
 def events_since(table: DeltaTable, of: Logged, copied: int, most: int | None = None) -> list[dict[str, Any]]:
-    """Events of the commits of ours to a table above a version, newest first.
+    """Return the events of the commits of ours to a table above a version, newest first.
 
     Args:
         table: the table.
@@ -116,7 +116,7 @@ def demand_table(pipeline: Pipeline, table: str | None) -> None:
 
 
 def history(pipeline: Pipeline, lake: layout.Lake, table: str | None, count: int) -> pa.Table:
-    """Last events, oldest first, with those of commits that are not copied yet, as of a run under way.
+    """Return the last events, oldest first, with those of commits that are not copied yet, as of a run under way.
 
     Args:
         pipeline: the definition.
@@ -131,7 +131,7 @@ def history(pipeline: Pipeline, lake: layout.Lake, table: str | None, count: int
 
 
 def newest_rows(lake: layout.Lake, table: str | None, count: int) -> pa.Table:
-    """Last events that are copied, oldest first (schema ``EVENTS``).
+    """Return the last events that are copied, oldest first (schema ``EVENTS``).
 
     Args:
         lake: the lake.
@@ -145,7 +145,7 @@ def newest_rows(lake: layout.Lake, table: str | None, count: int) -> pa.Table:
 
 
 def newest_events(log: DeltaTable, count: int, table: str | None = None) -> pa.Table:
-    """Last rows of the event log, oldest first: of the newest of its files, as most need not be opened.
+    """Return the last rows of the event log, oldest first: of the newest of its files, as most need not be opened.
 
     Args:
         log: the event log.
@@ -176,7 +176,7 @@ def newest_events(log: DeltaTable, count: int, table: str | None = None) -> pa.T
 
 
 def _files_with_rows(files: Sequence[Mapping[str, Any]], rows: int) -> Sequence[Mapping[str, Any]]:
-    """The first files that have so many rows together, by their statistics."""
+    """Return the first files that have so many rows together, by their statistics."""
     total = 0
     for number, file in enumerate(files):
         if total >= rows:
@@ -191,7 +191,7 @@ def _last_events(rows: pa.Table, count: int) -> pa.Table:
 
 
 def _uncopied_events(log: DeltaTable | None, of: Iterable[Logged], most: int | None = None) -> Iterator[dict[str, Any]]:
-    """Events of our commits that the event log does not have: of each table so many at most."""
+    """Yield the events of our commits that the event log does not have: of each table so many at most."""
     copied = _copied_versions(log)
     for logged_table in of:
         table = tables.delta_table(logged_table.uri)
@@ -200,7 +200,7 @@ def _uncopied_events(log: DeltaTable | None, of: Iterable[Logged], most: int | N
 
 
 def _copied_versions(log: DeltaTable | None) -> dict[str, int]:
-    """Newest copied version by table id: a table that was made anew has a new id and begins again at 0."""
+    """Return the newest copied version by table id: a table that was made anew has a new id and begins again at 0."""
     if log is None:
         return {}
     versions = tables.dataset(log).to_table(["table_id", "version"]).group_by("table_id")
@@ -208,13 +208,13 @@ def _copied_versions(log: DeltaTable | None) -> dict[str, int]:
 
 
 def _followed_table(pipeline: Pipeline, name: str, lake: layout.Lake) -> str:
-    """URI of the table that a gold table follows."""
+    """Return the URI of the table that a gold table follows."""
     followed = pipeline.gold[name].reads[0]
     return next(lake.table(layer, followed) for layer in LAYERS if followed in pipeline.names(layer))
 
 
 def _bytes(commit: lake_log.Commit, of: Logged) -> dict[str, Any]:
-    """Bytes that a gold commit wrote, beside the bytes changed in its source: known once both are committed.
+    """Return the bytes that a gold commit wrote, beside the bytes changed in its source: known once both are committed.
 
     The changed bytes are None for a full refresh, and where the source's log was cleaned.
     """

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 def reads(pipeline: Pipeline) -> dict[str, list[str]]:
-    """The tables and views that each table and view reads, by name; those of bronze read none."""
+    """Return the tables and views that each table and view reads, by name; those of bronze read none."""
     names = [*pipeline.views, *(name for layer in LAYERS for name in pipeline.names(layer))]
     return {name: pipeline.names_in(name) for name in names}
 
 
 def graph_lines(pipeline: Pipeline) -> Iterator[str]:
-    """Lines of the graph: from the tables that no other reads, of the last layer first, down to bronze.
+    """Yield the lines of the graph: from the tables that no other reads, of the last layer first, down to bronze.
 
     A table is drawn once with what it reads; where it stands again, the line says so.
     """

@@ -70,7 +70,7 @@ class Impact:
 
 
 def impact(pipeline: Pipeline, lake: Lake, name: str) -> Impact:
-    """What depends on a column.
+    """Return what depends on a column.
 
     Args:
         pipeline: the definition.
@@ -110,12 +110,12 @@ def _demand_column(pipeline: Pipeline, tables: Mapping[str, TableLineage], table
 
 
 def _sources(read: TableLineage | Lineage) -> set[SourceColumn]:
-    """Columns that a table or a query comes from."""
+    """Return the columns that a table or a query comes from."""
     return {source for source, _ in unite_origins([*read.columns.values(), read.rows])}
 
 
 def _affected_columns(tables: Mapping[str, TableLineage], start: SourceColumn) -> Iterator[Affected]:
-    """Columns and rows that depend on a column; tables come after those that they read."""
+    """Yield the columns and rows that depend on a column; tables come after those that they read."""
     touched: dict[SourceColumn, bool] = {start: True}
     for name, table in tables.items():
         named = {ROWS, *map(str.lower, table.columns)}
@@ -140,7 +140,7 @@ class _Step:
 
 
 def _step(origins: Origins, touched: Mapping[SourceColumn, bool]) -> _Step | None:
-    """How something depends on what is touched already; None if it does not."""
+    """Return how something depends on what is touched already; None if it does not."""
     uses: set[Use] = set()
     of: set[SourceColumn] = set()
     direct = False
@@ -165,7 +165,7 @@ def _rows_of(table: TableLineage, touched: Mapping[SourceColumn, bool]) -> _Step
 
 
 def _naming_fields(pipeline: Pipeline, touched: set[SourceColumn]) -> Iterator[str]:
-    """Fields of a definition that name one of the columns."""
+    """Yield the fields of a definition that name one of the columns."""
     for source in sorted(touched):
         if source.table.endswith(QUARANTINE) or source.table in pipeline.deidentified_tables:
             continue
@@ -196,7 +196,7 @@ def _rules_that_read(
 
 
 def _fields(table: object) -> Iterator[tuple[str, list[str]]]:
-    """Fields of a table that name columns, with these."""
+    """Yield the fields of a table that name columns, with these."""
     of = getattr(table, "changes", None) or table
     yield "keys", list(getattr(of, "keys", ()))
     yield "sequence_by", [*filter(None, [getattr(of, "sequence_by", None)])]

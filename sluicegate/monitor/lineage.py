@@ -66,12 +66,12 @@ class TableLineage:
     unsure: str = ""
 
     def spell_column(self, column: str) -> str:
-        """The column's name as the table has it; as it is given if it has none of that name."""
+        """Return the column's name as the table has it; as it is given if it has none of that name."""
         return next((name for name in self.columns if name.lower() == column.lower()), column)
 
 
 def lineage(pipeline: Pipeline, lake: layout.Lake, opened: Tables | None = None) -> dict[str, TableLineage]:
-    """Lineage of all tables of a pipeline by name, each after those that it reads.
+    """Return the lineage of all tables of a pipeline by name, each after those that it reads.
 
     Quarantines are there after their silver tables, and de-identified copies.
 
@@ -121,7 +121,7 @@ class _Pipeline:
         self.found[table.table], self.known[table.table] = table, columns
 
     def _stored_columns(self, layer: str, name: str) -> list[str] | None:
-        """Columns that a table has by its log; None while it does not exist."""
+        """Return the columns that a table has by its log; None while it does not exist."""
         delta = self.opened[self.at.table(layer, name)].delta
         if delta is None:
             return None
@@ -147,7 +147,7 @@ class _Pipeline:
                 self._add(_deidentified_lineage(copy, table, self.found[name]))
 
     def _maker_lineage(self, table: SilverTable, maker: SilverTable | SilverFlow) -> Lineage:
-        """Lineage of what a table, or one of its flows, makes."""
+        """Return the lineage of what a table, or one of its flows, makes."""
         if maker.query is not None:
             of_query = self._query_lineage(maker.query.text, maker.query.tables)
             first = getattr(maker, "first_branch", None)
@@ -202,7 +202,7 @@ def _parse_declared(text: str) -> tuple[SourceColumn, Use]:
 
 
 def _distinct_names(names: Sequence[str]) -> list[str]:
-    """Names without those that differ from one before only by their case."""
+    """Return the names without those that differ from one before only by their case."""
     names_of_columns: dict[str, str] = {}
     for name in names:
         names_of_columns.setdefault(name.lower(), name)
@@ -210,7 +210,7 @@ def _distinct_names(names: Sequence[str]) -> list[str]:
 
 
 def _unite_lineages(parts: Sequence[Lineage]) -> Lineage:
-    """Lineage of rows that several flows make, with columns of one name together."""
+    """Return the lineage of rows that several flows make, with columns of one name together."""
     columns: dict[str, Origins] = {}
     names: dict[str, str] = {}
     for part in parts:
@@ -226,7 +226,7 @@ def _unite_lineages(parts: Sequence[Lineage]) -> Lineage:
 
 
 def _rename_columns(lineage_of_query: Lineage, names: Sequence[str]) -> Lineage:
-    """The same with the names that the first branch of a UNION ALL gives to its columns."""
+    """Return the same with the names that the first branch of a UNION ALL gives to its columns."""
     if lineage_of_query.unsure:
         return lineage_of_query
     if lineage_of_query.rest or len(names) != len(lineage_of_query.columns):
@@ -237,7 +237,7 @@ def _rename_columns(lineage_of_query: Lineage, names: Sequence[str]) -> Lineage:
 def _used_origins(
     of_table: Lineage | TableLineage, names: Sequence[str], use: Use, streams: Sequence[str] = ()
 ) -> Origins:
-    """Origins of what uses columns of a table, or else columns of the record that a row is made of."""
+    """Return the origins of what uses columns of a table, or else columns of the record that a row is made of."""
     by_name = {name.lower(): origins for name, origins in of_table.columns.items()}
     parts = [NONE]
     for name in names:
@@ -247,14 +247,14 @@ def _used_origins(
 
 
 def _rules(table: SilverTable, of_table: TableLineage, streams: Sequence[str]) -> Origins:
-    """Columns by which rules decide whether a row is in the table."""
+    """Return the columns by which rules decide whether a row is in the table."""
     removing = (ExpectationAction.DROP, ExpectationAction.QUARANTINE)
     rules = (rule for rule in table.expectations.values() if rule.action in removing)
     return unite_origins(_used_origins(of_table, rule.columns, _FILTER, streams) for rule in rules)
 
 
 def _key_origins(table: SilverTable, of_table: TableLineage, streams: Sequence[str]) -> Origins:
-    """Columns that decide which of several records with the same keys is a row."""
+    """Return the columns that decide which of several records with the same keys is a row."""
     of = table.changes or table
     sequence = [*filter(None, [of.sequence_by])]
     origins = _used_origins(of_table, of.keys, _GROUP_BY, streams) | _used_origins(of_table, sequence, _SORT, streams)
@@ -265,7 +265,7 @@ def _key_origins(table: SilverTable, of_table: TableLineage, streams: Sequence[s
 
 
 def _change_lineage(table: SilverTable, of_table: TableLineage) -> TableLineage:
-    """Lineage of a table of changes: the chosen columns, and of each version when it began and ended."""
+    """Return the lineage of a table of changes: the chosen columns, and of each version when it began and ended."""
     changes = table.changes
     if changes is None:
         return of_table

@@ -81,7 +81,7 @@ METRICS: tuple[Metric, ...] = (
 
 
 def report_samples(report: RunReport, ended: datetime) -> Iterator[MetricSample]:
-    """Samples of a run's report.
+    """Yield the samples of a run's report.
 
     Args:
         report: the report of a layer.
@@ -101,7 +101,7 @@ def report_samples(report: RunReport, ended: datetime) -> Iterator[MetricSample]
 
 
 def batch_samples(facts: Mapping[str, Any]) -> Iterator[MetricSample]:
-    """Samples of a continuous run's line about a batch (see ``flow.report.BATCH``)."""
+    """Yield the samples of a continuous run's line about a batch (see ``flow.report.BATCH``)."""
     labels = (("pipeline", str(facts["pipeline"])),)
     if "failed" in facts:
         yield MetricSample(_FAILURES, 1, labels)
@@ -132,7 +132,7 @@ class Registry:
                 values[sample.labels] = before + sample.value
 
     def text(self) -> str:
-        """All values in Prometheus' text format."""
+        """Return all values in Prometheus' text format."""
         with self._lock:
             lines = [line for metric in METRICS for line in _lines(metric, self._values[metric])]
         return "".join(f"{line}\n" for line in lines)

@@ -38,7 +38,7 @@ class Outdated:
     compares: bool = False
 
     def facts(self) -> dict[str, Any]:
-        """JSON facts."""
+        """Return the JSON facts."""
         facts = {"rows": self.rows, "part": self.part, "by_itself": self.by_itself, "commands": list(self.commands)}
         return facts | ({"why": self.reason} if self.reason else {})
 
@@ -68,7 +68,7 @@ class Outdated:
 
 
 def find_outdated(pipeline: Pipeline, waiting: Pending, opened: Tables) -> dict[str, Outdated]:
-    """The tables of silver and gold that have rows of a former definition, by name.
+    """Return the tables of silver and gold that have rows of a former definition, by name.
 
     Bronze is left out: its rows are the files as they were read, and ``sluicegate reset`` reads them again.
     """

@@ -152,7 +152,7 @@ class Pending:
         return [*filter(self._layer_work, layers)]
 
     def select_tables(self, included: Callable[[str], bool]) -> Pending:
-        """Work of selected tables, by name."""
+        """Return the work of selected tables, by name."""
         return Pending([table for table in self.tables if included(table.table)])
 
     def _layer_work(self, layer: str) -> list[TableWork]:
@@ -179,7 +179,7 @@ class Pending:
         return sum(table.changed for table in self.tables)
 
     def sentence(self) -> str:
-        """The backlog in a sentence for people."""
+        """Return the backlog in a sentence for people."""
         waiting = [*self._source_texts(), *self._table_texts(), *self._waiting_texts()]
         text = "nothing new: every landed file is in every table"
         if waiting:
@@ -189,7 +189,7 @@ class Pending:
         return text
 
     def _source_texts(self) -> Iterator[str]:
-        """What is there to be read by bronze."""
+        """Yield what is there to be read by bronze."""
         for table in self.tables:
             if table.files:
                 yield f"{files_(table.files)} of {human_bytes(table.bytes)} for {table.table}"
@@ -203,14 +203,14 @@ class Pending:
             yield f"records of {', '.join(unknown)}, unknown until a run queries the brokers"
 
     def _table_texts(self) -> Iterator[str]:
-        """What is to be done besides reading."""
+        """Yield what is to be done besides reading."""
         if described := [table.table for table in self.tables if table.described is not None]:
             yield f"comments or properties of {', '.join(described)}"
         if behind := [table.table for table in self.tables if table.follows]:
             yield f"{', '.join(behind)} {inflect(len(behind), 'is', 'are')} behind"
 
     def _waiting_texts(self) -> Iterator[str]:
-        """What a run does not take in now."""
+        """Yield what a run does not take in now."""
         if self.nothing and not self.settling:  # else what is read, now or soon, may well be what they wait for
             for table in self.tables:
                 if table.progress.kind == ProgressKind.BLOCKED:
@@ -221,7 +221,7 @@ class Pending:
             yield f"the backlog of {', '.join(lost)} is unknown"
 
     def _left_out_texts(self) -> list[str]:
-        """Files that are in no table."""
+        """Return the files that are in no table."""
         failed = sum(table.failed for table in self.tables)
         skipped = sum(table.skipped for table in self.tables)
         refused = sum(table.refused for table in self.tables)
@@ -272,7 +272,7 @@ def pending(pipeline: Pipeline, settings: Settings, opened: Tables | None = None
 
 
 def _table_work(pipeline: Pipeline, flow: Flow, lake: layout.Lake, opened: Tables) -> TableWork:
-    """Work that waits for a table, without what comments and properties a run would change."""
+    """Return the work that waits for a table, without what comments and properties a run would change."""
     flow_progress = progress(flow, opened)
     if flow.has_foreign_source:
         versions = 0
@@ -290,7 +290,7 @@ def _table_work(pipeline: Pipeline, flow: Flow, lake: layout.Lake, opened: Table
 
 
 def pending_without_lake(pipeline: Pipeline, settings: Settings, problem: SluicegateError) -> Pending:
-    """The tables of a pipeline whose lake cannot be reached: how each is made, as its definition alone tells.
+    """Return the tables of a pipeline whose lake cannot be reached: how each is made, as its definition alone tells.
 
     Args:
         pipeline: the definition.
@@ -312,7 +312,7 @@ class _Unopened(Tables):
 
 
 def _file_work(flow: Flow, flow_progress: Progress, table: BronzeTable, lake: layout.Lake, opened: Tables) -> TableWork:
-    """Work that waits for a bronze table of files."""
+    """Return the work that waits for a bronze table of files."""
     name = flow.table
     behind = on_record.has_unrecorded_batches(lake, name, opened)
     skipped = on_record.skipped_files(opened[lake.ledger(name)].delta).files

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def deleted_rows(flow: Flow, progress: Progress, opened: Tables) -> Mapping[str, int]:
-    """Number of rows that the next run deletes, by the name of the flow that made them.
+    """Return the number of rows that the next run deletes, by the name of the flow that made them.
 
     Args:
         flow: the flow of the table.

@@ -99,7 +99,7 @@ def status(pipeline: Pipeline, settings: Settings) -> Status:
 
 
 def facts(opened: Tables, lake: layout.Lake, layer: str, name: str) -> TableFacts:
-    """What one table has: of the table itself and of those beside it.
+    """Return what one table has: of the table itself and of those beside it.
 
     Discarded rows of a quarantine count as quarantined here, since each of them is looked for, which takes long.
 
@@ -120,7 +120,7 @@ def facts(opened: Tables, lake: layout.Lake, layer: str, name: str) -> TableFact
 
 
 def discarded_rows(lake: layout.Lake, name: str, opened: Tables) -> int:
-    """Rows of a quarantine, of which there are some, that a person has discarded."""
+    """Count the rows of a quarantine, of which there are some, that a person has discarded."""
     quarantine, discard_log = opened[lake.quarantine(name)].delta, opened[lake.discards(name)].delta
     if quarantine is None or discard_log is None:
         return 0
@@ -130,7 +130,7 @@ def discarded_rows(lake: layout.Lake, name: str, opened: Tables) -> int:
 
 
 def verify(pipeline: Pipeline, settings: Settings, limit: int | None = None) -> list[str]:
-    """Findings of kind ``wrong`` about files and records, in words. See ``monitor.verify.findings``."""
+    """Return the findings of kind ``wrong`` about files and records, in words. See ``monitor.verify.findings``."""
     from sluicegate.monitor import verify as monitor_verify
 
     return [
@@ -143,7 +143,7 @@ def verify(pipeline: Pipeline, settings: Settings, limit: int | None = None) -> 
 def files(
     name: str, pipeline: Pipeline, settings: Settings, states: Sequence[str] = (), newest: int | None = None
 ) -> pa.Table:
-    """The ledger of a bronze table with what became of each file, and the files that wait, oldest first.
+    """Return the ledger of a bronze table with what became of each file, and the files that wait, oldest first.
 
     Each entry has path, size, modification_time, chunk, discovered, rows, corrupt, rescued, error, version and ingested
     of the commit, and state: that of ``landing.file_status.statuses``, and for files that are not in the ledger
@@ -227,7 +227,7 @@ def of_landing(discovered: Discovery) -> list[pa.Table]:
 
 
 def _add_reasons(entries: pa.Table, ledger_uri: str) -> pa.Table:
-    """Entries whose ``error`` is also why a file is skipped, where a list says so."""
+    """Return the entries whose ``error`` is also why a file is skipped, where a list says so."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -261,7 +261,7 @@ def ledger_entries(name: str, table: BronzeTable, lake: layout.Lake) -> pa.Table
 
 
 def nonempty_ranges(ranges: pa.Table) -> pa.Table:
-    """Ranges of Kafka's offsets that are not empty."""
+    """Return the ranges of Kafka's offsets that are not empty."""
     import pyarrow.compute as pc
 
     return ranges.filter(pc.field("size") > 0)

@@ -77,7 +77,7 @@ class Stream:
 
 
 def new_id() -> str:
-    """New random id of a run."""
+    """Return the new random id of a run."""
     return secrets.token_hex(4)
 
 
@@ -115,7 +115,7 @@ class Registration:
             self._write()
 
     def is_stop_requested(self) -> bool:
-        """Whether the run is asked to stop."""
+        """Return whether the run is asked to stop."""
         with suppress(OSError):  # a store out of reach for a moment has asked for nothing
             names = _names(self._at)
             return f"{self._stream.id}.stop" in names or f"{self._stream.id}.json" not in names
@@ -145,7 +145,7 @@ def _put(lake: Lake, name: str, text: str) -> None:
 
 
 def _names(lake: Lake) -> set[str]:
-    """File names in a pipeline's ``_streams`` folder; none if there is no folder."""
+    """Return the file names in a pipeline's ``_streams`` folder; none if there is no folder."""
     fs, folder = filesystems.open_store(lake.streams)
     fs.invalidate_cache(folder)
     try:
@@ -223,7 +223,7 @@ def forget(lake: Lake, identity: str) -> None:
 
 
 def find_stream(root: str, pipeline: str | None, identity: str) -> Stream:
-    """Registration of the run with an id.
+    """Return the registration of the run with an id.
 
     Raises:
         UserError: no run has this id.

@@ -83,7 +83,7 @@ def _is_provable(table: DeltaTable, name: str, sources: Mapping[str, str]) -> bo
 
 
 def _sources(pipeline: Pipeline, lake: layout.Lake) -> Iterator[tuple[str, dict[str, str]]]:
-    """Each silver table with the tables that its flows follow."""
+    """Yield each silver table with the tables that its flows follow."""
     for name, table in pipeline.silver.items():
         yield name, {flow: _address(pipeline, lake, maker.stream) for flow, maker in table.makers.items()}
     for name, original in pipeline.deidentified_tables.items():
@@ -91,14 +91,14 @@ def _sources(pipeline: Pipeline, lake: layout.Lake) -> Iterator[tuple[str, dict[
 
 
 def _address(pipeline: Pipeline, lake: layout.Lake, name: str) -> str:
-    """Where a table that a silver table follows lies."""
+    """Return where a table that a silver table follows lies."""
     if name in pipeline.bronze:
         return lake.table("bronze", name)
     return lake.table("silver", name)
 
 
 def _record_findings(lake: layout.Lake, name: str, sources: Mapping[str, str], limit: int | None) -> Iterator[Finding]:
-    """What is not right about the records of a silver table.
+    """Yield what is not right about the records of a silver table.
 
     Args:
         lake: the lake.
@@ -162,13 +162,13 @@ class _Identity:
         return self.of_row != self.of_record
 
     def adds_up(self, records: int, rows: int) -> bool:
-        """Whether so many records can have given so many rows."""
+        """Return whether so many records can have given so many rows."""
         if self.many_rows:
             return rows >= records
         return rows == records
 
     def faults(self, read: pa.Table, written: pa.Table) -> Iterator[tuple[pa.Table, str]]:
-        """Identities that contradict that each record is written once, with what is wrong about them.
+        """Yield the identities that contradict that each record is written once, with what is wrong about them.
 
         Args:
             read: identities of the records of the sources.
@@ -206,7 +206,7 @@ def _source_tables(target: DeltaTable, name: str, sources: Mapping[str, str]) ->
 
 
 def _has_column(table: DeltaTable, column: str) -> bool:
-    """Whether a table has a column, such as that of the numbers of rows within their records."""
+    """Return whether a table has a column, such as that of the numbers of rows within their records."""
     return column in {field.name for field in table.schema().fields}
 
 
@@ -215,7 +215,7 @@ def _has_column_anywhere(sources: Iterable[DeltaTable], column: str) -> bool:
 
 
 def _read(source: DeltaTable, record_id: Sequence[str], flow: str) -> pa.Table:
-    """Identities of the records of a source, as they are in a table that follows it by a flow."""
+    """Return the identities of the records of a source, as they are in a table that follows it by a flow."""
     rows = _identities(source, record_id)
     if not flow:
         return rows
@@ -252,7 +252,7 @@ def _incomplete_records(rows: pa.Table, record_id: Sequence[str]) -> pa.Table:
 
 
 def _name_records(records: pa.Table) -> str:
-    """Identities of the first records, for a finding."""
+    """Return the identities of the first records, for a finding."""
     order = [(name, "ascending") for name in NO_IDS.names]
     first = records.select(NO_IDS.names).sort_by(order).slice(0, SHOWN).to_pylist()
     more = ""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def findings(pipeline: Pipeline, name: str, lake: layout.Lake) -> Iterator[Finding]:
-    """Files in the archive of a bronze table that no table knows that moves its files there.
+    """Yield the files in the archive of a bronze table that no table knows that moves its files there.
 
     Args:
         pipeline: the definition.
@@ -50,7 +50,7 @@ def findings(pipeline: Pipeline, name: str, lake: layout.Lake) -> Iterator[Findi
 
 
 def _unlisted_files(name: str, lake: layout.Lake) -> Iterator[Finding]:
-    """Files that are on record as moved or deleted, and that the ledger does not have as they were."""
+    """Yield the files that are on record as moved or deleted, and that the ledger does not have as they were."""
     ledger = tables.delta_table(lake.ledger(name))
     if ledger is None:
         return

@@ -50,7 +50,7 @@ def _feature_findings(pipeline: Pipeline, lake: layout.Lake) -> Iterator[Finding
 
 
 def _tables_without_spark(pipeline: Pipeline, lake: layout.Lake) -> Iterator[tuple[str, str]]:
-    """Address of each table that is read by delta-rs, with the name by which it is told."""
+    """Yield the address of each table that is read by delta-rs, with the name by which it is told."""
     for name in pipeline.bronze:
         yield from ((name, uri) for uri in (lake.table("bronze", name), lake.ledger(name), lake.file_status(name)))
     for name in (*pipeline.silver, *pipeline.deidentified_tables):

@@ -130,7 +130,7 @@ class _FileComparison:
             yield Finding(FindingKind.WRONG, self.name, text, reset)
 
     def _differences(self, entry: Mapping[str, Any], counts: Mapping[str, int]) -> Iterator[str]:
-        """What differs between a file and its rows in the table.
+        """Yield what differs between a file and its rows in the table.
 
         Args:
             entry: the file in the ledger.
@@ -144,7 +144,7 @@ class _FileComparison:
             yield from _count_differences(entry, counts)
 
     def _difference_in_rows(self, entry: Mapping[str, Any], rows: int) -> str:
-        """How the number of rows of a file differs; empty if it does not."""
+        """Return how the number of rows of a file differs; empty if it does not."""
         path = entry["path"]
         in_manifest = self.manifests.get((entry["chunk"], path), rows)
         recorded = _rows_of(entry)
@@ -159,7 +159,7 @@ class _FileComparison:
         return ""
 
     def _reload(self, path: str) -> str:
-        """The command that reads a file again, by the name that it has now."""
+        """Return the command that reads a file again, by the name that it has now."""
         return f"sluicegate reload {self.lake.pipeline} {self.name} --files {quote(self.present_names.get(path, path))}"
 
 
@@ -172,7 +172,7 @@ def _count_differences(entry: Mapping[str, Any], counts: Mapping[str, int]) -> I
 
 
 def _rows_of(entry: Mapping[str, Any]) -> int | None:
-    """Rows that a file gave and that are still its own; None if nothing is on record."""
+    """Return the number of rows that a file gave and that are still its own; None if nothing is on record."""
     if entry["state"] in (FileStatus.REPLACED, FileStatus.SKIPPED, FileStatus.MOVED):
         return 0
     rows: int | None = entry["rows"]

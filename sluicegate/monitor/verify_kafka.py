@@ -28,7 +28,7 @@ AT_ONCE = 1_000_000
 
 
 def findings(lake: layout.Lake, name: str) -> Iterator[Finding]:
-    """What is not right about a bronze table of Kafka's records.
+    """Yield what is not right about a bronze table of Kafka's records.
 
     Args:
         lake: the lake.
@@ -54,7 +54,7 @@ def findings(lake: layout.Lake, name: str) -> Iterator[Finding]:
 
 
 def _gaps(name: str, entries: list[dict[str, Any]]) -> Iterator[Finding]:
-    """Ranges of a partition that do not follow the one before them."""
+    """Yield the ranges of a partition that do not follow the one before them."""
     ends: dict[Partition, int] = {}
     ranges = [Range.from_path(entry["path"]) for entry in entries]
     ranges.sort(key=lambda range_: (range_.partition, range_.start, range_.end))
@@ -73,7 +73,7 @@ def _gaps(name: str, entries: list[dict[str, Any]]) -> Iterator[Finding]:
 def _rows(
     name: str, bronze: DeltaTable, settled: Mapping[str, Mapping[str, Any]], read: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Finding]:
-    """Rows that are not those of the ranges.
+    """Yield the rows that are not those of the ranges.
 
     They are read by a few ledger batches at a time, each of which has a bounded number of records. That is enough to
     know that no offset is there twice: ranges do not overlap (``_gaps``), and no row lies outside of its own.
@@ -129,7 +129,7 @@ def _parts(read: Mapping[str, Mapping[str, Any]]) -> Iterator[Any]:
 def _placement_findings(
     name: str, group: Mapping[str, Any], read: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Finding]:
-    """What is wrong with the place of rows of one range, ledger batch and partition."""
+    """Yield what is wrong with the place of rows of one range, ledger batch and partition."""
     path = group["source_file"]
     if path not in read or read[path]["chunk"] != group["_chunk"]:
         yield Finding(FindingKind.WRONG, name, f"rows of {path} are in the table, but the range is not in the ledger")

@@ -27,7 +27,7 @@ def select_list(tokens: Tokens) -> tuple[int, int]:
 
 
 def from_end(tokens: Tokens) -> int:
-    """End of the outermost FROM clause: the next clause, or the end of the text."""
+    """Return the end of the outermost FROM clause: the next clause, or the end of the text."""
     _, from_ = select_list(tokens)
     ends = (TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY)
     ends_of_from = (i for i in tokens.top_level(from_, len(tokens)) if tokens.is_type(i, *ends) and tokens.word(i))

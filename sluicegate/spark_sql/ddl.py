@@ -48,7 +48,7 @@ def hints(text: str) -> dict[tuple[str, ...], str]:
 
 
 def is_compared(kind: str) -> bool:
-    """Whether Spark compares the values of a type: not those of maps and variants, nor of what has one in it.
+    """Return whether Spark compares the values of a type: not those of maps and variants, nor of what has one in it.
 
     Args:
         kind: the type, as ``columns`` gives it.

@@ -27,15 +27,15 @@ RESERVED = (*OF_BRONZE, *OF_SILVER)
 
 
 def is_reserved(name: str) -> bool:
-    """Whether no column of a user may have a name, in whatever case."""
+    """Return whether no column of a user may have a name, in whatever case."""
     return name.lower() in RESERVED or is_working(name)
 
 
 def is_working(name: str) -> bool:
-    """Whether a name is one of columns that are never stored, in whatever case."""
+    """Return whether a name is one of columns that are never stored, in whatever case."""
     return name.lower().startswith(PREFIX)
 
 
 def working_column(name: str) -> str:
-    """Name of a column that stands beside a user's columns while rows are evaluated, and is never stored."""
+    """Return the name of a column that stands beside a user's columns while rows are evaluated, and is never stored."""
     return f"{PREFIX}{name}"

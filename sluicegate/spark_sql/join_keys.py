@@ -86,7 +86,7 @@ def _equalities(on: exp.Expr | None) -> Iterator[tuple[exp.Expr, exp.Expr, str]]
 
 
 def _is_of_table(side: exp.Expr, name: str) -> bool:
-    """Whether an expression has only columns of one table, each qualified by it."""
+    """Return whether an expression has only columns of one table, each qualified by it."""
     columns = list(side.find_all(exp.Column))
     qualifiers = {column.parts[0].name.lower() for column in columns if column.table}
     plain = all(isinstance(node, _PLAIN) for node in side.walk())

@@ -50,7 +50,7 @@ class Ordering:
     lost: str = ""
 
     def leading_keys(self, columns: Sequence[str]) -> tuple[Key, ...]:
-        """Leading keys that a table has, under its column names."""
+        """Return the leading keys that a table has, under its column names."""
         names = {column.lower(): column for column in columns}
         keys: list[Key] = []
         for key in self.keys:
@@ -61,7 +61,7 @@ class Ordering:
 
 
 def ordering(tree: exp.Query) -> Ordering:
-    """Order given by a query's outermost ORDER BY."""
+    """Return the order given by a query's outermost ORDER BY."""
     while isinstance(tree, exp.Subquery) and not tree.args.get("order"):
         tree = tree.this
     order = tree.args.get("order")
@@ -94,7 +94,7 @@ class _Outputs:
             self.table = from_.this.alias_or_name.lower()
 
     def resolve(self, term: exp.Expr) -> list[str]:
-        """Outputs that a term of ORDER BY refers to; none if it is not an output."""
+        """Return the outputs that a term of ORDER BY refers to; none if it is not an output."""
         node = term.unnest()
         if isinstance(node, exp.Var) and node.name.upper() == "ALL" and "all" not in self.names:
             if self.star:
@@ -119,7 +119,7 @@ class _Outputs:
         return []
 
     def _output_by_expression(self, node: exp.Expr) -> list[str]:
-        """Output with the same expression."""
+        """Return the output with the same expression."""
         comparable = self._comparable_form(node)
         if self.select is None:
             return []
@@ -127,7 +127,7 @@ class _Outputs:
         return list(islice(same, 1))
 
     def _star_column(self, node: exp.Expr) -> list[str]:
-        """Qualified column that comes from the star of the only table."""
+        """Return the qualified column that comes from the star of the only table."""
         if not (self.star and self.select is not None and isinstance(node, exp.Column)):
             return []
         if len(node.parts) != 2 or node.table.lower() != self.table or node.name.lower() in self.names:
@@ -135,7 +135,7 @@ class _Outputs:
         return [node.name]
 
     def _is_shadowed(self, node: exp.Expr) -> bool:
-        """Whether a bare name in an expression is an output that is another expression than that column."""
+        """Return whether a bare name in an expression is an output that is another expression than that column."""
         bare = [column for column in node.find_all(exp.Column) if not column.table]
         outputs = {name.lower(): output.unalias() for name, output in self.all if name}
         return any(
@@ -149,7 +149,7 @@ class _Outputs:
 
 
 def is_row_for_row(tree: exp.Query) -> bool:
-    """Whether a query gives one row per row of its only table, without an ORDER BY."""
+    """Return whether a query gives one row per row of its only table, without an ORDER BY."""
     if not isinstance(tree, exp.Select) or not query_shape.clauses(tree).keys() <= _ROW_FOR_ROW:
         return False
     from_ = tree.args.get("from_")

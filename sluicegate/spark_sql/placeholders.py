@@ -36,7 +36,7 @@ class Literals:
 
 
 def fill_placeholders(text: str, literals: Callable[[str, int], Literals]) -> str:
-    """SQL with literals for its references; in comments these stay as they are.
+    """Return the SQL with literals for its references; in comments these stay as they are.
 
     Args:
         text: SQL, whose lines stay the lines of the result.

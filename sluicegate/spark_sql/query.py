@@ -154,16 +154,16 @@ class Query:
         return self._tokens.line(0)
 
     def line_of(self, table: str) -> int:
-        """Line of the first reference to a table; 1 if there is none."""
+        """Return the line of the first reference to a table; 1 if there is none."""
         return next((self._tokens.line(read.first) for read in self._read if read.name == table), 1)
 
     def line_of_output(self, name: str) -> int:
-        """Line of an output column; 1 if there is no such column."""
+        """Return the line of an output column; 1 if there is no such column."""
         outputs = query_shape.outputs(query_shape.first_select(self._tree))
         return next((self._line_of_node(node) for column, node in outputs if column == name), 1)
 
     def is_passed_through(self, name: str) -> bool:
-        """Whether an output column is a table's column, passed through under its name."""
+        """Return whether an output column is a table's column, passed through under its name."""
         node = self.output(name)
         return isinstance(node, exp.Column) and node.name.lower() == name.lower()
 
@@ -201,7 +201,7 @@ class Query:
         return query_shape.output(query_shape.first_select(self._tree), name, names)
 
     def text_over_views(self, views: Mapping[str, str], replacements: Sequence[Span] = (), join: str = "") -> str:
-        """The text with each table replaced by its view; nothing else is changed.
+        """Return the text with each table replaced by its view; nothing else is changed.
 
         Args:
             views: name of the view, as SQL, for each of ``tables``.
@@ -218,7 +218,7 @@ class Query:
         return f"{self._tokens.compose(spans, 0, end)} {join} {self._tokens.compose(spans, end)}"
 
     def from_clause(self, views: Mapping[str, str]) -> str:
-        """Text of the FROM clause over views, without the keyword.
+        """Return the text of the FROM clause over views, without the keyword.
 
         Args:
             views: name of the view, as SQL, for each of ``tables``.
@@ -234,7 +234,7 @@ class Query:
         many: bool = False,
         by_place: bool = False,
     ) -> str:
-        """The text over views, with ``TRY_CAST`` for ``CAST``, and hidden columns at the end of its SELECT list.
+        """Return the text over views, with ``TRY_CAST`` for ``CAST``, and hidden columns at the end of its SELECT list.
 
         The hidden columns are those of ``identity`` (without those that a star selects) and a boolean
         ``_sluicegate_cast_<n>`` for each of ``casts``, true for a value that is not NULL and does not cast. A record
@@ -255,7 +255,7 @@ class Query:
         return self._text_with_identity(views, identity)
 
     def stream_objections(self, *, many: bool = False, by_place: bool = False) -> list[QuerySyntax]:
-        """Reasons why this query cannot define a silver table, record by record; empty if it can.
+        """Return the reasons why this query cannot define a silver table, record by record; empty if it can.
 
         Args:
             many: whether a record may give many rows.
@@ -282,7 +282,7 @@ class Query:
         return faults
 
     def table_objections(self) -> list[QuerySyntax]:
-        """Reasons why this query cannot define a gold table; empty if it can."""
+        """Return the reasons why this query cannot define a gold table; empty if it can."""
         faults = self._name_objections()
         if self.stream is not None:
             message = f"STREAM(…) is only for silver: a gold query reads whole tables, write {self.stream}"
@@ -369,7 +369,7 @@ def _tree(tokens: Tokens) -> exp.Query:
 
 
 def _tables(tree: exp.Query, tokens: Tokens) -> list[_Table]:
-    """All table references, in the order of the text."""
+    """Return all table references, in the order of the text."""
     tables = []
     for node in tree.find_all(exp.Table):
         if node.find_ancestor(exp.Hint) or query_shape.is_from_with(node):
@@ -389,7 +389,7 @@ def _tables(tree: exp.Query, tokens: Tokens) -> list[_Table]:
 
 
 def _stream(tree: exp.Query, read: Sequence[_Table], tokens: Tokens) -> _Table | None:
-    """The table in STREAM, if any.
+    """Return the table in STREAM, if any.
 
     Raises:
         QuerySyntax: there are several, or it is not in the FROM of the outermost SELECT.

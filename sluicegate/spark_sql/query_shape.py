@@ -26,27 +26,27 @@ Objection = tuple[str, exp.Expr]
 
 
 def clauses(node: exp.Expr) -> dict[str, Any]:
-    """Parts of a node that have something in them, by sqlglot's names for them."""
+    """Return the parts of a node that have something in them, by sqlglot's names for them."""
     return {part: value for part, value in node.args.items() if value}
 
 
 def items(node: exp.Expr, part: str) -> list[Any]:
-    """Nodes in a part of a node that is a list; none if it has no such part."""
+    """Return the nodes in a part of a node that is a list; none if it has no such part."""
     return node.args.get(part) or []
 
 
 def using_columns(join: exp.Join) -> frozenset[str]:
-    """Lower-case names of the columns in the USING of a join."""
+    """Return the lower-case names of the columns in the USING of a join."""
     return frozenset(column.name.lower() for column in items(join, "using"))
 
 
 def table_name(table: exp.Table) -> str:
-    """Lower-case name of a table, with all of its parts, in ``STREAM(…)`` or not."""
+    """Return the lower-case name of a table, with all of its parts, in ``STREAM(…)`` or not."""
     return ".".join(part.name for part in name_parts(table)).lower()
 
 
 def first_select(tree: exp.Query) -> exp.Select:
-    """The SELECT that names the columns: the outermost, or the first branch of a UNION."""
+    """Return the SELECT that names the columns: the outermost, or the first branch of a UNION."""
     node: exp.Expr = tree
     while not isinstance(node, exp.Select):
         node = node.this
@@ -54,7 +54,7 @@ def first_select(tree: exp.Query) -> exp.Select:
 
 
 def outputs(select: exp.Select) -> list[tuple[str | None, exp.Expr]]:
-    """Columns of a SELECT list in order: None for a star, "" for an expression without a name."""
+    """Return the columns of a SELECT list in order: None for a star, "" for an expression without a name."""
     named: list[tuple[str | None, exp.Expr]] = []
     for expression in select.expressions:
         if expression.is_star:
@@ -65,7 +65,7 @@ def outputs(select: exp.Select) -> list[tuple[str | None, exp.Expr]]:
 
 
 def item_names(expression: exp.Expr) -> list[str]:
-    """Columns that an item of a SELECT list other than a star makes: "" for an expression without a name."""
+    """Return the columns that an item of a SELECT list other than a star makes: "" for an expression without a name."""
     if isinstance(expression, exp.Aliases):
         return [identifier.name for identifier in expression.args["expressions"]]
     if isinstance(expression, (exp.Alias, exp.Column, exp.Dot)):
@@ -74,7 +74,7 @@ def item_names(expression: exp.Expr) -> list[str]:
 
 
 def output(select: exp.Select, name: str, names: Sequence[str] | None = None) -> exp.Expr | None:
-    """Expression of a column of a SELECT list, without its alias; None if a star brings it.
+    """Return the expression of a column of a SELECT list, without its alias; None if a star brings it.
 
     Args:
         select: the SELECT.
@@ -90,7 +90,7 @@ def output(select: exp.Select, name: str, names: Sequence[str] | None = None) ->
 
 
 def has_subqueries(tree: exp.Query) -> bool:
-    """Whether a query has others in it: subqueries, CTEs or branches of a UNION."""
+    """Return whether a query has others in it: subqueries, CTEs or branches of a UNION."""
     return any(node is not tree for node in tree.find_all(exp.Query))
 
 
@@ -112,12 +112,12 @@ def comparable_form(node: exp.Expr, table: str | None) -> exp.Expr:
 
 
 def output_names(select: exp.Select) -> list[str | None]:
-    """Column names of a SELECT list, as in ``outputs``."""
+    """Return the column names of a SELECT list, as in ``outputs``."""
     return [name for name, _ in outputs(select)]
 
 
 def star_columns(select: exp.Select, alias: str, columns: Sequence[str]) -> set[str]:
-    """Columns of the stream, among ``columns``, that stars of the SELECT list select."""
+    """Return the columns of the stream, among ``columns``, that stars of the SELECT list select."""
     brought: set[str] = set()
     for expression in select.expressions:
         table = expression.text("table") or alias
@@ -128,7 +128,7 @@ def star_columns(select: exp.Select, alias: str, columns: Sequence[str]) -> set[
 
 
 def construct_objections(tree: exp.Query) -> Iterator[Objection]:
-    """Objections to constructs that no layer's query may have."""
+    """Yield the objections to constructs that no layer's query may have."""
     for node in tree.walk():
         if isinstance(node, (exp.Placeholder, exp.Parameter)):
             yield (
@@ -147,12 +147,12 @@ def construct_objections(tree: exp.Query) -> Iterator[Objection]:
 
 
 def is_stream(table: exp.Table) -> bool:
-    """Whether a table is written as ``STREAM(name)``."""
+    """Return whether a table is written as ``STREAM(name)``."""
     return isinstance(table.this, exp.Anonymous) and table.this.name.upper() == "STREAM"
 
 
 def name_parts(table: exp.Table) -> list[exp.Expr]:
-    """Identifiers of a table's name, in ``STREAM(…)`` or not; none if there is something else in it."""
+    """Return the identifiers of a table's name, in ``STREAM(…)`` or not; none if there is something else in it."""
     if not is_stream(table):
         return list(table.parts)
     match table.this.expressions:
@@ -162,12 +162,12 @@ def name_parts(table: exp.Table) -> list[exp.Expr]:
 
 
 def is_from_with(table: exp.Table) -> bool:
-    """Whether a name refers to a CTE in scope, and not to a table."""
+    """Return whether a name refers to a CTE in scope, and not to a table."""
     return cte_of(table) is not None
 
 
 def cte_of(table: exp.Table) -> exp.CTE | None:
-    """CTE in scope that a name refers to; None if it refers to a table."""
+    """Return the CTE in scope that a name refers to; None if it refers to a table."""
     if not isinstance(table.this, exp.Identifier) or table.args.get("db"):
         return None
     name, node = table.name.lower(), table.parent
@@ -181,7 +181,7 @@ def cte_of(table: exp.Table) -> exp.CTE | None:
 
 
 def _visible_ctes(node: exp.Expr, child: exp.Expr) -> dict[str, exp.CTE]:
-    """CTEs that ``node`` brings into the scope of ``child``, by name."""
+    """Return the CTEs that ``node`` brings into the scope of ``child``, by name."""
     if isinstance(node, exp.With):
         # A CTE sees those before it, and itself if it is recursive.
         place = node.expressions.index(child)
@@ -193,7 +193,7 @@ def _visible_ctes(node: exp.Expr, child: exp.Expr) -> dict[str, exp.CTE]:
 
 
 def tables_of_from(query: exp.Expr, entered: Sequence[exp.CTE] = ()) -> Iterator[exp.Table]:
-    """Tables of the FROM of a query in its order, with its joins, through derived tables and names of a WITH.
+    """Yield the tables of the FROM of a query in its order, with its joins, through derived tables and names of a WITH.
 
     Args:
         query: the query.
@@ -219,7 +219,7 @@ def tables_of_from(query: exp.Expr, entered: Sequence[exp.CTE] = ()) -> Iterator
 
 
 def is_outermost(tree: exp.Query, table: exp.Table) -> bool:
-    """Whether a table is in the FROM of the outermost SELECT itself, joins included."""
+    """Return whether a table is in the FROM of the outermost SELECT itself, joins included."""
     parent = table.parent
     return isinstance(tree, exp.Select) and isinstance(parent, (exp.From, exp.Join)) and parent.parent is tree
 
@@ -236,7 +236,7 @@ _CLAUSES_OF_SEVERAL_RECORDS = {
 
 
 def record_objections(tree: exp.Select, stream: exp.Table, *, many: bool) -> Iterator[Objection]:
-    """Objections to constructs by which rows of a query over a stream do not belong to single records.
+    """Yield the objections to constructs by which rows of a query over a stream do not belong to single records.
 
     Args:
         tree: the outermost SELECT.
@@ -257,7 +257,7 @@ def record_objections(tree: exp.Select, stream: exp.Table, *, many: bool) -> Ite
 
 
 def _several_records(select: exp.Select) -> Iterator[Objection]:
-    """Objections to clauses that take several records together."""
+    """Yield the objections to clauses that take several records together."""
     for part, name in _CLAUSES_OF_SEVERAL_RECORDS.items():
         clause = select.args.get(part)
         if not clause:
@@ -296,7 +296,7 @@ def _orders(tree: exp.Select) -> Iterator[Objection]:
 
 
 def function_name(node: exp.Expr) -> str:
-    """Name of a node's function as it is written, known to sqlglot or only to Spark; else empty."""
+    """Return the name of a node's function as it is written, known to sqlglot or only to Spark; else empty."""
     if isinstance(node, exp.Anonymous):
         return node.name
     if isinstance(node, exp.Func):
@@ -305,7 +305,7 @@ def function_name(node: exp.Expr) -> str:
 
 
 def aggregate(node: exp.Expr) -> str:
-    """Name of a node's aggregate function, known to sqlglot or only to Spark; else empty."""
+    """Return the name of a node's aggregate function, known to sqlglot or only to Spark; else empty."""
     if isinstance(node, exp.AggFunc):
         return node.sql_name().upper()
     if isinstance(node, exp.Anonymous) and node.name.lower() in _AGGREGATES:
@@ -314,7 +314,7 @@ def aggregate(node: exp.Expr) -> str:
 
 
 def generator(node: exp.Expr) -> str:
-    """Name of a node's generator function, which makes several rows of one; else empty."""
+    """Return the name of a node's generator function, which makes several rows of one; else empty."""
     if isinstance(node, exp.Anonymous) and node.name.lower() in _GENERATORS:
         return node.name.upper()
     if isinstance(node, (exp.Explode, exp.Inline, exp.Stack)):
@@ -323,7 +323,7 @@ def generator(node: exp.Expr) -> str:
 
 
 def _own_generators(select: exp.Select) -> Iterator[tuple[exp.Expr, str]]:
-    """Generators over a SELECT's own rows, without those in subqueries."""
+    """Yield the generators over a SELECT's own rows, without those in subqueries."""
     sources = [*items(select, "laterals"), *(join.this for join in items(select, "joins"))]
     nodes = [node for other in sources for node in other.walk(prune=lambda inner: isinstance(inner, exp.Query))]
     for node in (*_own_nodes(select), *nodes):
@@ -332,7 +332,7 @@ def _own_generators(select: exp.Select) -> Iterator[tuple[exp.Expr, str]]:
 
 
 def _own_nodes(select: exp.Select) -> Iterator[exp.Expr]:
-    """Nodes of a SELECT's own expressions and WHERE, without those of subqueries."""
+    """Yield the nodes of a SELECT's own expressions and WHERE, without those of subqueries."""
     for root in filter(None, [*select.expressions, select.args.get("where")]):
         for node in root.walk(prune=lambda inner: isinstance(inner, exp.Query)):
             if not isinstance(node, exp.Query):
@@ -340,7 +340,7 @@ def _own_nodes(select: exp.Select) -> Iterator[exp.Expr]:
 
 
 def _strange_rows(select: exp.Select, stream: exp.Table) -> Iterator[Objection]:
-    """Objections to joins that give rows without a record, or join by engine columns."""
+    """Yield the objections to joins that give rows without a record, or join by engine columns."""
     passed = stream.parent is select.args["from_"]
     for join in items(select, "joins"):
         joins_stream = join is stream.parent
@@ -370,7 +370,7 @@ def keeps_every_record(tree: exp.Query, stream: exp.Table) -> bool:
 
 
 def _joins_keep_records(select: exp.Select, stream: exp.Table) -> bool:
-    """Whether no join takes a record away: those of the stream from the right, those after it from the left."""
+    """Return whether no join takes a record away: those of the stream from the right, those after it from the left."""
     side = "RIGHT"
     if stream.parent is select.args["from_"]:
         side = "LEFT"

@@ -59,7 +59,7 @@ class Scope:
         return None
 
     def is_table(self, name: str) -> bool:
-        """Whether it is the alias of a table."""
+        """Return whether it is the alias of a table."""
         return any(source.alias == name.lower() for source in self.sources)
 
     def _tables(self, column: str) -> str | None:
@@ -80,7 +80,7 @@ class Scope:
 
 
 def columns_of(schemas: Mapping[str, Sequence[str]], table: str) -> frozenset[str] | None:
-    """Columns of a table, in lower case; None if they are not known."""
+    """Return the columns of a table, in lower case; None if they are not known."""
     if table not in schemas:
         return None
     return frozenset(map(str.lower, schemas[table]))

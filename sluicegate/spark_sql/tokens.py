@@ -63,19 +63,19 @@ class Tokens(Sequence[Token]):
         return self._items[index]
 
     def raw(self, index: int) -> str:
-        """The token as written, with its quotes."""
+        """Return the token as written, with its quotes."""
         token = self._items[index]
         return self.text[token.start : token.end + 1]
 
     def name(self, index: int) -> str:
-        """The token as a name, unquoted."""
+        """Return the token as a name, unquoted."""
         raw = self.raw(index)
         if self.is_type(index, TokenType.IDENTIFIER):
             return raw[1:-1].replace("``", "`")
         return raw
 
     def word(self, index: int) -> str:
-        """The token in upper case if it is a bare word, else empty (also out of range)."""
+        """Return the token in upper case if it is a bare word, else empty (also out of range)."""
         if not 0 <= index < len(self._items) or self._items[index].token_type in _NOT_WORDS:
             return ""
         # A word after a dot is a field, even if it looks like a keyword.
@@ -84,15 +84,15 @@ class Tokens(Sequence[Token]):
         return self.raw(index).upper()
 
     def words(self, first: int, end: int) -> list[str]:
-        """Bare words among the tokens ``[first, end)``, as ``word`` gives them."""
+        """Return the bare words among the tokens ``[first, end)``, as ``word`` gives them."""
         return [self.word(index) for index in range(first, end)]
 
     def is_type(self, index: int, *types: TokenType) -> bool:
-        """Whether there is a token at ``index`` and it is of one of ``types``."""
+        """Return whether there is a token at ``index`` and it is of one of ``types``."""
         return 0 <= index < len(self._items) and self._items[index].token_type in types
 
     def line(self, index: int) -> int:
-        """Line of a token, counted from 1; the last line if there is no such token."""
+        """Return the line of a token, counted from 1; the last line if there is no such token."""
         if index < len(self._items):
             start = self._items[index].start
         else:
@@ -105,7 +105,7 @@ class Tokens(Sequence[Token]):
         return {token.start: index for index, token in enumerate(self._items)}
 
     def closing_index(self, opening: int) -> int:
-        """Index of the parenthesis that closes the one at ``opening``.
+        """Return the index of the parenthesis that closes the one at ``opening``.
 
         Raises:
             QuerySyntax: it is never closed.
@@ -118,7 +118,7 @@ class Tokens(Sequence[Token]):
         raise QuerySyntax("unclosed parenthesis", self.line(opening))
 
     def top_level(self, first: int, end: int) -> Iterator[int]:
-        """Indices in ``[first, end)`` outside of parentheses and brackets opened there."""
+        """Yield the indices in ``[first, end)`` outside of parentheses and brackets opened there."""
         depth = 0
         for index in range(first, end):
             step = _STEPS.get(self._items[index].token_type, 0)
@@ -134,13 +134,13 @@ class Tokens(Sequence[Token]):
         return list(zip([first, *(comma + 1 for comma in commas)], [*commas, end], strict=True))
 
     def strip_parentheses(self, first: int, end: int) -> tuple[int, int]:
-        """Range of the tokens ``[first, end)`` without parentheses around all of them; ``()`` stays."""
+        """Return the range of the tokens ``[first, end)`` without parentheses around all of them; ``()`` stays."""
         while end - first > 2 and self.is_type(first, TokenType.L_PAREN) and self.closing_index(first) == end - 1:
             first, end = first + 1, end - 1
         return first, end
 
     def compose(self, spans: Sequence[Span], first: int = 0, end: int | None = None, *, compact: bool = False) -> str:
-        """The text of the tokens ``[first, end)`` with ``spans`` replaced.
+        """Return the text of the tokens ``[first, end)`` with ``spans`` replaced.
 
         Args:
             spans: replacements, which do not overlap. Those outside of ``[first, end)`` are ignored.
@@ -173,7 +173,7 @@ class Tokens(Sequence[Token]):
 
 
 def line_at(text: str, offset: int) -> int:
-    """Line of an offset, counted from 1."""
+    """Return the line of an offset, counted from 1."""
     return text.count("\n", 0, offset) + 1
 
 
@@ -226,7 +226,7 @@ def _read(text: str) -> list[Token]:
 
 
 def _open_line(error: TokenError, text: str) -> int:
-    """Line of the unclosed quote or comment; sqlglot reports it as ``Missing ' from 2:7`` if it knows it."""
+    """Return the line of the unclosed quote or comment; sqlglot reports it as ``Missing ' from 2:7`` if it knows it."""
     quote = str(error.__cause__ or "").removeprefix("Missing ")[:1]
     if quote in ("'", '"', "`"):
         opened = text.rfind(quote)

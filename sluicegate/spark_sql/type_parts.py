@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
 
 def is_text(kind: DataType) -> bool:
-    """Whether it is STRING."""
+    """Return whether it is STRING."""
     return kind.typeName() == "string"
 
 
 def is_void(kind: DataType) -> bool:
-    """Whether it is the type of a NULL, which is none."""
+    """Return whether it is the type of a NULL, which is none."""
     return kind.typeName() == "void"
 
 
@@ -37,7 +37,7 @@ def walk(kind: DataType) -> Iterator[DataType]:
 
 
 def _inner_fields(kind: DataType) -> list[StructField]:
-    """Fields inside of a type, at any depth; an element or a value has no name."""
+    """Return the fields inside of a type, at any depth; an element or a value has no name."""
     from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
     match kind:
@@ -51,22 +51,22 @@ def _inner_fields(kind: DataType) -> list[StructField]:
 
 
 def inner_names(kind: DataType) -> list[str]:
-    """Names of the fields inside of a type that are not text, at any depth."""
+    """Return the names of the fields inside of a type that are not text, at any depth."""
     return [field.name for field in _inner_fields(kind) if field.name and not is_text(field.dataType)]
 
 
 def has_double(kind: DataType) -> bool:
-    """Whether a type is DOUBLE, or has such a part."""
+    """Return whether a type is DOUBLE, or has such a part."""
     return "double" in {kind.typeName(), *(field.dataType.typeName() for field in _inner_fields(kind))}
 
 
 def has_variant(kind: DataType) -> bool:
-    """Whether a type is VARIANT, or has such a part."""
+    """Return whether a type is VARIANT, or has such a part."""
     return "variant" in {part.typeName() for part in walk(kind)}
 
 
 def has_typed_map(kind: DataType) -> bool:
-    """Whether a type is a map of values that are not text, or has such a part."""
+    """Return whether a type is a map of values that are not text, or has such a part."""
     from pyspark.sql.types import MapType
 
     return any(isinstance(part, MapType) and not is_text(part.valueType) for part in walk(kind))

@@ -45,19 +45,19 @@ def merge(existing: DataType, added: DataType) -> DataType:
 
 
 def columns_of(schema: StructType) -> list[tuple[str, str]]:
-    """Columns of a table with their types, without nullability, for comparison."""
+    """Return the columns of a table with their types, without nullability, for comparison."""
     return [(field.name, field.dataType.simpleString()) for field in schema]
 
 
 def can_hold(target: DataType, source: DataType) -> bool:
-    """Whether every field of type ``source`` has a place when it is read as ``target``."""
+    """Return whether every field of type ``source`` has a place when it is read as ``target``."""
     from pyspark.sql.types import AtomicType
 
     return _is_contained(target, source, lambda target, source: isinstance(target, AtomicType))
 
 
 def can_read(target: DataType, source: DataType) -> bool:
-    """Whether Spark's JSON reader reads all values of type ``source`` as ``target``, with the result of a cast.
+    """Return whether Spark's JSON reader reads all values of type ``source`` as ``target``, with the result of a cast.
 
     A single value that it cannot read would make the whole record corrupt.
     """
@@ -94,7 +94,7 @@ def _is_contained(target: DataType, source: DataType, leaf: Callable[[DataType, 
 
 
 def is_small_whole(kind: DataType) -> bool:
-    """Whether it is an integer type below the 64 bits that Spark's JSON reader gives."""
+    """Return whether it is an integer type below the 64 bits that Spark's JSON reader gives."""
     return kind.simpleString() in ("tinyint", "smallint", "int")
 
 
@@ -143,7 +143,7 @@ def as_ddl(kind: DataType) -> str:
 
 
 def has_void(kind: DataType) -> bool:
-    """Whether a type is that of a NULL, which is none, or has such a part."""
+    """Return whether a type is that of a NULL, which is none, or has such a part."""
     return any(map(is_void, walk(kind)))
 
 
@@ -167,7 +167,7 @@ def merge_duplicate_fields(kind: DataType) -> DataType:
 
 
 def _inferred_type(first: DataType, second: DataType) -> DataType:
-    """Common type of two types, as Spark's JSON inference has it."""
+    """Return the common type of two types, as Spark's JSON inference has it."""
     from pyspark.sql.types import ArrayType, DoubleType, NullType, NumericType, StringType, StructType
 
     if first == second:
@@ -187,7 +187,7 @@ def _inferred_type(first: DataType, second: DataType) -> DataType:
 
 
 def has_valid_names(kind: DataType) -> bool:
-    """Whether Delta accepts all field names of a type."""
+    """Return whether Delta accepts all field names of a type."""
     from pyspark.sql.types import StructType
 
     return all(_are_valid(part.names) for part in walk(kind) if isinstance(part, StructType))
@@ -234,7 +234,7 @@ _WIDER = {
 
 
 def wider_type(existing: DataType, added: DataType) -> DataType:
-    """The wider of two types if Delta widens a column to it by schema evolution, else ``existing``.
+    """Return the wider of two types if Delta widens a column to it by schema evolution, else ``existing``.
 
     https://docs.delta.io/latest/delta-type-widening.html
     """
@@ -252,7 +252,7 @@ _EXACT = {"float": ("tinyint", "smallint"), "double": ("tinyint", "smallint", "i
 
 
 def common_type(first: DataType, second: DataType) -> DataType | None:
-    """The type that is certain to hold all values of both without a loss; None if there is none."""
+    """Return the type that is certain to hold all values of both without a loss; None if there is none."""
     from pyspark.sql.types import ArrayType, MapType, NullType, StructType
 
     if first.simpleString() == second.simpleString():
@@ -314,7 +314,7 @@ def _common_number(first: DataType, second: DataType) -> DataType | None:
 
 
 def types_agree(actual: DataType, declared: DataType) -> bool:
-    """Whether a column's type agrees with the definition's; nested types may have additional fields."""
+    """Return whether a column's type agrees with the definition's; nested types may have additional fields."""
     parts = _common_parts(actual, declared)
     if parts is None:
         return actual == declared
@@ -336,14 +336,14 @@ class TypeDifference:
     made: DataType
 
     def sentence(self, column: str) -> str:
-        """What differs, in words."""
+        """Return what differs, in words."""
         name = ".".join((column, *self.path))
         stored_name, value_name = (kind.simpleString().upper() for kind in (self.held, self.made))
         return f"{name} changes from {stored_name} to {value_name}"
 
 
 def differences(stored_type: DataType, value_type: DataType) -> Iterator[TypeDifference]:
-    """Parts in which values of a type would have to be converted to be stored in another.
+    """Yield the parts in which values of a type would have to be converted to be stored in another.
 
     Fields belong together by their names, whatever their order and case. One that only one of the types has is no
     difference: it is added, or NULL. Nor is a NULL without a type, whether a part may be NULL, or a
@@ -380,7 +380,7 @@ def _common_parts(stored_type: DataType, value_type: DataType) -> list[tuple[str
 
 
 def _are_alike(stored_type: DataType, value_type: DataType) -> bool:
-    """Whether a value needs no conversion: a collation or a length changes no text that is stored."""
+    """Return whether a value needs no conversion: a collation or a length changes no text that is stored."""
     from pyspark.sql.types import CharType, NullType, StringType, VarcharType
 
     match stored_type, value_type:
@@ -392,7 +392,7 @@ def _are_alike(stored_type: DataType, value_type: DataType) -> bool:
 
 
 def has_odd_parts(kind: DataType) -> bool:
-    """Whether a type is or contains a map or a variant, which Spark does not compare."""
+    """Return whether a type is or contains a map or a variant, which Spark does not compare."""
     from pyspark.sql.types import MapType, VariantType
 
     return any(isinstance(part, (MapType, VariantType)) for part in walk(kind))

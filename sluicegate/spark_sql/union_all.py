@@ -21,7 +21,7 @@ _OF_ALL = {"order": "ORDER BY", "limit": "LIMIT", "offset": "OFFSET", "sort": "S
 
 
 def branches(text: str) -> list[str]:
-    """Texts of the branches of a UNION ALL in which tables stand in STREAM(…); empty for any other query.
+    """Return the texts of the branches of a UNION ALL in which tables stand in STREAM(…); empty for any other query.
 
     Raises:
         QuerySyntax: the text cannot be read, or its branches are not put together by UNION ALL alone.
@@ -43,7 +43,7 @@ def branches(text: str) -> list[str]:
 
 
 def _spans(tokens: Tokens, first: int, end: int) -> Iterator[tuple[int, int]]:
-    """Ranges of the tokens of each branch, without parentheses around it."""
+    """Yield the ranges of the tokens of each branch, without parentheses around it."""
     first, end = tokens.strip_parentheses(first, end)
     begins = first
     for index in tokens.top_level(first, end):
@@ -61,7 +61,7 @@ def _spans(tokens: Tokens, first: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _end_of_with(tokens: Tokens) -> int:
-    """Index of the first token behind WITH and its queries."""
+    """Return the index of the first token behind WITH and its queries."""
     if tokens.word(0) != "WITH":
         return 0
     index = 1
@@ -74,7 +74,7 @@ def _end_of_with(tokens: Tokens) -> int:
 
 
 def _branch_text(tokens: Tokens, with_end: int, first: int, end: int) -> str:
-    """The text with blanks for all but WITH and the tokens ``[first, end)``."""
+    """Return the text with blanks for all but WITH and the tokens ``[first, end)``."""
     ranges = [(tokens[a].start, tokens[b - 1].end + 1) for a, b in ((0, with_end), (first, end)) if a < b]
     parts, start = [], 0
     for begin, behind in ranges:

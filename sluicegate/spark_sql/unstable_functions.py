@@ -62,7 +62,7 @@ _MOMENTS = (exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP, exp.DataType.Ty
 
 
 def objections(tokens: Tokens, tree: exp.Query) -> Iterator[QuerySyntax]:
-    """Objections to functions of a query whose value is another one in each run.
+    """Yield the objections to functions of a query whose value is another one in each run.
 
     Args:
         tokens: the query.
@@ -110,7 +110,7 @@ def use_receipt_time(text: str) -> str:
 
 
 def _replacement(tokens: Tokens, index: int, name: str) -> str:
-    """What to write for a function that a token calls; empty if it calls none of these."""
+    """Return what to write for a function that a token calls; empty if it calls none of these."""
     called = tokens.is_type(index + 1, TokenType.L_PAREN)
     if called and name in _WITHOUT_ARGUMENTS and tokens.closing_index(index + 1) == index + 2:
         return _WITHOUT_ARGUMENTS[name]

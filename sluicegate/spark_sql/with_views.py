@@ -15,7 +15,7 @@ def to_one_line(text: str) -> str:
 
 
 def add_views(text: str, views: Mapping[str, str]) -> str:
-    """The text of a query with a WITH for each view; its own lines stay where they are.
+    """Return the text of a query with a WITH for each view; its own lines stay where they are.
 
     Args:
         text: the query.
@@ -40,7 +40,7 @@ def add_views(text: str, views: Mapping[str, str]) -> str:
 
 
 def _names(text: str) -> set[str]:
-    """Lower-case names of the outermost WITH of a query."""
+    """Return the lower-case names of the outermost WITH of a query."""
     names = parse_sql(text).args.get("with_")
     if isinstance(names, exp.With):
         return {expression.alias.lower() for expression in names.expressions}

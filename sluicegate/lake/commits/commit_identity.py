@@ -48,7 +48,7 @@ def identity(uri: str, version: int) -> str | None:
 
 
 def entry_digest(uri: str, version: int) -> str | None:
-    """Digest of the whole log entry of a version; None if the log no longer has it.
+    """Return the digest of the whole log entry of a version; None if the log no longer has it.
 
     Another commit that was made of the same inputs, which has the same identity, has another one.
 

@@ -65,7 +65,7 @@ def _set_checkpoint_aside(table: Path, damage: Damage, tell: Callable[[str], Non
 
 
 def local_tables(lake: layout.Lake) -> list[Path]:
-    """Folders of all tables of a pipeline that are on a local disk, also of those that Spark does not write.
+    """Return the folders of all tables of a pipeline that are on a local disk, also of those that Spark does not write.
 
     Those that Spark writes, on any store, are those of ``fence.written_tables``.
     """

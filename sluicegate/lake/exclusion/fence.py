@@ -87,7 +87,7 @@ def sole_writer(
 
 
 def written_tables(lake: Lake) -> list[str]:
-    """Addresses of all tables that Spark has written for a pipeline, on any store.
+    """Return the addresses of all tables that Spark has written for a pipeline, on any store.
 
     All tables, on a disk, are those of ``set_aside.local_tables``.
     """

@@ -43,7 +43,7 @@ class Cast:
     close: int
 
     def failure_sql(self, text: _Text) -> str:
-        """Boolean expression of a value that is not NULL and does not cast.
+        """Return the boolean expression of a value that is not NULL and does not cast.
 
         Args:
             text: gives the text of tokens, with replacements.
@@ -66,12 +66,12 @@ class _Group:
     arrows: list[int] = field(default_factory=list)
 
     def part(self, index: int) -> int:
-        """Number of separators before a token: the part that it is in."""
+        """Return the number of separators before a token: the part that it is in."""
         return bisect(self.boundaries, index)
 
 
 def find(tokens: Tokens) -> list[Cast]:
-    """All casts of a text in order, nested ones included."""
+    """Return all casts of a text in order, nested ones included."""
     casts = []
     for index in range(len(tokens)):
         if tokens.word(index) == "CAST" and tokens.is_type(index + 1, TokenType.L_PAREN):
@@ -84,7 +84,7 @@ def find(tokens: Tokens) -> list[Cast]:
 
 
 def find_all(tokens: Tokens, generators: Collection[str]) -> list[Watched]:
-    """All casts and other conversions of a text in order, without conversions in generators.
+    """Return all casts and other conversions of a text in order, without conversions in generators.
 
     Where one fails there, it may be that no row is made that could tell of it.
 
@@ -102,7 +102,7 @@ def find_all(tokens: Tokens, generators: Collection[str]) -> list[Watched]:
 
 
 def spelling_objections(tokens: Tokens) -> list[QuerySyntax]:
-    """Objections to unsupported spellings of casts, each with the one to use."""
+    """Return the objections to unsupported spellings of casts, each with the one to use."""
     objections = []
     for index in range(len(tokens)):
         word = tokens.word(index)
@@ -115,7 +115,7 @@ def spelling_objections(tokens: Tokens) -> list[QuerySyntax]:
 
 
 def is_call(tokens: Tokens, index: int) -> bool:
-    """Whether a type's name is called as a function; ``DECIMAL(10, 2)`` has only numbers in its parentheses."""
+    """Return whether a type's name is called as a function; ``DECIMAL(10, 2)`` has only numbers in its parentheses."""
     if not tokens.is_type(index + 1, TokenType.L_PAREN):
         return False
     inner = range(index + 2, tokens.closing_index(index + 1))
@@ -123,7 +123,7 @@ def is_call(tokens: Tokens, index: int) -> bool:
 
 
 def try_cast_spans(casts: Sequence[Cast]) -> list[Span]:
-    """Spans that replace each ``CAST`` by ``TRY_CAST``."""
+    """Return the spans that replace each ``CAST`` by ``TRY_CAST``."""
     return [Span(cast.index, cast.index, "TRY_CAST") for cast in casts]
 
 
@@ -133,7 +133,7 @@ def replacement_spans(tokens: Tokens, flagged: Sequence[Watched], spans: Sequenc
 
 
 def reportable_casts(tokens: Tokens, casts: Sequence[Watched], first: int, end: int) -> list[Watched]:
-    """Casts of the SELECT list ``[first, end)`` whose failure a flag column of that list can report.
+    """Return the casts of the SELECT list ``[first, end)`` whose failure a flag column of that list can report.
 
     Casts in a subquery are left out: their values are out of scope. So are conversions in a lambda whose values are not
     known, which are no objection, as casts there are.
@@ -149,18 +149,18 @@ def reportable_casts(tokens: Tokens, casts: Sequence[Watched], first: int, end: 
 
 
 def _is_unknown(around: Sequence[_Group], cast: Watched) -> bool:
-    """Whether a cast is in a lambda whose values are not known outside of it."""
+    """Return whether a cast is in a lambda whose values are not known outside of it."""
     return any((arrow := _arrow(group, cast)) and not _is_followed(group, cast, arrow) for group in around)
 
 
 def items(tokens: Tokens, casts: Sequence[Watched], first: int, end: int) -> list[int]:
-    """Number of the item of the SELECT list ``[first, end)`` that each of some casts in it is in, from 0."""
+    """Return the number of the item of the SELECT list ``[first, end)`` that each of some casts in it is in, from 0."""
     ends = [stop for _, stop in tokens.split_list(first, end)]
     return [bisect(ends, cast.index) for cast in casts]
 
 
 def hidden_cast_objections(tokens: Tokens, casts: Sequence[Watched], first: int, end: int) -> list[QuerySyntax]:
-    """Objections to casts that give NULL inside of a value, where no flag column can report it."""
+    """Return the objections to casts that give NULL inside of a value, where no flag column can report it."""
     objections = []
     groups = _groups(tokens, first, end)
     for cast in (watched for watched in casts if isinstance(watched, Cast)):
@@ -199,7 +199,7 @@ def generator_objections(tokens: Tokens, generators: Collection[str], first: int
 
 
 def failure(tokens: Tokens, cast: Watched, spans: Sequence[Span], first: int, end: int) -> str:
-    """Boolean expression of a failed cast: it is evaluated, its value is not NULL, and its result is.
+    """Return the boolean expression of a failed cast: it is evaluated, its value is not NULL, and its result is.
 
     Args:
         tokens: the query.
@@ -220,7 +220,7 @@ def failure(tokens: Tokens, cast: Watched, spans: Sequence[Span], first: int, en
 
 
 def _enclosing_groups(groups: Sequence[_Group], cast: Watched) -> list[_Group]:
-    """Groups around a cast, the innermost first."""
+    """Return the groups around a cast, the innermost first."""
     return [group for group in groups if group.open < cast.index < group.close]
 
 
@@ -229,18 +229,18 @@ def _is_subquery(tokens: Tokens, group: _Group) -> bool:
 
 
 def _arrow(group: _Group, cast: Watched) -> int:
-    """Arrow of the lambda whose body has the cast; 0 if there is none in this group."""
+    """Return the arrow of the lambda whose body has the cast; 0 if there is none in this group."""
     start = [group.open, *group.boundaries][group.part(cast.index)]
     return next((arrow for arrow in group.arrows if start < arrow < cast.index), 0)
 
 
 def _is_followed(group: _Group, cast: Watched, arrow: int) -> bool:
-    """Whether the lambda's values are known: those of the function's first argument."""
+    """Return whether the lambda's values are known: those of the function's first argument."""
     return group.head in _EACH_ELEMENT | _EACH_ENTRY and group.part(cast.index) == 1 and arrow > group.boundaries[0]
 
 
 def _groups(tokens: Tokens, first: int, end: int) -> list[_Group]:
-    """All groups in ``[first, end)`` with their separators, inner ones before those around them."""
+    """Return all groups in ``[first, end)`` with their separators, inner ones before those around them."""
     closed: list[_Group] = []
     stack: list[_Group] = []
     for index in range(first, end):
@@ -288,7 +288,7 @@ def _guard_failure(tokens: Tokens, group: _Group, cast: Watched, failed: str, te
 
 
 def _lambda_failure(group: _Group, arrow: int, failed: str, text: _Text) -> str:
-    """Expression that ``failed`` is true for any value of the lambda."""
+    """Return the expression that ``failed`` is true for any value of the lambda."""
     values, names = text(group.open + 1, group.boundaries[0]), text(group.boundaries[0] + 1, arrow)
     if group.head in _EACH_ENTRY:
         each = f"map_values(transform_values({values}, {names} -> {failed}))"
@@ -298,7 +298,7 @@ def _lambda_failure(group: _Group, arrow: int, failed: str, text: _Text) -> str:
 
 
 def _case_failure(tokens: Tokens, group: _Group, part: int, failed: str, text: _Text) -> str:
-    """The CASE with ``failed`` in the cast's branch and false in all others.
+    """Return the CASE with ``failed`` in the cast's branch and false in all others.
 
     A cast in a WHEN is evaluated if no condition before it is true.
     """

@@ -175,7 +175,7 @@ class Conversion:
     function: str
 
     def failure_sql(self, text: _Text) -> str:
-        """Boolean expression of a value that is not NULL and does not convert; it raises nothing.
+        """Return the boolean expression of a value that is not NULL and does not convert; it raises nothing.
 
         Args:
             text: gives the text of tokens, with replacements.
@@ -189,7 +189,7 @@ class Conversion:
         return f"({present} AND {_FAILED[self.function](arguments)})"
 
     def spans(self, text: _Text) -> list[Span]:
-        """Replacements of the call by one that gives NULL for such a value.
+        """Return the replacements of the call by one that gives NULL for such a value.
 
         Args:
             text: as in ``failure_sql``.
@@ -203,7 +203,7 @@ class Conversion:
 
 
 def find(tokens: Tokens) -> list[Conversion]:
-    """All such calls of a text in order, nested ones included."""
+    """Return all such calls of a text in order, nested ones included."""
     conversions = []
     for index in range(len(tokens)):
         function = tokens.word(index)
@@ -216,7 +216,7 @@ def find(tokens: Tokens) -> list[Conversion]:
 
 
 def add_conversion_spans(tokens: Tokens, flagged: Sequence[object], spans: Sequence[Span]) -> list[Span]:
-    """Replacements in a query, with those of its flagged conversions.
+    """Return the replacements in a query, with those of its flagged conversions.
 
     Args:
         tokens: the query.

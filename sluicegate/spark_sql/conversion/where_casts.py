@@ -39,7 +39,7 @@ class Conjunct:
 
 
 def conjuncts_with_casts(tokens: Tokens, casts: Sequence[Watched], where: exp.Where | None) -> list[Conjunct]:
-    """Conjuncts of the outermost WHERE that have casts.
+    """Return the conjuncts of the outermost WHERE that have casts.
 
     Conjuncts with a subquery, which Spark allows in few places only, and casts inside of values are left out.
 
@@ -63,18 +63,18 @@ def conjuncts_with_casts(tokens: Tokens, casts: Sequence[Watched], where: exp.Wh
 
 
 def casts(condition_parts: Sequence[Conjunct]) -> list[Watched]:
-    """Flagged casts of all conjuncts."""
+    """Return the flagged casts of all conjuncts."""
     return [cast for part in condition_parts for cast in part.casts]
 
 
 def extent(tokens: Tokens) -> tuple[int, int]:
-    """First token of the outermost WHERE, and the one after it."""
+    """Return the first token of the outermost WHERE, and the one after it."""
     first = from_end(tokens) + 1
     return first, next((i for i in tokens.top_level(first, len(tokens)) if tokens.is_type(i, *_ENDS)), len(tokens))
 
 
 def rewritten_spans(tokens: Tokens, condition_parts: Sequence[Conjunct], spans: Sequence[Span]) -> list[Span]:
-    """Spans of a query with rewritten conjuncts, which keep records whose casts failed.
+    """Return the spans of a query with rewritten conjuncts, which keep records whose casts failed.
 
     Args:
         tokens: the query.
@@ -105,12 +105,12 @@ def _failure(tokens: Tokens, part: Conjunct, cast: Watched, spans: Sequence[Span
 
 
 def may_hide_null(tokens: Tokens, first: int, end: int) -> bool:
-    """Whether a condition may turn a NULL into something else."""
+    """Return whether a condition may turn a NULL into something else."""
     return any(tokens.word(index) in _HIDING or tokens.raw(index) == "<=>" for index in range(first, end))
 
 
 def conditions(text: str, stream: str) -> list[str]:
-    """Conjuncts of the outermost WHERE of a query, with ``TRY_CAST`` for ``CAST``.
+    """Return the conjuncts of the outermost WHERE of a query, with ``TRY_CAST`` for ``CAST``.
 
     Those with a subquery are left out, and those over columns that are qualified by another table than the stream.
 
@@ -154,7 +154,7 @@ def conjuncts(tokens: Tokens, first: int, end: int, condition: exp.Expr) -> list
 
 
 def _split_at_ands(tokens: Tokens, first: int, end: int) -> list[tuple[int, int]]:
-    """Parts of a condition between its ANDs, those of BETWEEN and within CASE not among them."""
+    """Return the parts of a condition between its ANDs, those of BETWEEN and within CASE not among them."""
     starts, betweens, cases = [first], 0, 0
     for index in tokens.top_level(first, end):
         word = tokens.word(index)

@@ -39,7 +39,7 @@ class ExpressionReader:
         self.names, self.subquery, self.windows = names, subquery, windows or {}
 
     def origins(self, node: exp.Expr, use: Use = IDENTITY) -> Origins:
-        """Columns that an expression comes from.
+        """Return the columns that an expression comes from.
 
         Args:
             node: the expression.
@@ -59,7 +59,7 @@ class ExpressionReader:
         return self.origins_of_all(node.iter_expressions(), use.compose(inner))
 
     def origins_of_all(self, nodes: Iterator[exp.Expr], use: Use) -> Origins:
-        """Columns that several expressions come from together."""
+        """Return the columns that several expressions come from together."""
         return unite_origins(self.origins(node, use) for node in nodes)
 
     def _readers(self) -> Iterator[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Callable[..., Origins]]]:
@@ -127,7 +127,7 @@ class ExpressionReader:
         return origins
 
     def _base(self, node: exp.Window, visited: set[str]) -> exp.Window | None:
-        """The window that another one names."""
+        """Return the window that another one names."""
         name = node.args.get("alias") or node.args.get("first")
         if name is None or not isinstance(name, exp.Identifier):
             return None

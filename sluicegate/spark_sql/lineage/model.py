@@ -67,12 +67,12 @@ NONE: Origins = frozenset()
 
 
 def apply_use(use: Use, origins: Origins) -> Origins:
-    """Origins of what a use makes of something that has these."""
+    """Return the origins of what a use makes of something that has these."""
     return frozenset((source, use.compose(inner)) for source, inner in origins)
 
 
 def unite_origins(parts: Iterable[Origins]) -> Origins:
-    """Origins of what is made of several things."""
+    """Return the origins of what is made of several things."""
     return NONE.union(*parts)
 
 

@@ -44,15 +44,15 @@ class Relation:
     rows: Origins = NONE
 
     def column_origins(self, name: str) -> list[Origins]:
-        """Origins of the columns that certainly have a name."""
+        """Return the origins of the columns that certainly have a name."""
         return [origins for column, origins in (*self.columns, *self.hidden) if column.lower() == name.lower()]
 
     def possible_origins(self, name: str) -> list[Origins]:
-        """Origins of the columns that may have a name, among those that are not known."""
+        """Return the origins of the columns that may have a name, among those that are not known."""
         return [frozenset({(SourceColumn(table, name.lower()), IDENTITY)}) for table in self.rest]
 
     def rename(self, names: Sequence[str]) -> Relation:
-        """The same columns under other names.
+        """Return the same columns under other names.
 
         Raises:
             Unsure: there are not as many.
@@ -84,7 +84,7 @@ class From:
     all: Relation = field(default_factory=Relation)
 
     def find_relations(self, alias: str) -> list[Relation]:
-        """Tables of an alias; more than one if a join gives two the same."""
+        """Return the tables of an alias; more than one if a join gives two the same."""
         return [relation for name, relation in self.tables if name == alias.lower()]
 
     def join(self, other: From) -> From:
@@ -111,7 +111,7 @@ class Names:
     aliases: dict[str, list[Origins]] = field(default_factory=dict)
 
     def column(self, parts: Sequence[str]) -> Origins:
-        """Origins of a name, which may have a table before it and fields behind it.
+        """Return the origins of a name, which may have a table before it and fields behind it.
 
         Raises:
             Unsure: nothing has this name.
@@ -122,7 +122,7 @@ class Names:
         return unite_origins(sure + perhaps)
 
     def _resolve(self, parts: Sequence[str]) -> tuple[list[Origins], list[Origins]]:
-        """What a name means, and what else it may mean if a table has a column that is not known."""
+        """Return what a name means, and what else it may mean if a table has a column that is not known."""
         tables = []
         if len(parts) > 1:
             tables = self.from_.find_relations(parts[0])
@@ -140,7 +140,7 @@ class Names:
         return sure, perhaps + further
 
     def star(self, alias: str = "") -> Relation:
-        """Columns that a star means, or that of one table.
+        """Return the columns that a star means, or that of one table.
 
         Raises:
             Unsure: there is no such table: it is a struct, whose fields are not known here.
@@ -154,7 +154,7 @@ class Names:
 
 
 def _fields(columns: list[Origins], fields: Sequence[str]) -> list[Origins]:
-    """Origins of a field of some columns: the columns, of which it is a part."""
+    """Return the origins of a field of some columns: the columns, of which it is a part."""
     if fields:
         return [apply_use(TRANSFORMATION, origins) for origins in columns]
     return columns

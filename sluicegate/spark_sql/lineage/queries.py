@@ -39,7 +39,7 @@ _OF_GROUP = {"expressions", "grouping_sets", "cube", "rollup", "all"}
 
 
 def lineage(text: str, schemas: Mapping[str, Columns]) -> Lineage:
-    """Column lineage of a query.
+    """Return the column lineage of a query.
 
     Args:
         text: the query.
@@ -75,7 +75,7 @@ class QueryReader:
         self.schemas = schemas
 
     def query(self, node: exp.Query, outer: Names | None, ctes: Mapping[str, Relation]) -> Relation:
-        """Columns and rows of a query.
+        """Return the columns and rows of a query.
 
         Args:
             node: the query.
@@ -167,7 +167,7 @@ class _Select:
         return replace(plain, rows=self.rows)
 
     def _items(self) -> tuple[list[Column], frozenset[str]]:
-        """Columns of the SELECT list, and tables that a star brings whose columns are not all known."""
+        """Return the columns of the SELECT list, and tables that a star brings whose columns are not all known."""
         items: list[Column] = []
         unknown: frozenset[str] = frozenset()
         for node in self.node.expressions:
@@ -229,7 +229,7 @@ class _Select:
 
 
 def _sort_origins(node: exp.Query, read: ExpressionReader, relation: Relation) -> Origins:
-    """Columns that decide about the order of rows."""
+    """Return the columns that decide about the order of rows."""
     origins = NONE
     for clause in filter(None, map(node.args.get, ("order", "sort", "cluster"))):
         for part in clause.expressions:
@@ -247,14 +247,14 @@ def _sort_origins(node: exp.Query, read: ExpressionReader, relation: Relation) -
 
 
 def _place(node: exp.Expr) -> int:
-    """The column that a number in GROUP BY or ORDER BY means, counted from 1; 0 for all else."""
+    """Return the column that a number in GROUP BY or ORDER BY means, counted from 1; 0 for all else."""
     if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
         return int(node.name)
     return 0
 
 
 def _group_expressions(group: exp.Group) -> Iterator[exp.Expr]:
-    """Expressions of a GROUP BY, with those of its grouping sets."""
+    """Yield the expressions of a GROUP BY, with those of its grouping sets."""
     for part in ("expressions", "grouping_sets", "cube", "rollup"):
         for node in query_shape.items(group, part):
             yield from _flatten(node)

@@ -52,7 +52,7 @@ class FromReader:
         self.schemas, self.ctes, self.subquery = schemas, ctes, subquery
 
     def read(self, select: exp.Select, outer: Names | None) -> names.From:
-        """What the FROM of a SELECT brings, with its joins and LATERAL VIEWs.
+        """Return what the FROM of a SELECT brings, with its joins and LATERAL VIEWs.
 
         Args:
             select: the SELECT.
@@ -135,7 +135,7 @@ class FromReader:
         return self._generator_columns(node, around)
 
     def _generator_columns(self, node: exp.Lateral, around: Names) -> names.From:
-        """Columns that a function makes of each row; where it makes none, the row is not there."""
+        """Return the columns that a function makes of each row; where it makes none, the row is not there."""
         demand(node, {"this", "alias", "outer", "view"}, "LATERAL VIEW")
         columns = node.alias_column_names
         if not columns:
@@ -186,7 +186,7 @@ def _apply_alias(node: exp.Expr, relation: Relation, name: str) -> names.From:
 
 
 def _outer_names(around: Names) -> Names:
-    """Names of a derived table: those of the query around its own, of which it is a part."""
+    """Return the names of a derived table: those of the query around its own, of which it is a part."""
     return around.outer or Names(names.From())
 
 

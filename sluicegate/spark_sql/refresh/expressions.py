@@ -72,7 +72,7 @@ class Expressions:
         return resolved
 
     def is_call(self, index: int) -> bool:
-        """Whether the word at ``index`` calls a function."""
+        """Return whether the word at ``index`` calls a function."""
         word = self.tokens.word(index)
         if self.tokens.is_type(index, TokenType.GROUP_BY, TokenType.ORDER_BY):
             return False
@@ -81,17 +81,17 @@ class Expressions:
         return bool(word) and (word[0].isalpha() or word[0] == "_") and self.is_opening(index + 1)
 
     def is_opening(self, index: int) -> bool:
-        """Whether a parenthesis opens at ``index``."""
+        """Return whether a parenthesis opens at ``index``."""
         return self.tokens.is_type(index, TokenType.L_PAREN)
 
     def text(self, start: int, end: int) -> str:
-        """Text of the tokens ``[start, end)``, on one line."""
+        """Return the text of the tokens ``[start, end)``, on one line."""
         if end > start:
             return self.tokens.compose([], start, end, compact=True)
         return ""
 
     def column_names(self, first: int, end: int) -> Iterator[tuple[int, Name]]:
-        """Column names among some tokens."""
+        """Return the column names among some tokens."""
         return ((index, self.columns[index]) for index in range(first, end) if index in self.columns)
 
     def replace_parts(
@@ -124,7 +124,7 @@ class Expressions:
     def _groups_in(
         self, start: int, end: int, groups: Sequence[tuple[int, int]], exchange: Exchange, replaced: set[int]
     ) -> list[Span]:
-        """Occurrences of grouping expressions, the longest first, where no token is replaced yet."""
+        """Return the occurrences of grouping expressions, the longest first, where no token is replaced yet."""
         spans: list[Span] = []
         longest = sorted(enumerate(groups), key=lambda group: group[1][0] - group[1][1])
         for number, group in longest:
@@ -135,14 +135,14 @@ class Expressions:
         return spans
 
     def _output(self, index: int, name: Name, outputs: Mapping[str, str]) -> Span:
-        """Replacement of a name that is an output of the query."""
+        """Return the replacement of a name that is an output of the query."""
         if name.parts[0] not in outputs or (name.meaning is not None and self.scope.known):
             raise Left(f"{self.text(index, name.last + 1)} outside of the grouping expressions and of supported "
                        f"aggregate functions")  # fmt: skip
         return Span(index, index, outputs[name.parts[0]])
 
     def qualify(self, start: int, end: int) -> str:
-        """Text of an expression with each column qualified by its table."""
+        """Return the text of an expression with each column qualified by its table."""
         spans = []
         for index, name in self.column_names(start, end):
             if name.meaning is not None and name.meaning != name.parts:
@@ -151,7 +151,7 @@ class Expressions:
         return self.tokens.compose(spans, start, end, compact=True)
 
     def _naming_arguments(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Arguments that name a field, such as x in ``struct(x)``, ``arrays_zip(x)`` and ``(x, y)``."""
+        """Yield the arguments that name a field, such as x in ``struct(x)``, ``arrays_zip(x)`` and ``(x, y)``."""
         for index in filter(self.is_opening, range(start, end)):
             parts = self.tokens.split_list(index + 1, self.tokens.closing_index(index))
             before = ""
@@ -181,11 +181,11 @@ class Expressions:
                     break
 
     def _continues_name(self, first: int, last: int) -> bool:
-        """Whether a column's name continues after a token."""
+        """Return whether a column's name continues after a token."""
         return any(i <= last < name.last for i, name in self.column_names(first, last + 1))
 
     def _is_subtree(self, first: int, last: int, start: int, end: int) -> bool:
-        """Whether these tokens are a subtree of the expression, not split by operator precedence."""
+        """Return whether these tokens are a subtree of the expression, not split by operator precedence."""
         whole = self._expression(self.tokens.compose([], start, end, compact=True))
         around = self._expression(self.tokens.compose([Span(first, last, _PART)], start, end, compact=True))
         part = self._expression(self.tokens.compose([], first, last + 1, compact=True))
@@ -226,7 +226,7 @@ class Expressions:
         return words
 
     def is_aggregate(self, index: int) -> bool:
-        """Whether the call at ``index`` is of a known aggregate function."""
+        """Return whether the call at ``index`` is of a known aggregate function."""
         expression = self._expression(self.text(index, self.tokens.closing_index(index + 1) + 1))
         return expression is not None and query_shape.aggregate(expression.unalias()) != ""
 

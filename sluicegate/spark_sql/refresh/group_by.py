@@ -49,7 +49,7 @@ class Call:
         return f"_value_{self.number}"
 
     def sql(self, qualified: Call | None = None) -> str:
-        """SQL of the call.
+        """Return the SQL of the call.
 
         Args:
             qualified: the same call with other texts of its parts.
@@ -108,7 +108,7 @@ class Grouped:
 
 
 def outputs_sql(grouped: Grouped, view: str) -> str:
-    """SQL of the query over a view with the values of its groups and calls, one row per group."""
+    """Return the SQL of the query over a view with the values of its groups and calls, one row per group."""
     items = [f"{text} AS {quote_name(name)}" for text, name in grouped.outputs]
     if not grouped.having:
         return f"SELECT {', '.join(items)} FROM {view}"

@@ -50,7 +50,7 @@ class JoinedTables:
 
 
 def view(table: str) -> str:
-    """View name of a joined table."""
+    """Return the view name of a joined table."""
     return f"_sluicegate_joined_{table.replace('.', '_')}"
 
 

@@ -59,7 +59,7 @@ def check_lasting(tree: exp.Select, scope: Scope) -> None:
 
 
 def _is_star(tokens: Tokens, index: int) -> bool:
-    """Whether a token is a star for columns, other than that of ``count(*)``."""
+    """Return whether a token is a star for columns, other than that of ``count(*)``."""
     if not tokens.is_type(index, TokenType.STAR) or tokens.words(index - 2, index) == ["COUNT", "("]:
         return False
     begins = tokens.is_type(index - 1, TokenType.L_PAREN, TokenType.COMMA, TokenType.DOT)

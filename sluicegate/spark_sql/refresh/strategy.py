@@ -93,7 +93,7 @@ class _Item:
 
 
 def _unselected_groups(grouped: Grouped) -> list[str]:
-    """Grouping expressions that are not in the SELECT list."""
+    """Return the grouping expressions that are not in the SELECT list."""
     return [text for number, text in enumerate(grouped.groups) if number not in grouped.keys]
 
 
@@ -143,7 +143,7 @@ class _Reading:
         return self._recompute_strategy(grouped, needing_all_rows)
 
     def _grouped_query(self, groups: Sequence[tuple[int, int]]) -> Grouped:
-        """The parts of the query, without outputs and HAVING."""
+        """Return the parts of the query, without outputs and HAVING."""
         return Grouped(
             table=self.tables.table,
             alias=self.tables.alias,
@@ -160,7 +160,7 @@ class _Reading:
         )
 
     def _partial_strategy(self, grouped: Grouped) -> RefreshStrategy:
-        """The strategy of a query whose groups can be computed from their former values."""
+        """Return the strategy of a query whose groups can be computed from their former values."""
         missing = _unselected_groups(grouped)
         cheaper = ""
         if missing and not grouped.one_row:
@@ -169,7 +169,7 @@ class _Reading:
         return RefreshStrategy(StrategyKind.INCREMENTAL, reason, cheaper, grouped)
 
     def _recompute_strategy(self, grouped: Grouped, needing_all: Sequence[str]) -> RefreshStrategy:
-        """The strategy of a query with parts that need all rows of a group."""
+        """Return the strategy of a query with parts that need all rows of a group."""
         names = ", ".join(needing_all)
         if len(needing_all) == 1:
             needs = f"{names} needs all rows"
@@ -186,7 +186,7 @@ class _Reading:
         return RefreshStrategy(StrategyKind.AFFECTED_GROUPS, reason, grouped=grouped)
 
     def _add_outputs(self, grouped: Grouped, groups: Sequence[tuple[int, int]]) -> Grouped:
-        """The parts with outputs and HAVING over the values of groups and calls.
+        """Return the parts with outputs and HAVING over the values of groups and calls.
 
         Raises:
             Left: one of them needs more than these values.
@@ -210,7 +210,7 @@ class _Reading:
         return replace(grouped, outputs=tuple(outputs), having=having)
 
     def _recompose(self, grouped: Grouped, groups: Sequence[tuple[int, int]], listed: Sequence[tuple[int, int]]) -> str:
-        """The query recomposed from its parts.
+        """Return the query recomposed from its parts.
 
         In HAVING a bare name could be an output or a column, so columns are qualified there.
         """
@@ -237,13 +237,13 @@ class _Reading:
         return " ".join(parts)
 
     def _position(self, group: tuple[int, int]) -> str:
-        """Ordinal of an output that is a number literal: in GROUP BY a bare number is an ordinal."""
+        """Return the ordinal of an output that is a number literal: in GROUP BY a bare number is an ordinal."""
         if not self.tokens.is_type(group[0], TokenType.NUMBER) or group[1] - group[0] != 1:
             return ""
         return next((str(n) for n, item in enumerate(self.items, 1) if (item.start, item.end) == group), "")
 
     def _join_sentence(self) -> str:
-        """Rows affected by a change of a joined table, as a part of a sentence."""
+        """Return the rows affected by a change of a joined table, as a part of a sentence."""
         return "".join(
             f"; a changed row of {name} affects those with its {' and '.join(', '.join(t.columns) for t in keys)}"
             for name, keys in self.tables.joins.items()
@@ -276,7 +276,7 @@ class _Reading:
         return items
 
     def _groups(self) -> list[tuple[int, int]]:
-        """Grouping expressions, in the order of the text."""
+        """Return the grouping expressions, in the order of the text."""
         start, end = self.clauses["group"]
         if self.tokens.word(start) == "ALL" and end == start + 1:
             return self._all_groups()
@@ -313,7 +313,7 @@ class _Reading:
         return item.start, item.end
 
     def _is_column(self, index: int, output: tuple[int, int]) -> bool:
-        """Whether a name in GROUP BY is a column, which takes precedence over an output."""
+        """Return whether a name in GROUP BY is a column, which takes precedence over an output."""
         if not self.tables.scope.known:
             return self.words.names(*output) == self.words.names(index, index + 1)
         name = self.words.columns.get(index)
@@ -332,17 +332,17 @@ class _Reading:
     # --- functions ---------------------------------------------------------------------------------------------------
 
     def _unmaintained_functions(self) -> list[str]:
-        """Aggregate functions that row deltas cannot maintain, in words."""
+        """Return the aggregate functions that row deltas cannot maintain, in words."""
         functions = {self.tokens.word(i).lower() for place in self.places for i in self._aggregates(*place)}
         return sorted(functions - {*PARTIAL}) + list(dict.fromkeys(self.odd.values()))
 
     def _aggregates(self, start: int, end: int) -> list[int]:
-        """Calls of known aggregate functions."""
+        """Return the calls of known aggregate functions."""
         calls = (index for index in range(start, end) if self.words.is_call(index))
         return [i for i in calls if self.tokens.word(i).lower() in PARTIAL or self.words.is_aggregate(i)]
 
     def _calls(self) -> list[tuple[Call, Span]]:
-        """Calls of the functions of ``PARTIAL``, with their tokens; equal calls share a number."""
+        """Return the calls of the functions of ``PARTIAL``, with their tokens; equal calls share a number."""
         calls: list[tuple[Call, Span]] = []
         numbers: dict[tuple[str, ...], int] = {}
         for index in (index for place in self.places for index in range(*place)):
