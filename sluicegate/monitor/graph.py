@@ -28,15 +28,16 @@ def graph_lines(pipeline: Pipeline) -> Iterator[str]:
     read_by_others = {read for of in graph.values() for read in of}
 
     def table_lines(name: str, branch: str, below: str) -> Iterator[str]:
-        above = name in drawn_tables and bool(graph[name])
-        drawn_tables.add(name)
-        yield f"{layers[name]:<6}  {branch}{name}{' (above)' if above else ''}"
-        if above:
+        parts, line = graph[name], f"{layers[name]:<6}  {branch}{name}"
+        if parts and name in drawn_tables:
+            yield f"{line} (above)"
             return
-        parts = graph[name]
-        for number, read in enumerate(parts, start=1):
-            last = number == len(parts)
-            yield from table_lines(read, f"{below}{'└─ ' if last else '├─ '}", f"{below}{'   ' if last else '│  '}")
+        drawn_tables.add(name)
+        yield line
+        for read in parts[:-1]:
+            yield from table_lines(read, f"{below}├─ ", f"{below}│  ")
+        for read in parts[-1:]:
+            yield from table_lines(read, f"{below}└─ ", f"{below}   ")
 
     for layer in reversed(LAYERS):
         for name in pipeline.names(layer):

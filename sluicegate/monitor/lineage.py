@@ -120,19 +120,19 @@ class _Pipeline:
             table = replace(table, columns=dict.fromkeys(columns.names, NONE), complete=columns.complete)
         self.found[table.table], self.known[table.table] = table, columns
 
-    def _stored_columns(self, layer: str, name: str) -> list[str] | None:
-        """Return the columns that a table has by its log; None while it does not exist."""
+    def _stored_columns(self, layer: str, name: str) -> list[str]:
+        """Return the columns that a table has by its log; none while it does not exist."""
         delta = self.opened[self.at.table(layer, name)].delta
         if delta is None:
-            return None
+            return []
         return [column.name for column in delta.schema().fields]
 
     def _bronze_columns(self, name: str) -> Columns:
         table, stored = self.pipeline.bronze[name], self._stored_columns("bronze", name)
         declared = list(table.declared_columns or table.hints)
-        names = _distinct_names([*(stored or ()), *declared, *PROVENANCE])
+        names = _distinct_names([*stored, *declared, *PROVENANCE])
         hidden = tuple(column for column in names if column in ENGINE_COLUMNS)
-        return Columns(tuple(column for column in names if column not in hidden), hidden, stored is not None)
+        return Columns(tuple(column for column in names if column not in hidden), hidden, complete=bool(stored))
 
     def _silver(self, name: str) -> None:
         table = self.pipeline.silver[name]
@@ -172,12 +172,13 @@ class _Pipeline:
 
     def _table(self, layer: Layer, name: str, computed: Lineage) -> TableLineage:
         """Lineage of a table by that of its rows, with the columns that it has by its log or its definition."""
-        stored = [column for column in self._stored_columns(layer, name) or () if column not in ENGINE_COLUMNS]
+        stored = [column for column in self._stored_columns(layer, name) if column not in ENGINE_COLUMNS]
         declared = list((self.pipeline.silver[name].declared_columns if layer == "silver" else None) or ())
-        columns = {column: origins for column, origins in computed.columns.items() if column != EVERY}
-        of_every = computed.columns.get(EVERY, NONE)
+        columns = dict(computed.columns)
+        of_every = columns.pop(EVERY, NONE)
+        named = set(map(str.lower, columns))
         for column in _distinct_names([*declared, *stored]):
-            if column.lower() not in {name.lower() for name in columns}:
+            if column.lower() not in named:
                 same_name = ((SourceColumn(table, column.lower()), IDENTITY) for table in computed.rest)
                 columns[column] = of_every | frozenset(same_name)
         complete = not (computed.rest or computed.unsure) or bool(stored)

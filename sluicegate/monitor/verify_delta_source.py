@@ -22,7 +22,7 @@ def entries(lake: layout.Lake, name: str, path: str) -> list[dict[str, Any]]:
     """
     target, source = tables.delta_table(lake.table("bronze", name)), tables.delta_table(path)
     taken_in: list[dict[str, Any]] = []
-    replaced, taken = False, -1
+    state, taken = FileStatus.INGESTED, -1
     for commit in log.commits(target) if target else ():
         info = commit.info
         if info.bronze.source is None:
@@ -32,9 +32,10 @@ def entries(lake: layout.Lake, name: str, path: str) -> list[dict[str, Any]]:
         ingested = datetime.fromtimestamp(commit.timestamp / 1000, UTC)
         taken_in.append(
             {"path": path, "chunk": info["until"], "rows": commit.rows_written, "version": commit.version,
-             "ingested": ingested, "state": FileStatus.REPLACED if replaced else FileStatus.INGESTED}
+             "ingested": ingested, "state": state}
         )  # fmt: skip
-        replaced = replaced or info.mode == BatchMode.FULL_REFRESH
+        if info.mode == BatchMode.FULL_REFRESH:  # what earlier commits brought
+            state = FileStatus.REPLACED
     taken_in.reverse()
     if source is not None and source.version() > taken:
         taken_in.append({"path": path, "chunk": source.version(), "state": FileStatus.WAITING})

@@ -34,12 +34,9 @@ def findings(lake: layout.Lake, name: str, limit: int | None) -> Iterator[Findin
     if ledger is None:
         return
     if bronze is None:
-        yield from _deleted_table_findings(lake, name)
+        yield from deleted_table_findings(lake, name, "files")
         return
-    offset = offsets.committed_offset(
-        bronze, offsets.app_id("bronze", name, ledger), offsets.restore_history(bronze)
-    ).offset
-    entries = [entry for entry in file_status.statuses(lake, name).to_pylist() if entry["chunk"] <= (offset or 0)]
+    entries = committed_entries(lake, name, ledger, bronze)
     unrecorded = file_status.unrecorded_batches(lake, name)
     if unrecorded:
         count = sum(entry["chunk"] in unrecorded for entry in entries)
@@ -52,11 +49,18 @@ def findings(lake: layout.Lake, name: str, limit: int | None) -> Iterator[Findin
     yield from _FileComparison.from_tables(lake, name, ledger, bronze, entries, unrecorded).findings()
 
 
-def _deleted_table_findings(lake: layout.Lake, name: str) -> Iterator[Finding]:
-    """A bronze table that has been deleted, though files were read into it."""
+def committed_entries(lake: layout.Lake, name: str, ledger: DeltaTable, bronze: DeltaTable) -> list[dict[str, Any]]:
+    """Return the entries of a ledger up to the offset of its bronze table, with what became of each."""
+    line = offsets.restore_history(bronze)
+    offset = offsets.committed_offset(bronze, offsets.app_id("bronze", name, ledger), line).offset or 0
+    return [entry for entry in file_status.statuses(lake, name).to_pylist() if entry["chunk"] <= offset]
+
+
+def deleted_table_findings(lake: layout.Lake, name: str, entries: str) -> Iterator[Finding]:
+    """Tell that a bronze table has been deleted, though entries of its ledger, files or ranges, were read into it."""
     ingested = tables.rows(tables.delta_table(lake.file_status(name)))
     if ingested:
-        text = f"the table no longer exists, but {ingested:,} files were read; a run reads them again"
+        text = f"the table no longer exists, but {ingested:,} {entries} were read; a run reads them again"
         yield Finding(FindingKind.WRONG, name, text, f"sluicegate run {lake.pipeline}")
 
 

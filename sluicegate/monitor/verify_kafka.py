@@ -16,10 +16,11 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from sluicegate.flow.verification.finding import Finding, FindingKind
-from sluicegate.lake import layout, offsets, tables
+from sluicegate.lake import layout, tables
 from sluicegate.landing import file_status
 from sluicegate.landing.file_states import FileStatus
 from sluicegate.landing.kafka_ledger import Partition, Range
+from sluicegate.monitor import verify_files
 
 ID = ["_topic", "_partition", "_offset"]
 
@@ -38,13 +39,9 @@ def findings(lake: layout.Lake, name: str) -> Iterator[Finding]:
     if ledger is None:
         return
     if bronze is None:
-        if ranges := tables.rows(tables.delta_table(lake.file_status(name))):
-            sentence = f"the table no longer exists, but {ranges:,} ranges of offsets were read; a run reads them again"
-            yield Finding(FindingKind.WRONG, name, sentence, f"sluicegate run {lake.pipeline}")
+        yield from verify_files.deleted_table_findings(lake, name, "ranges of offsets")
         return
-    line = offsets.restore_history(bronze)
-    offset = offsets.committed_offset(bronze, offsets.app_id("bronze", name, ledger), line).offset or 0
-    entries = [entry for entry in file_status.statuses(lake, name).to_pylist() if entry["chunk"] <= offset]
+    entries = verify_files.committed_entries(lake, name, ledger, bronze)
     if untold := file_status.unrecorded_batches(lake, name):
         sentence = "the status of its newest ranges is not recorded yet, because a run ended right after its commit"
         yield Finding(FindingKind.BEHIND, name, sentence, f"sluicegate run {lake.pipeline}")

@@ -61,16 +61,17 @@ def can_read(target: DataType, source: DataType) -> bool:
 
     A single value that it cannot read would make the whole record corrupt.
     """
+    return _is_contained(target, source, _can_read_leaf)
+
+
+def _can_read_leaf(target: DataType, source: DataType) -> bool:
     from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, VariantType
 
-    def can_read_leaf(target: DataType, source: DataType) -> bool:
-        if isinstance(target, (StringType, VariantType)):
-            return True
-        if isinstance(target, DoubleType):  # a decimal is an integer that does not fit 64 bits
-            return isinstance(source, (LongType, DoubleType))
-        return isinstance(target, (LongType, BooleanType)) and target == source
-
-    return _is_contained(target, source, can_read_leaf)
+    if isinstance(target, (StringType, VariantType)):
+        return True
+    if isinstance(target, DoubleType):  # a decimal is an integer that does not fit 64 bits
+        return isinstance(source, (LongType, DoubleType))
+    return isinstance(target, (LongType, BooleanType)) and target == source
 
 
 def _is_contained(target: DataType, source: DataType, leaf: Callable[[DataType, DataType], bool]) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from sqlglot.tokenizer_core import TokenType
 
@@ -80,45 +81,35 @@ def _no_day(arguments: list[str]) -> str:
     return f"upper({arguments[1]}) NOT IN ({_DAYS})"
 
 
-def _unread_text(function: str) -> _Failed:
+def _unread_text(function: str, arguments: list[str]) -> str:
     """A text of which from_json and its like cannot read all that the schema asks for.
 
     It is read once more with the column that Spark has for such a text.
     """
-
-    def failure_condition(arguments: list[str]) -> str:
-        text, schema, options = (*arguments, "map()")[:3]
-        written = schema.strip()
-        no_text = "false"
-        if function == "from_json":
-            no_text = f"try_parse_json({text}) IS NULL"
-        inner = options.strip()
-        if written[:1] not in "'\"" or not inner.lower().startswith("map(") or not inner.endswith(")"):
-            return no_text
-        fields = written[1:-1].strip()
-        if fields.startswith(("{", "[")) or fields.upper() == "VARIANT":
-            return no_text
-        nested = _NESTED.match(fields)
-        corrupt_record = f"'columnNameOfCorruptRecord', '{_MISFIT}'"
-        given_options = inner[4:-1].strip()
-        if given_options:
-            named = f"map({given_options}, {corrupt_record})"
-        else:
-            named = f"map({corrupt_record})"
-        quote = written[0]
-        if function != "from_json":
-            if nested:
-                fields = fields[nested.end() : -1]
-            whole = f"{quote}{fields}, {_MISFIT} STRING{quote}"
-            return f"{function}({text}, {whole}, {named}).{_MISFIT} IS NOT NULL"
+    text, schema, options = (*arguments, "map()")[:3]
+    written = schema.strip()
+    no_text = "false"
+    if function == "from_json":
+        no_text = f"try_parse_json({text}) IS NULL"
+    inner = options.strip()
+    if written[:1] not in "'\"" or not inner.lower().startswith("map(") or not inner.endswith(")"):
+        return no_text
+    fields = written[1:-1].strip()
+    if fields.startswith(("{", "[")) or fields.upper() == "VARIANT":
+        return no_text
+    nested = _NESTED.match(fields)
+    corrupt_record = f"'columnNameOfCorruptRecord', '{_MISFIT}'"
+    named = f"map({', '.join(filter(None, [inner[4:-1].strip(), corrupt_record]))})"
+    quote = written[0]
+    if function != "from_json":
         if nested:
-            kind = fields
-        else:
-            kind = f"STRUCT<{fields}>"
-        whole = f"{quote}v {kind}, {_MISFIT} STRING{quote}"
-        return f"from_json(concat('{{\"v\":', {text}, '}}'), {whole}, {named}).{_MISFIT} IS NOT NULL"
-
-    return failure_condition
+            fields = fields[nested.end() : -1]
+        whole = f"{quote}{fields}, {_MISFIT} STRING{quote}"
+        return f"{function}({text}, {whole}, {named}).{_MISFIT} IS NOT NULL"
+    if not nested:
+        fields = f"STRUCT<{fields}>"
+    whole = f"{quote}v {fields}, {_MISFIT} STRING{quote}"
+    return f"from_json(concat('{{\"v\":', {text}, '}}'), {whole}, {named}).{_MISFIT} IS NOT NULL"
 
 
 # Functions with a twin, try_…, that gives NULL for a value that does not convert; how such a value is known.
@@ -152,9 +143,9 @@ _GUARDED: dict[str, _Failed] = {
 }
 # Functions that give NULL, or a struct of NULLs.
 _SILENT: dict[str, _Failed] = {
-    "FROM_JSON": _unread_text("from_json"),
-    "FROM_CSV": _unread_text("from_csv"),
-    "FROM_XML": _unread_text("from_xml"),
+    "FROM_JSON": partial(_unread_text, "from_json"),
+    "FROM_CSV": partial(_unread_text, "from_csv"),
+    "FROM_XML": partial(_unread_text, "from_xml"),
     "UNHEX": _is_null("unhex"),
     "GET_JSON_OBJECT": _no_json("get_json_object"),
     "JSON_ARRAY_LENGTH": _no_json("json_array_length"),
@@ -181,10 +172,9 @@ class Conversion:
             text: gives the text of tokens, with replacements.
         """
         arguments = [text(start, stop) for start, stop in self.arguments]
+        nullable = arguments
         if self.function in _FIRST_ALONE:
             nullable = arguments[:1]
-        else:
-            nullable = arguments
         present = " AND ".join(f"({argument}) IS NOT NULL" for argument in nullable)
         return f"({present} AND {_FAILED[self.function](arguments)})"
 
