@@ -162,7 +162,7 @@ class _Limits:
         return Alert("rule_rate", name, rule, AlertLevel.OK, sentence)
 
     def _events(self, table: str, per: str) -> list[dict[str, Any]]:
-        """Events of the last day of a table, or those of the last run that changed it, with their details."""
+        """Return a table's events, with details, of the last day or of the last run that changed it."""
         if (table, per) not in self._found:  # each rule of a table has a limit of its own
             self._found[table, per] = self._read(table, per)
         return self._found[table, per]

@@ -45,7 +45,7 @@ def late_files_error(
 
 
 def arrival_time(name: str, table: BronzeTable, lake: layout.Lake) -> datetime | None:
-    """Time at which a file was last entered into a table's ledger, or versions of its source were last taken in."""
+    """Return when a file was last entered into a table's ledger, or a version of its source last taken in."""
     if not table.reads_files:
         return change_time("bronze", name, lake)
     ledger = tables.delta_table(lake.ledger(name))

@@ -237,7 +237,7 @@ def _read_versions(flow: Flow, flow_progress: Progress) -> list[tuple[str, int]]
 def _choice(
     table: GoldTable, strategy: RefreshStrategy, news: commit_stats.ChangeVolume, rows: int, target: DeltaTable | None
 ) -> TechniqueChoice:
-    """Technique that a run will take if nothing happens before it; a run counts exactly, and looks at the state."""
+    """Return the technique that the next run will probably take; it counts exactly, and looks at the state."""
     cost, target_rows = RefreshCost.from_table(target, strategy.kind), lake_tables.rows(target)
     changed = news.rows + news.updated
     permitted = refresh_cost.permitted_techniques(
@@ -286,7 +286,7 @@ def _groups(
 
 
 def _count_groups(uri: str, columns: list[str], flow_progress: Progress) -> int | None:
-    """Number of groups of the changed rows, before and after; None if delta-rs cannot read this change feed."""
+    """Count the groups of the changed rows, before and after; None if delta-rs cannot read this change feed."""
     import pyarrow as pa
 
     try:

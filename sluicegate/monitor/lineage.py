@@ -165,13 +165,13 @@ class _Pipeline:
         return queries.lineage(text, {name: self.known.get(name, Columns()) for name in reads})
 
     def _python_lineage(self, table: SilverTable | GoldTable, reads: Sequence[str]) -> Lineage:
-        """Lineage of what a function makes: as it is declared, and of all else every column that it reads."""
+        """Return the lineage of a function's result: as declared, and for all else every column that it reads."""
         anything = queries.unknown_lineage({name: Columns() for name in reads}, "a Python function computes it")
         declared = {column: frozenset(map(_parse_declared, sources)) for column, sources in table.lineage.items()}
         return replace(anything, columns={**declared, **anything.columns})
 
     def _table(self, layer: Layer, name: str, computed: Lineage) -> TableLineage:
-        """Lineage of a table by that of its rows, with the columns that it has by its log or its definition."""
+        """Return the lineage of a table by that of its rows, with the columns of its log and its definition."""
         stored = [column for column in self._stored_columns(layer, name) if column not in ENGINE_COLUMNS]
         declared = list((self.pipeline.silver[name].declared_columns if layer == "silver" else None) or ())
         columns = dict(computed.columns)
@@ -189,7 +189,7 @@ class _Pipeline:
         return TableLineage(layer, name, columns, computed.rows, reads, unknown, complete, computed.unsure)
 
     def _quarantine(self, name: str, table: SilverTable, table_lineage: TableLineage, rules: Origins) -> TableLineage:
-        """Lineage of a quarantine: the rows as evaluated, the record as it came, and the rules that it broke."""
+        """Return the lineage of a quarantine: the rows as evaluated, the records, and the rules that they broke."""
         record = frozenset((SourceColumn(stream, EVERY), TRANSFORMATION) for stream in table.streams)
         broken = frozenset((source, _CONDITIONAL) for source, _ in rules)
         columns = {**table_lineage.columns, "_failed_expectations": broken, "_record": record}

@@ -213,7 +213,7 @@ def _file_entries(
 
 
 def of_landing(discovered: Discovery) -> list[pa.Table]:
-    """Files that landing has and the ledger has not as they are, with their states and why some are refused."""
+    """Return the files in landing that the ledger has not as they are, with states, and why some are refused."""
     import pyarrow as pa
 
     states = {
@@ -251,7 +251,7 @@ def _add_reasons(entries: pa.Table, ledger_uri: str) -> pa.Table:
 
 
 def ledger_entries(name: str, table: BronzeTable, lake: layout.Lake) -> pa.Table:
-    """Entries of a ledger with what became of each; of Kafka's without those that only say where a partition begins."""
+    """Return a ledger's entries with what became of each; of Kafka's without empty ones, where a partition begins."""
     from sluicegate.landing import file_status
 
     entries = file_status.statuses(lake, name)

@@ -61,7 +61,7 @@ def findings(pipeline: Pipeline, settings: Settings, limit: int | None = None) -
 
 
 def provable_tables(pipeline: Pipeline, settings: Settings) -> Iterator[tuple[str, int, bool]]:
-    """Each silver table that is there, its version, and whether its records can be compared with those of its sources.
+    """Yield each silver table, its version, and whether its records can be compared with those of its sources.
 
     They cannot where a source is gone, has been replaced by another table, or lacks the version that was taken in, or
     where the table's flows have changed.
@@ -186,7 +186,7 @@ class _Identity:
 
 
 def _source_tables(target: DeltaTable, name: str, sources: Mapping[str, str]) -> dict[str, DeltaTable]:
-    """The tables that a silver table follows, as of the versions that it has taken in, by the names of its flows.
+    """Return the tables that a silver table follows, as of the versions that it has taken in, by its flows.
 
     None are given where it is to be made again, as it is filled by one flow now and was by several, or the other way.
     """
@@ -228,7 +228,7 @@ def _read(source: DeltaTable, record_id: Sequence[str], flow: str) -> pa.Table:
 
 
 def _identities(table: DeltaTable | None, names: Sequence[str]) -> pa.Table:
-    """Identities of a table's rows; a column that it does not have, as a run was stopped that makes it, is NULL."""
+    """Return the identities of a table's rows; a column that a stopped run has yet to make is NULL."""
     schema = pa.schema([(name, _ID_TYPES.get(name, pa.int64())) for name in names])
     if table is None:
         return schema.empty_table()
@@ -244,7 +244,7 @@ def _identities(table: DeltaTable | None, names: Sequence[str]) -> pa.Table:
 
 
 def _incomplete_records(rows: pa.Table, record_id: Sequence[str]) -> pa.Table:
-    """Records whose rows are not numbered from 1 through, and that have not the only number 0, for no row at all."""
+    """Return records whose rows are not numbered from 1 through, nor have the only number 0, for no row at all."""
     numbers = rows.group_by(record_id).aggregate([(ROW, "min"), (ROW, "max"), ([], "count_all")])
     least, most, count = (pc.field(name) for name in (f"{ROW}_min", f"{ROW}_max", "count_all"))
     through = ((least == 1) & (most == count)) | ((least == 0) & (most == 0) & (count == 1))

@@ -34,7 +34,7 @@ def findings(pipeline: Pipeline, settings: Settings) -> list[Finding]:
 
 
 def _feature_findings(pipeline: Pipeline, lake: layout.Lake) -> Iterator[Finding]:
-    """Tables with features of Delta that hide rows or columns from delta-rs, which jobs and verifications read by."""
+    """Yield tables with features of Delta that hide rows or columns from delta-rs, by which jobs read."""
     for name, uri in _tables_without_spark(pipeline, lake):
         table = tables.delta_table(uri)
         if table is None:

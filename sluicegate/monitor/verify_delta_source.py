@@ -14,7 +14,7 @@ from sluicegate.landing.file_states import FileStatus
 
 
 def entries(lake: layout.Lake, name: str, path: str) -> list[dict[str, Any]]:
-    """Ingestion history of a bronze table with a Delta source: an entry for each run in the table's log, oldest first.
+    """Return the ingestion history of a bronze table with a Delta source: an entry for each run, oldest first.
 
     ``chunk`` is the source version that a run ended at, ``rows`` what it wrote, ``version`` and ``ingested`` its
     commit. ``state`` is ``ingested``, ``replaced`` (by a later full refresh), or ``waiting`` for the versions that the
@@ -69,7 +69,7 @@ def verify(lake: layout.Lake, name: str, path: str) -> list[str]:
 
 
 def _count(table: DeltaTable) -> int:
-    """Row count by reading the table: other writers may omit statistics, and deletion vectors take rows away."""
+    """Count rows by reading the table: other writers may omit statistics, and deletion vectors take rows away."""
     from deltalake import QueryBuilder
 
     counted = QueryBuilder().register("source", table).execute("SELECT count(1) AS n FROM source").read_all()

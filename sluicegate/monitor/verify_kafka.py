@@ -109,7 +109,7 @@ def _rows(
 
 
 def _parts(read: Mapping[str, Mapping[str, Any]]) -> Iterator[Any]:
-    """Conditions that take all rows apart by ledger batches, some ``AT_ONCE`` offsets to each, or one ledger batch."""
+    """Yield conditions that split all rows by ledger batches: some ``AT_ONCE`` offsets to each, or one batch."""
     sizes = Counter[int]()
     for path, entry in read.items():
         sizes[entry["chunk"]] += Range.from_path(path).size

@@ -35,7 +35,7 @@ def from_end(tokens: Tokens) -> int:
 
 
 def sample_end(tokens: Tokens, index: int) -> int:
-    """Last token of ``TABLESAMPLE (…) [REPEATABLE (…)]`` after a token, or that token: the alias follows it."""
+    """Return the last token of a TABLESAMPLE after a token, else that token: the alias follows it."""
     while tokens.word(index + 1) in ("TABLESAMPLE", "REPEATABLE") and tokens.is_type(index + 2, TokenType.L_PAREN):
         index = tokens.closing_index(index + 2)
     return index

@@ -178,7 +178,7 @@ class Query:
         return [*names, *[None] * (len(self.casts) - len(names))]
 
     def streamed_column(self, name: str) -> str | None:
-        """Column of the streamed table that an output is, untouched; None where it is made, or may be a lookup's.
+        """Return the streamed column that an output is, untouched; None if it is computed, or may be a lookup's.
 
         A name that is no output is the record's own column, which a sequence may be.
         """
@@ -197,7 +197,7 @@ class Query:
         return None
 
     def output(self, name: str, names: Sequence[str] | None = None) -> exp.Expr | None:
-        """Expression of an output column, without its alias; None if a star brings it; see ``query_shape.output``."""
+        """Return the expression of an output column without its alias, as ``query_shape.output`` does."""
         return query_shape.output(query_shape.first_select(self._tree), name, names)
 
     def text_over_views(self, views: Mapping[str, str], replacements: Sequence[Span] = (), join: str = "") -> str:

@@ -358,7 +358,7 @@ def _kind(join: exp.Join) -> str:
 
 
 def keeps_every_record(tree: exp.Query, stream: exp.Table) -> bool:
-    """Whether each record of the stream certainly gives a row: only constructs known to keep records are allowed."""
+    """Return whether each record of the stream certainly gives a row, by constructs that are known to keep records."""
     if not isinstance(tree, exp.Select) or not {"sample", "pivots"}.isdisjoint(clauses(stream)):
         return False
     if not clauses(tree).keys() <= _KEEPING or not _joins_keep_records(tree, stream):
@@ -384,6 +384,6 @@ def _joins_keep_records(select: exp.Select, stream: exp.Table) -> bool:
 
 
 def offset(node: exp.Expr) -> int | None:
-    """Offset of a node in the text, as far as sqlglot records it: that of its first identifier or function name."""
+    """Return the offset of a node's first identifier or function name in the text; None if sqlglot has none."""
     starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
     return min(starts, default=None)

@@ -75,7 +75,7 @@ def _can_read_leaf(target: DataType, source: DataType) -> bool:
 
 
 def _is_contained(target: DataType, source: DataType, leaf: Callable[[DataType, DataType], bool]) -> bool:
-    """Whether ``target`` has a place for all of ``source``; ``leaf`` decides for types that are not nested alike."""
+    """Return whether ``target`` has a place for all of ``source``; ``leaf`` decides where they are not nested alike."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     match target, source:
@@ -294,7 +294,7 @@ def _common_fields(first: StructType, second: StructType) -> DataType | None:
 
 
 def _common_number(first: DataType, second: DataType) -> DataType | None:
-    """Type of numbers of two kinds: a decimal with room for both, or one with a point that holds each of them."""
+    """Return a type for numbers of two kinds: a decimal with room for both, or a double or float that holds both."""
     from pyspark.sql.types import DecimalType
 
     for kind, other in ((first, second), (second, first)):
@@ -363,7 +363,7 @@ def differences(stored_type: DataType, value_type: DataType) -> Iterator[TypeDif
 
 
 def _common_parts(stored_type: DataType, value_type: DataType) -> list[tuple[str, DataType, DataType]] | None:
-    """Parts that two nested types have in common, each with its name and both of its types; None unless both nest."""
+    """Return the parts of two types nested alike, each with its name and both of its types; else None."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     match stored_type, value_type:

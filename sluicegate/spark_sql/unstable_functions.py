@@ -87,7 +87,7 @@ def _run_time_message(moment: str) -> str:
 
 
 def _moment_in_call(tokens: Tokens, index: int, name: str) -> str:
-    """Text that is a time of the run, of which a call makes a date or a timestamp; empty if it is no such call."""
+    """Return the time of the run, as text, of which a call makes a date or a timestamp; empty for other calls."""
     if name not in _CASTING or not tokens.is_type(index + 2, TokenType.STRING):
         return ""
     text = tokens.raw(index + 2)[1:-1]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def widen_type(existing: DataType, added: DataType) -> DataType:
-    """The type that holds both where Delta can widen a column to it, else ``existing``, whose fields go one by one."""
+    """Return the type for both that Delta can widen a column to, else ``existing``; fields are widened one by one."""
     from pyspark.sql.types import (
         ArrayType,
         DecimalType,

@@ -128,7 +128,7 @@ def try_cast_spans(casts: Sequence[Cast]) -> list[Span]:
 
 
 def replacement_spans(tokens: Tokens, flagged: Sequence[Watched], spans: Sequence[Span]) -> list[Span]:
-    """Replacements in a query, with those of all its casts, and of its other conversions that are flagged."""
+    """Add the replacements of all casts of a query, and of its flagged conversions, to others."""
     return conversions.add_conversion_spans(tokens, flagged, [*spans, *try_cast_spans(find(tokens))])
 
 
@@ -176,7 +176,7 @@ def hidden_cast_objections(tokens: Tokens, casts: Sequence[Watched], first: int,
 
 
 def generator_objections(tokens: Tokens, generators: Collection[str], first: int, end: int) -> list[QuerySyntax]:
-    """Objections to casts in the arguments of generators: where one fails there may be no row that could tell of it.
+    """Return objections to casts in arguments of generators: where one fails, no row may be there to tell of it.
 
     Those of ``hidden_cast_objections`` are left out.
 

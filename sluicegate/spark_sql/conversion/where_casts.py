@@ -86,7 +86,7 @@ def rewritten_spans(tokens: Tokens, condition_parts: Sequence[Conjunct], spans: 
 
 
 def failures(tokens: Tokens, part: Conjunct, spans: Sequence[Span]) -> list[str]:
-    """Boolean expression for each cast of a conjunct: it failed, and the conjunct alone would filter out the record."""
+    """Return an expression for each cast of a conjunct: it failed, and the conjunct alone drops the record."""
     text = tokens.compose(spans, part.first, part.end, compact=True)
     return [f"(({text}) IS NOT TRUE AND {_failure(tokens, part, cast, spans)})" for cast in part.casts]
 

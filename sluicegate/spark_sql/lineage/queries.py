@@ -59,7 +59,7 @@ def lineage(text: str, schemas: Mapping[str, Columns]) -> Lineage:
 
 
 def unknown_lineage(tables: Mapping[str, Columns], unsure: str) -> Lineage:
-    """Lineage of which only the tables are known: each of them may be in every column, and decide about the rows."""
+    """Return the lineage of tables alone: each may be in every column, and decide about the rows."""
     of_all = frozenset((SourceColumn(table, EVERY), TRANSFORMATION) for table in tables)
     return Lineage({EVERY: of_all}, apply_use(_FILTER, of_all), unsure=unsure)
 
@@ -222,7 +222,7 @@ class _Select:
                 self.rows |= self.read.origins(node, _GROUP_BY)
 
     def _ambiguous_origins(self, node: exp.Expr, relation: Relation, names: Names, use: Use) -> Origins:
-        """Origins of a condition whose names may be columns of its own as well as of the FROM: both of them."""
+        """Return the origins of a condition whose names may be its own columns or those of the FROM: both."""
         scopes = (names, Names(From((), relation), names))
         readers = (ExpressionReader(scope, self.read.subquery, self.read.windows) for scope in scopes)
         return unite_origins(reader.origins(node, use) for reader in readers)

@@ -284,7 +284,7 @@ class _Reading:
         return [self._group(first, stop, outputs) for first, stop in self.tokens.split_list(start, end)]
 
     def _all_groups(self) -> list[tuple[int, int]]:
-        """Outputs that GROUP BY ALL groups by: those without an aggregate function, also through another's name."""
+        """Return the outputs that GROUP BY ALL groups by: those without an aggregate, also through another's name."""
         aggregates: set[str] = set()
         for item in self.items:
             names = {name.parts[0] for _, name in self.words.column_names(item.start, item.end) if name.meaning is None}
@@ -296,7 +296,7 @@ class _Reading:
         return groups
 
     def _group(self, first: int, stop: int, outputs: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
-        """Tokens of what a part of GROUP BY groups by: an output by its number or name, or the part itself."""
+        """Return the tokens that a part of GROUP BY groups by: an output's, by number or name, or its own."""
         name = ""
         if stop == first + 1:
             if self.tokens.is_type(first, TokenType.NUMBER):
@@ -371,7 +371,7 @@ class _Reading:
         return [call for number, call in enumerate(self.calls) if number not in self.odd]
 
     def _unmaintained_calls(self) -> dict[int, str]:
-        """Calls of ``PARTIAL`` functions that row deltas cannot maintain (DISTINCT …), in words, by index."""
+        """Return the ``PARTIAL`` calls that row deltas cannot maintain (DISTINCT …), in words, by index."""
         odd_calls = {}
         for number, (call, span) in enumerate(self.calls):
             behind = self.tokens.word(span.last + 1)
