@@ -69,7 +69,7 @@ class Where:
         place = self.file or ""
         if place and self.line is not None:
             place += f":{self.line}"
-        return ", ".join(part for part in (self.table and f"table {self.table}", place) if part)
+        return ", ".join(filter(None, (self.table and f"table {self.table}", place)))
 
 
 class SluicegateError(Exception):
@@ -164,7 +164,7 @@ class DefinitionError(UserError):
         self.mistakes = mistakes
 
     def as_dict(self) -> dict[str, Any]:
-        return {**super().as_dict(), "mistakes": [asdict(mistake) for mistake in self.mistakes]}
+        return {**super().as_dict(), "mistakes": list(map(asdict, self.mistakes))}
 
     def for_people(self) -> str:
         if len(self.mistakes) < 2:

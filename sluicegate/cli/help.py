@@ -44,7 +44,7 @@ def help_(
 
 def _codes(as_json: bool) -> None:
     if as_json:
-        show_json([_facts(code) for code in error_help.EXPLANATIONS])
+        show_json(list(map(_facts, error_help.EXPLANATIONS)))
         return
     rows = [[code, error_type(code).__name__, error_help.EXPLANATIONS[code].means] for code in error_help.EXPLANATIONS]
     show_table(["code", "error", "meaning"], rows)

@@ -204,7 +204,7 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Seq
     for column in columns:
         table.add_column(escape_text(column), justify="right" if column in right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*[_text(value) for value in row])
+        table.add_row(*map(_text, row))
     width = None if sys.stdout.isatty() else 200
     Console(width=width, highlight=False, markup=False, emoji=False).print(table)
 

@@ -245,8 +245,8 @@ class Continuous:
 
 def _lines(number: int, reports: Sequence[RunReport], seconds: float) -> list[str]:
     """Return the lines for a batch: a summary, and the tables that need attention."""
-    summaries = [summary for summary in map(_summary, reports) if summary]
-    lines = [f"{_clock()}  batch {number:,}: {'; '.join(summaries) or 'nothing new'}   {seconds:.1f} s"]
+    summary = "; ".join(filter(None, map(_summary, reports))) or "nothing new"
+    lines = [f"{_clock()}  batch {number:,}: {summary}   {seconds:.1f} s"]
     for layer_report in reports:
         for table in layer_report.tables:
             if _needs_attention(table):

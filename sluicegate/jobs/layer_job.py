@@ -105,7 +105,7 @@ def request_of(pipeline: Pipeline, arguments: argparse.Namespace) -> Request:
     Raises:
         SluicegateError: see ``Request.from_arguments``.
     """
-    tables = [name for name in (arguments.tables or "").split(",") if name]
+    tables = list(filter(None, (arguments.tables or "").split(",")))
     max_files = getattr(arguments, "max_files", None)
     return Request.from_arguments(pipeline, arguments.mode, arguments.since, arguments.until, tables, max_files)
 

@@ -166,7 +166,7 @@ def _accept_run(client: socket.socket, message: dict[str, object], files: list[i
         raise ValueError("a request without arguments, channel or output")
     warm_spark.send(client, {"pid": os.getpid()})
     client.settimeout(None)
-    return Run(client, [str(argument) for argument in arguments], channel, files[0])
+    return Run(client, list(map(str, arguments)), channel, files[0])
 
 
 def _refuse(client: socket.socket, files: list[int], reason: str) -> None:

@@ -145,7 +145,7 @@ class Chosen:
         """Return the fields for JSON output."""
         return {
             "table": self.request.table, "undo": self.request.undo, "records": self.records, "rules": self.rules,
-            "discards": [asdict(discard) for discard in self.discards],
+            "discards": list(map(asdict, self.discards)),
         }  # fmt: skip
 
     def carry_out(self, by: str, discard: str) -> int:
@@ -197,9 +197,7 @@ def find_records(pipeline: Pipeline, request: Discard) -> Chosen:
     lake = Lake(pipeline.settings.lake, pipeline.name)
     renamed.demand_current(lake)
     target_ownership.demand_ours(lake, pipeline.settings.target)
-    quarantine, log = (
-        tables.delta_table(uri) for uri in (lake.quarantine(request.table), lake.discards(request.table))
-    )
+    quarantine, log = map(tables.delta_table, (lake.quarantine(request.table), lake.discards(request.table)))
     quarantined, recorded = discards.quarantined_rows_if_any(quarantine), discards.recorded_discards(log)
     if request.undo:
         mask = _discard_mask(recorded, request)

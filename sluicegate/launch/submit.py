@@ -94,7 +94,7 @@ def submit_all(
         raise _error_of(lines, code, layer, tail + error)
     for line in error:  # of a user's function, say, that prints what looks like an error
         tell(line)
-    reports = [RunReport.from_dict(report) for report in lines.reports()]
+    reports = list(map(RunReport.from_dict, lines.reports()))
     if lines.unread or not reports:
         # Its tables are committed: to call that a failure would have it run again.
         tell(f"warning: {UNREPORTED}")
@@ -137,7 +137,7 @@ def _start_job(
 
 
 def _error_of(lines: ReportLines, code: int, layer: str, tail: list[str]) -> SluicegateError:
-    before = [RunReport.from_dict(report) for report in lines.reports()]
+    before = list(map(RunReport.from_dict, lines.reports()))
     error = lines.error
     if error is None:
         until = f"after the report of {before[-1].layer}" if before else "and without a report"

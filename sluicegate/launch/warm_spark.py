@@ -151,7 +151,7 @@ def minutes() -> float:
     """
     text = os.environ.get(MINUTES, "")
     if not text:
-        if any(os.environ.get(name) for name in _NOBODY_WAITS):
+        if any(map(os.environ.get, _NOBODY_WAITS)):
             return 0.0
         return DEFAULT_MINUTES
     try:

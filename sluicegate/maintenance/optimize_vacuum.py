@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -109,7 +110,7 @@ def maintained_tables(pipeline: Pipeline, lake: layout.Lake, keeps: timedelta | 
         keeps = retention(pipeline)
     behind = unread_sources(pipeline, lake)
     # Each refresh keeps them in small files by itself, so that it need not write all for one group.
-    states = {lake.group_state(name) for name in pipeline.gold}
+    states = set(map(lake.group_state, pipeline.gold))
     maintained = []
     for uri, of_spark in _addresses(pipeline, lake):
         table = tables.delta_table(uri)
@@ -134,9 +135,8 @@ def unread_sources(pipeline: Pipeline, lake: layout.Lake) -> dict[str, tuple[dat
             if state.kind != ProgressKind.INCREMENTAL:
                 continue
             for uri, (version, _) in state.unprocessed_versions(flow).items():
-                committed = _commit_time(uri, version + 1)
-                if uri not in oldest or committed < oldest[uri][0]:
-                    oldest[uri] = committed, flow.table
+                unread = _commit_time(uri, version + 1), flow.table
+                oldest[uri] = min(oldest.get(uri, unread), unread, key=itemgetter(0))
     return oldest
 
 
@@ -185,7 +185,7 @@ def _state(
         own_retention = time_span(own_setting)
         keeps = max(keeps, own_retention)
     horizon = datetime.now(UTC) - keeps
-    live = {name_of(file) for file in table.file_uris()}
+    live = set(map(name_of, table.file_uris()))
     lying = _data_files(uri)
     old = lying.filter(pc.less(lying["modification_time"], horizon))["path"].to_pylist()
     stale = [path for path in old if name_of(path) not in live]

@@ -160,7 +160,7 @@ class Catalyst:
 
 def elements(seq: Any) -> Iterator[Any]:
     """Yield the elements of a Scala sequence."""
-    return (seq.apply(number) for number in range(seq.size()))
+    return map(seq.apply, range(seq.size()))
 
 
 def name_of(node: Any) -> str:

@@ -293,7 +293,7 @@ def demand_suitable_server(session: SparkSession, url: str, *, private: bool, on
         UserError: the server's log might quote personal values.
         LakeUnsupported: the server might lose one of two concurrent commits on S3.
     """
-    if (session.conf.get(OURS, None) or "") == "true":
+    if session.conf.get(OURS, None) == "true":
         return
     hint = f"use a server that `sluicegate serve` has started; or configure that server so, and set {OURS}=true on it"
     if private:

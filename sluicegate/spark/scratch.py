@@ -32,7 +32,7 @@ def new_folder() -> str:
     Returns:
         path of the folder; empty if a variable names another place, or there is no temporary folder.
     """
-    if any(os.environ.get(name) for name in NAMED):
+    if any(map(os.environ.get, NAMED)):
         return ""
     remove_abandoned_folders()
     try:

@@ -90,7 +90,7 @@ def open_session(name: str, at: Lake | None = None, *, private: bool = False) ->
     if private:
         _hide_texts(session)
     _silence_chatter()
-    if "delta" not in (session.conf.get("spark.sql.extensions", "") or ""):
+    if "delta" not in str(session.conf.get("spark.sql.extensions", "")):
         session.stop()
         raise JavaMissing(
             "this Spark was started without Delta Lake",

@@ -122,7 +122,7 @@ def _has_reader_metadata(kind: Any) -> bool:
         return any(map(_has_reader_metadata, kind))
     if not isinstance(kind, dict):
         return kind == "variant" or (isinstance(kind, str) and kind.startswith("string collate"))
-    parts = (kind.get(name) for name in ("type", "fields", "elementType", "keyType", "valueType"))
+    parts = map(kind.get, ("type", "fields", "elementType", "keyType", "valueType"))
     return bool({*(kind.get("metadata") or ())} - {"comment", LANDED}) or any(map(_has_reader_metadata, parts))
 
 

@@ -44,7 +44,7 @@ class S3(ArrowFSWrapper):  # type: ignore[misc]
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
         if isinstance(path, list):
-            return [cls._strip_protocol(address) for address in path]
+            return list(map(cls._strip_protocol, path))
         # Only the scheme is removed: in a key, # and ? and % are ordinary characters.
         return str(path).split("://", 1)[-1].rstrip("/")
 

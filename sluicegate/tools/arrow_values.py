@@ -18,15 +18,15 @@ def values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     try:
         python_values: list[Any] = column.to_pylist()
     except (OverflowError, ValueError):
-        return [_value(scalar) for scalar in column]
+        return list(map(_value, column))
     return python_values
 
 
 def rows(table: pa.Table | pa.RecordBatch) -> list[list[Any]]:
     """Return the rows of a table, with ``values``."""
-    columns = [values(column) for column in table.columns]
+    columns = list(map(values, table.columns))
     if columns:
-        return [list(row) for row in zip(*columns, strict=True)]
+        return list(map(list, zip(*columns, strict=True)))
     return [[] for _ in range(table.num_rows)]
 
 
@@ -44,7 +44,7 @@ def _value(scalar: Any) -> Any:
     if pa.types.is_map(kind):
         return [(_value(entry["key"]), _value(entry["value"])) for entry in scalar.values]
     if pa.types.is_nested(kind):
-        return [_value(element) for element in scalar.values]
+        return list(map(_value, scalar.values))
     return _text(scalar)
 
 

@@ -6,7 +6,7 @@ import shutil
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -119,7 +119,7 @@ class _Results:
         cases = sum(result.seconds for result in self.results)
         if self.as_json:
             facts: dict[str, Any] = {"pipeline": pipeline, **counts, "seconds": whole}
-            show_json({**facts, "cases": [result.as_dict() for result in self.results]})
+            show_json({**facts, "cases": list(map(asdict, self.results))})
             return
         words = {"passed": "passed", "failed": "failed", "mistakes": "invalid"}
         sentence = ", ".join(f"{count} {words[kind]}" for kind, count in counts.items() if count)

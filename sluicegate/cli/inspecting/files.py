@@ -71,7 +71,7 @@ def _entries(definition: Pipeline, table: str, states: Sequence[str], newest: in
     """Return the entries of a table's ledger as rows to print."""
     entries = api.files(definition, table, states=states, newest=newest).to_pylist()
     source = definition.bronze[table]
-    return entries if source.reads_files or source.kafka is not None else [_version_entry(entry) for entry in entries]
+    return entries if source.reads_files or source.kafka is not None else list(map(_version_entry, entries))
 
 
 def _show(source: BronzeTable, entries: Sequence[dict[str, Any]]) -> None:
@@ -79,7 +79,7 @@ def _show(source: BronzeTable, entries: Sequence[dict[str, Any]]) -> None:
     columns = ["state", "path", "modification_time", *numbers, "ingested", "error"]
     if any(entry.get("place") for entry in entries):
         columns.append("place")
-    show_table(columns, [[entry.get(c) for c in columns] for entry in entries], right=numbers)
+    show_table(columns, [list(map(entry.get, columns)) for entry in entries], right=numbers)
     if source.kafka is not None:
         say("", _sum_of_ranges(entries))
     else:

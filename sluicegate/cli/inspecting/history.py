@@ -80,4 +80,4 @@ def _row(event: dict[str, Any], columns: list[str]) -> list[Any]:
     }  # fmt: skip
     if "no_rows" in details:
         shown |= {"rows": details["rows"], "no rows": details["no_rows"]}
-    return [shown.get(column) for column in columns]
+    return list(map(shown.get, columns))

@@ -35,6 +35,13 @@ if TYPE_CHECKING:
     from sluicegate.spark_sql.refresh.strategy import RefreshStrategy
 
 
+# How rescued values are handled, where the definition changes the default.
+_RESCUED_TEXTS = {
+    "keep": ("values that bronze rescued become NULL",),
+    "fail": ("values that bronze rescued fail the run",),
+}
+
+
 @pass_settings("lake", "landing", "pipelines", "target")
 def plan(
     pipeline: PipelineName,
@@ -268,7 +275,7 @@ def _changes_texts(table: SilverTable, changes: ApplyChanges | ApplyChangesFromS
     if table.flows_or_branches:
         yield f"by the flows {', '.join(table.flows_or_branches)}"
         yield from _lookup_texts(table)
-    yield from _rescued_texts(table)
+    yield from _RESCUED_TEXTS.get(table.rescued, ())
 
 
 def _record_texts(table: SilverTable) -> Iterator[str]:
@@ -287,16 +294,7 @@ def _record_texts(table: SilverTable) -> Iterator[str]:
     if table.flows_or_branches:
         yield f"by the flows {', '.join(table.flows_or_branches)}"
     yield from _lookup_texts(table)
-    yield from _rescued_texts(table)
-
-
-def _rescued_texts(table: SilverTable) -> list[str]:
-    """Describe how rescued values are handled, if the definition changes the default."""
-    if table.rescued == "keep":
-        return ["values that bronze rescued become NULL"]
-    if table.rescued == "fail":
-        return ["values that bronze rescued fail the run"]
-    return []
+    yield from _RESCUED_TEXTS.get(table.rescued, ())
 
 
 def _delete_texts(table: SilverTable) -> list[str]:

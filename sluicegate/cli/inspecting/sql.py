@@ -72,7 +72,7 @@ def _show_rows(query: str, settings: Settings, limit: int, *, engine_columns: bo
         show_json([dict(zip(result.column_names, row, strict=True)) for row in arrow_values.rows(result)])
         return
     rows = arrow_values.rows(result.slice(0, limit))
-    show_table(result.column_names, [[_pasteable_value(value) for value in row] for row in rows])
+    show_table(result.column_names, [list(map(_pasteable_value, row)) for row in rows])
     more = ""
     if result.num_rows > limit:
         more = f", the first {limit:,} of them shown"

@@ -91,7 +91,7 @@ def _show_verified(definition: Pipeline, findings: Sequence[Finding], as_json: b
         show_json({
             "pipeline": definition.name,
             **({} if current is None else _facts(current)),
-            "problems": [str(finding) for finding in wrong],
+            "problems": list(map(str, wrong)),
             "findings": [finding.as_dict() for finding in findings if finding.kind != FindingKind.PROVED],
             "proved": [finding.as_dict() for finding in findings if finding.kind == FindingKind.PROVED],
         })  # fmt: skip
@@ -114,7 +114,7 @@ def _status(definition: Pipeline, wrong: list[Finding]) -> Status | None:
 
 
 def _facts(current: Status) -> dict[str, Any]:
-    return {"tables": [asdict(table) for table in current.tables], "waiting": current.waiting.sentence()}
+    return {"tables": list(map(asdict, current.tables)), "waiting": current.waiting.sentence()}
 
 
 def _show_tables(current: Status) -> None:
@@ -124,7 +124,7 @@ def _show_tables(current: Status) -> None:
     sides = ["quarantined", *discarded, "set aside", "rejected"]
     columns = ["layer", "table", "rows", "version", "changed (UTC)", *sides, "state"]
     right = ["rows", "version", *sides]
-    rows = [asdict(table) for table in current.tables]
+    rows = list(map(asdict, current.tables))
     values = [[value for name, value in row.items() if name != "discarded" or discarded] for row in rows]
     show_table(columns, values, right=right)
     say("", current.waiting.sentence())
@@ -144,7 +144,7 @@ def _verify(definition: Pipeline, share: float, *, since_last: bool, spark: bool
     if spark:  # what the job says is no part of what is shown here, with or without JSON
         return api.verify(definition, percent=share, since_last=since_last, tell=printer(as_json=True))
     findings = api.verify(definition, percent=share, since_last=since_last, spark=False)
-    return [_name_option(finding) for finding in findings]
+    return list(map(_name_option, findings))
 
 
 def _name_option(finding: Finding) -> Finding:

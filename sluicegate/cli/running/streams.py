@@ -104,7 +104,7 @@ def streams(
     elif stop:
         _stop(settings.lake, [find_stream(settings.lake, pipeline, run_id) for run_id in stop], as_json=as_json)
     elif as_json:
-        show_json([asdict(stream) for stream in list_streams(settings.lake, pipeline)])
+        show_json(list(map(asdict, list_streams(settings.lake, pipeline))))
     else:
         _show(list_streams(settings.lake, pipeline))
 

@@ -261,12 +261,9 @@ class LocalAirflow:
             return "its api-server does not respond"
         if health["scheduler"]["status"] != "healthy":
             return "its scheduler is not healthy"
-        try:
-            parsed = self._is_dag_parsed(dag)
-        except OSError:  # no such DAG yet
-            parsed = False
-        if parsed:
-            return ""
+        with suppress(OSError):  # no such DAG yet
+            if self._is_dag_parsed(dag):
+                return ""
         return f"its dag-processor has not parsed the DAG {dag}"
 
     def start_triggerer(self) -> None:

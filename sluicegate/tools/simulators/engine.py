@@ -132,7 +132,7 @@ class Kind:
         if faults.drift and self.drift:
             for record in records:
                 self.drift(record)
-        lines = [self.line(record) for record in records]
+        lines = list(map(self.line, records))
         if not self.array:
             for n in bad[::3]:
                 lines[n] = lines[n][: len(lines[n]) // 2]

@@ -136,7 +136,7 @@ def _readings(mrns: list[int], slot: int, records: int, lot: random.Random) -> t
     the last reading determines the next slot and device, and no device reads twice at a time.
     """
     # The first patients wear two trackers: (device, wearer). The strangers' devices follow those of the patients.
-    wearers = [_Wearer(mrn) for mrn in mrns]
+    wearers = list(map(_Wearer, mrns))
     worn = list(enumerate([*wearers, *wearers[: len(wearers) // 4]], start=1))
     strange = [(len(worn) + n, _Wearer(mrn)) for n, mrn in enumerate(_strangers(mrns), start=1)]
     invalid, unknown = _faulty_indexes(records, lot)
@@ -151,10 +151,7 @@ def _readings(mrns: list[int], slot: int, records: int, lot: random.Random) -> t
             device, wearer = worn[(slot + n) % len(worn)]
         rate = wearer.rate(moment) + noise(0.0, 2.5)
         if n in invalid:
-            if roll() < 0.3:
-                rate = -rate / 100
-            else:
-                rate = 0.0
+            rate = -rate / 100 if roll() < 0.3 else 0.0
         readings.append({"device_id": device, "mrn": wearer.mrn, "time": moment, "heartrate": rate})
     moments = [reading["time"] for reading in readings]
     return readings, landed_facts(moments, invalid=len(invalid), unknown=len(unknown))

@@ -29,8 +29,8 @@ def first_line(error: BaseException) -> str:
 
 def error_at(node: exp.Expr, sql: str, message: str, hint: str = "") -> QueryError:
     """Make the error at an identifier of the query."""
-    start, end = node.meta.get("start"), node.meta.get("end")
-    return _error(message, sql, None if start is None or end is None else (start, end + 1), hint)
+    place = (node.meta["start"], node.meta["end"] + 1) if "end" in node.meta else None
+    return _error(message, sql, place, hint)
 
 
 def sqlglot_error(error: SqlglotError, sql: str) -> QueryError:
@@ -38,15 +38,12 @@ def sqlglot_error(error: SqlglotError, sql: str) -> QueryError:
     if not isinstance(error, ParseError) or not error.errors:
         return QueryError("the query cannot be parsed: look for an unclosed quote or comment")
     facts = error.errors[0]
-    token = str(facts.get("highlight") or "")
-    description = (
-        _PYTHON_CLASS.sub(r"\1", str(facts.get("description") or "")).partition(" but got <Token")[0].rstrip(".")
-    )
-    place = None
-    if token and facts.get("line") and facts.get("col"):
-        end = sum(len(line) for line in sql.splitlines(keepends=True)[: facts["line"] - 1]) + facts["col"]
-        place = (end - len(token), end)
-    near = f" at {token}" if token else ""
+    token = facts["highlight"]
+    description = _PYTHON_CLASS.sub(r"\1", facts["description"]).partition(" but got <Token")[0].rstrip(".")
+    place, near = None, ""
+    if token:
+        end = sum(map(len, sql.splitlines(keepends=True)[: facts["line"] - 1])) + facts["col"]
+        place, near = (end - len(token), end), f" at {token}"
     return _error(f"the query cannot be parsed{near}: {description}", sql, place, "")
 
 

@@ -112,7 +112,7 @@ def table_names(sql: str) -> list[str]:
         QueryError: if it is not one SELECT.
     """
     with _translated_errors(sql):
-        return list(dict.fromkeys(written_name(node) for node in _tables_of_lake(_parse(sql))))
+        return list(dict.fromkeys(map(written_name, _tables_of_lake(_parse(sql)))))
 
 
 @contextmanager
@@ -379,7 +379,7 @@ def _result(engine: duckdb.DuckDBPyConnection, ran: str) -> pa.Table:
     except duckdb.Error:
         engine.execute(ran)  # fails again, but this time the error has a position
         raise
-    types = [str(kind) for kind in relation.types]
+    types = list(map(str, relation.types))
     table: pa.Table = relation.to_arrow_table()
     taken: set[str] = set()
     columns, names = [], []

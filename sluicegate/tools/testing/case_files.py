@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path as FilePath
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
@@ -98,6 +99,10 @@ def tables(pipeline: Pipeline) -> dict[str, str]:
     return makers | pipeline.deidentified_tables
 
 
+class _Faulty(Exception):
+    """Raised where a part of a file has a mistake, which is recorded, so that nothing can be made of it."""
+
+
 class _Reader:
     """Reads files, and collects their mistakes."""
 
@@ -128,33 +133,33 @@ class _Reader:
         for other in data.keys() - {"cases"}:
             self._add("unknown-field", (other,), f"unknown field {other}", "a case file only contains cases")
         for name, fields in data["cases"].items():
-            if case := self._case(name, fields, ("cases", name)):
-                yield case
+            with suppress(_Faulty):
+                yield self._case(name, fields, ("cases", name))
 
-    def _case(self, name: str, fields: Any, path: Path) -> Case | None:
+    def _case(self, name: str, fields: Any, path: Path) -> Case:
         if not name.strip():
             self._add("name", path, "a case needs a name")
         case = self._parse_part(Fields, fields, path)
-        if case is None:
-            return None
+        steps = []
+        for number, step in enumerate(case.steps):
+            place = (*path, "steps", number)
+            with suppress(_Faulty):
+                steps.append(self._step(self._parse_part(Step, step, place), place))
         if not case.steps:
-            steps = [self._step(case, path)]
-        else:
-            steps = []
-            for number, case_step in enumerate(case.steps):
-                place = (*path, "steps", number)
-                step = self._parse_part(Step, case_step, place)
-                if step:
-                    steps += [self._step(step, place)]
+            steps.append(self._step(case, path))
         if not any(step.expect or step.fails for step in steps) and not self.mistakes:
             self._add("missing-field", path, "this case expects nothing", "add expect or fails")
         return Case(name, self._place(path), case.description.strip(), tuple(steps))
 
     def _step(self, step: Step, path: Path) -> CaseStep:
-        inputs = [self._read_input(table, value, (*path, "given", table)) for table, value in step.given.items()]
-        expect = [
-            self._read_expectation(table, value, (*path, "expect", table)) for table, value in step.expect.items()
-        ]
+        given: list[TableGiven] = []
+        expect: list[TableExpected] = []
+        for table, value in step.given.items():
+            with suppress(_Faulty):
+                given.append(self._read_input(table, value, (*path, "given", table)))
+        for table, value in step.expect.items():
+            with suppress(_Faulty):
+                expect.append(self._read_expectation(table, value, (*path, "expect", table)))
         for name in step.landing:
             self._demand_inside(name, (*path, "landing", name))
         if step.fails is not None and step.fails not in _codes():
@@ -163,24 +168,18 @@ class _Reader:
         return CaseStep(
             self._place(path),
             step.description.strip(),
-            tuple(filter(None, inputs)),
+            tuple(given),
             step.landing,
             step.landed,
-            tuple(filter(None, expect)),
+            tuple(expect),
             step.fails,
         )
 
-    def _read_input(self, table: str, value: Any, path: Path) -> TableGiven | None:
-        if not self._is_bronze(table, path):
-            return None
-        more: Given | None = Given(rows=value, schema=None)
-        rows_path = path
-        if isinstance(value, dict):
-            more = self._parse_part(Given, value, path)
-            rows_path = (*path, "rows")
-        if more is None:
-            return None
-        rows = self._rows(more.rows, rows_path)
+    def _read_input(self, table: str, value: Any, path: Path) -> TableGiven:
+        self._demand_bronze(table, path)
+        if not isinstance(value, dict):
+            return TableGiven(table, self._rows(value, path), self._place(path))
+        more = self._parse_part(Given, value, path)
         of_delta = self.pipeline.bronze[table].format == "delta"
         if "mode" in more.model_fields_set and not of_delta:
             self._add("not-allowed", (*path, "mode"), f"mode requires a Delta source, but {table} reads files")
@@ -188,40 +187,29 @@ class _Reader:
             self._demand_inside(more.file, (*path, "file"))
             if of_delta:
                 self._add("not-allowed", (*path, "file"), f"{table} reads a Delta table, not files")
-        if rows is None:
-            return None
+        rows = self._rows(more.rows, (*path, "rows"))
         return TableGiven(table, rows, self._place(path), more.file, more.mode, more.schema_)
 
-    def _is_bronze(self, table: str, path: Path) -> bool:
+    def _demand_bronze(self, table: str, path: Path) -> None:
         bronze = self.pipeline.bronze
+        if table not in bronze and table in tables(self.pipeline):
+            sentence = f"{table} is computed by the pipeline: only bronze tables take given rows"
+            raise self._fault("unknown-table", path, sentence, f"bronze tables: {', '.join(bronze)}")
         if table not in bronze:
-            if table in tables(self.pipeline):
-                sentence = f"{table} is computed by the pipeline: only bronze tables take given rows"
-                self._add("unknown-table", path, sentence, f"bronze tables: {', '.join(bronze)}")
-            else:
-                hint = name_hint(table, bronze, "bronze tables")
-                self._add("unknown-table", path, f"unknown bronze table {table}", hint)
-            return False
+            hint = name_hint(table, bronze, "bronze tables")
+            raise self._fault("unknown-table", path, f"unknown bronze table {table}", hint)
         if (form := bronze[table].format) in AS_TEXT_ONLY:
             sentence = f"{table} has {form} files, which cannot be given as rows"
-            self._add("not-allowed", path, sentence, "write the content of the file under landing")
-            return False
-        return True
+            raise self._fault("not-allowed", path, sentence, "write the content of the file under landing")
 
-    def _read_expectation(self, table: str, value: Any, path: Path) -> TableExpected | None:
+    def _read_expectation(self, table: str, value: Any, path: Path) -> TableExpected:
         table_names = tables(self.pipeline)
         if table not in table_names:
             hint = name_hint(table, table_names, "known tables")
-            self._add("unknown-table", path, f"unknown table {table}", hint)
-            return None
+            raise self._fault("unknown-table", path, f"unknown table {table}", hint)
         if not isinstance(value, dict):
-            rows = self._expected_rows(value, path)
-            if rows is None:
-                return None
-            return TableExpected(table, self._place(path), rows)
+            return TableExpected(table, self._place(path), self._expected_rows(value, path))
         more = self._parse_part(Expected, value, path)
-        if more is None:
-            return None
         partly = more.rows is None
         field = "contains" if partly else "rows"
         row_values = getattr(more, field)
@@ -230,22 +218,17 @@ class _Reader:
                 self._add("not-allowed", (*path, "columns"), "columns requires rows as lists of values")
             return TableExpected(table, self._place(path), None, partly, more.count, more.tolerance)
         rows = self._expected_rows(row_values, (*path, field), more.columns)
-        if rows is None:
-            return None
         return TableExpected(table, self._place(path), rows, partly, more.count, more.tolerance)
 
-    def _rows(self, value: Any, path: Path, columns: Sequence[str] = ()) -> Rows | None:
+    def _rows(self, value: Any, path: Path, columns: Sequence[str] = ()) -> Rows:
         try:
             return written.read(value, self.file, self.document, path, columns)
         except written.RowsFault as fault:
-            self._add("rows", fault.path, fault.message, fault.hint, line=fault.line)
-            return None
+            raise self._fault("rows", fault.path, fault.message, fault.hint, line=fault.line) from None
 
-    def _expected_rows(self, value: Any, path: Path, columns: Sequence[str] = ()) -> Rows | None:
+    def _expected_rows(self, value: Any, path: Path, columns: Sequence[str] = ()) -> Rows:
         """Read rows that must all name the same columns: else it is open whether an omitted one is compared."""
         rows = self._rows(value, path, columns)
-        if rows is None:
-            return None
         for record, place in zip(rows.records, rows.places, strict=True):
             for column in rows.columns:
                 if column not in record:
@@ -260,13 +243,13 @@ class _Reader:
         if not parts or name.startswith("/") or ".." in parts or "\0" in name:
             self._add("not-allowed", path, f"{name!r} is not the name of a file below the folder")
 
-    def _parse_part(self, model: type[_Part], fields: Any, path: Path) -> _Part | None:
+    def _parse_part(self, model: type[_Part], fields: Any, path: Path) -> _Part:
         try:
             return model.model_validate(fields)
         except ValidationError as error:
             for code, inner, message, hint in validation_mistakes(error, model):
                 self._add(code, (*path, *inner), message, hint)
-            return None
+            raise _Faulty from None
 
     def _place(self, path: Path) -> Place:
         return Place.from_path(self.file, self.document, path)
@@ -274,6 +257,11 @@ class _Reader:
     def _add(self, code: str, path: Path, message: str, hint: str = "", line: int | None = None) -> None:
         place = self._place(path)
         self.mistakes.append(Mistake(code, place.path, message, self.file, line or place.line, hint))
+
+    def _fault(self, code: str, path: Path, message: str, hint: str, line: int | None = None) -> _Faulty:
+        """Add a mistake of a part of which nothing can be made; return the error to raise."""
+        self._add(code, path, message, hint, line)
+        return _Faulty()
 
 
 def _codes() -> set[str]:

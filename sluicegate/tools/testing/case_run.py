@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,10 +62,6 @@ class CaseResult:
     errors: list[str] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the facts for JSON."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, facts: dict[str, Any]) -> CaseResult:
         """Restore the result from a line of the job."""
@@ -119,8 +115,7 @@ class _Run:
             given.land(self.spark, self.pipeline, self.folder / "landing", step, number)
             result.errors += [f"in step {number}: {text}" if number > 1 else text for text in self._layers(step)]
             if not result.errors:
-                differences = [self._compare_table(table, number) for table in step.expect]
-                result.differences += [table for table in differences if table]
+                result.differences += filter(None, (self._compare_table(table, number) for table in step.expect))
             if result.errors or result.differences:
                 return
 
@@ -162,7 +157,7 @@ class _Run:
             keys = self._keys(expectation.table)
             if not set(keys) <= set(rows.columns):
                 keys = []
-            positions = [rows.columns.index(key) for key in keys]
+            positions = list(map(rows.columns.index, keys))
             right = compare(
                 diff, expected, actual, keys=positions, tolerance=expectation.tolerance, partly=expectation.partly
             )

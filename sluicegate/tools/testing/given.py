@@ -169,7 +169,7 @@ def _json(input_table: TableGiven, options: Mapping[str, str]) -> str:
 def _typed_records(input_table: TableGiven) -> list[dict[str, Any]]:
     """Return the rows with typed values, also where they come from CSV text."""
     if not input_table.rows.texts:
-        return [dict(record) for record in input_table.rows.records]
+        return list(map(dict, input_table.rows.records))
     return [{column: typed_value(value) for column, value in record.items()} for record in input_table.rows.records]
 
 
@@ -272,7 +272,7 @@ def _frame(spark: SparkSession, input_table: TableGiven, scratch: Path, schema: 
     file = scratch / "rows.json"
     file.write_text("".join(json.dumps(record) + "\n" for record in records))
     if kinds is None:
-        return spark.read.json(str(file)).select(*[quote_name(column) for column in input_table.rows.columns])
+        return spark.read.json(str(file)).select(*map(quote_name, input_table.rows.columns))
     typed_schema = spark.createDataFrame([], kinds).schema
     if unknown := [column for column in input_table.rows.columns if column not in typed_schema.names]:
         raise Wrong(

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
 from pathlib import Path
 
 from sluicegate import pii_key
@@ -61,7 +62,7 @@ def _run(arguments: argparse.Namespace) -> RunReport:
             ),
             cases,
             Path(folder),
-            lambda result: report.send(report.CASE, result.as_dict()),
+            lambda result: report.send(report.CASE, asdict(result)),
         )
     raise_failures(pipeline.name, results)
     return RunReport(pipeline.name, "cases", seconds=time.monotonic() - began)

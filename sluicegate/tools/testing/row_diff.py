@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from sluicegate.tools.testing.values import Value, display_value, is_close
 
@@ -48,10 +47,6 @@ class TableDifference:
     expected: int | None = None
     found: int = 0
     note: str = ""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the facts for JSON."""
-        return asdict(self)
 
 
 def unmatched_rows(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 from collections import Counter
+from dataclasses import asdict
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -437,7 +438,7 @@ def test_a_difference_is_shown_row_by_row_with_its_line() -> None:
     assert "- missing 4 NULL" in lines
     assert "+ unexpected 3 Cy" in lines
     assert lines[-1] == "kept in /tmp/kept"
-    assert CaseResult.from_dict(result.as_dict()) == result
+    assert CaseResult.from_dict(asdict(result)) == result
 
 
 # Landing
