@@ -20,6 +20,7 @@ from sluicegate.tools.migrate.name_bindings import NameBindings, constant
 from sluicegate.tools.migrate.queries import NotTaken, address, convert_query
 from sluicegate.tools.scaffold.naming import ident
 
+_JOINS = {"inner": "JOIN", "left": "LEFT JOIN", "leftouter": "LEFT JOIN", "left_outer": "LEFT JOIN"}
 _READERS = ("json", "csv", "parquet", "orc", "text")
 _ARGUMENTS = {"format": 1, "option": 2, "schema": 1}
 """How many arguments methods of a reader have."""
@@ -45,6 +46,8 @@ class Chain:
     line: int = 1
     remarks: list[Remark] = field(default_factory=list)
     _from: str = ""
+    _columns: list[str] | None = None
+    _reads_files: bool = False
     _whole: str = ""
     _items: list[str] = field(default_factory=lambda: ["*"])
     _made: set[str] = field(default_factory=set)
@@ -164,10 +167,9 @@ class Chain:
         if not all(parts):
             raise self._refusal("the table has no name")
         plain = ".".join(ident(part) for part in address(parts).split("."))
-        if self.streams:
-            self._from = f"STREAM({plain})"
-        else:
-            self._from = plain
+        self._from = f"STREAM({plain})" if self.streams else plain
+        self._columns = self.names.columns.get(address(parts))
+        self._reads_files = address(parts) in self.names.files
 
     def _reader(self, steps: list[tuple[str, ast.Call | None, int]]) -> list[tuple[str, ast.Call | None, int]]:
         form, path = "", None
@@ -286,8 +288,11 @@ class Chain:
         sql = self._column_of(node).text
         if self._made & {*_words(sql), name.lower()}:
             raise self._refusal(f"{name} is derived from a column of the same chain: declare a table for each step")
-        if name.lower() in _words(sql):
+        if name.lower() in {*_words(sql), *(self._columns or ())}:
             self._items[0] = self._star_except(name)
+        elif self._columns is None:
+            reason = f"if the table that it reads has this column, the run fails: then write * EXCEPT ({ident(name)})"
+            self.remarks.append(Remark(self.line, f"withColumn of {name}", reason))
         self._items.append(f"{sql} AS {ident(name)}")
         self._made.add(name.lower())
 
@@ -302,28 +307,29 @@ class Chain:
             name = self._constant(node)
             if not isinstance(name, str) or self._items[0][:1] != "*" or name.lower() in self._made:
                 raise self._refusal("drop of a derived column, or after a select")
-            self._items[0] = self._star_except(name)
+            if self._columns is None and not (self._reads_files and name == "_rescued_data"):
+                reason = "if the table that it reads has no such column, the run fails: then remove it from EXCEPT"
+                self.remarks.append(Remark(self.line, f"drop of {name}", reason))
+            if self._columns is None or name.lower() in self._columns:
+                self._items[0] = self._star_except(name)
 
     def _do_join(self, call: ast.Call) -> None:
         if self._items != ["*"] or self._where:
             raise self._refusal("join after other steps")
         other = Chain.from_expression(call.args[0], self.names, {})
-        on = self._constant(call.args[1])
-        if isinstance(on, str):
-            columns = [on]
-        else:
-            columns = on
+        columns = self._constant(call.args[1])
+        if isinstance(columns, str):
+            columns = [columns]
         join_type = "inner"
         if len(call.args) > 2:
             join_type = str(self._constant(call.args[2]))
-        kind = {"inner": "JOIN", "left": "LEFT JOIN", "leftouter": "LEFT JOIN", "left_outer": "LEFT JOIN"}.get(
-            join_type
-        )
+        kind = _JOINS.get(join_type)
         plain = other._items == ["*"] and not (other._where or other._whole or other.files or other._group)
         if kind is None or not columns or not isinstance(columns, list) or not plain:
             raise self._refusal("a join other than an inner or left join with a table on columns of the same name")
         self._from += f"\n{kind} {other._from} USING ({', '.join(ident(str(column)) for column in columns)})"
         self.streams = self.streams or other.streams
+        self._columns = None
         self.remarks += other.remarks
 
     def _do_groupBy(self, call: ast.Call) -> None:

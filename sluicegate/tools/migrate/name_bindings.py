@@ -21,6 +21,8 @@ class NameBindings:
         pipelines: names of the module that declares tables.
         declaring: functions of that module.
         settings: values of ``spark.conf``.
+        columns: columns of the tables that were declared so far, in lower case; None if a ``*`` is among them.
+        files: those of these tables that are files as they are.
     """
 
     constants: dict[str, Any] = field(default_factory=dict)
@@ -29,6 +31,8 @@ class NameBindings:
     pipelines: set[str] = field(default_factory=lambda: {"dlt", "dp"})
     declaring: dict[str, str] = field(default_factory=dict)
     settings: SourceSettings = field(default_factory=SourceSettings)
+    columns: dict[str, list[str] | None] = field(default_factory=dict)
+    files: set[str] = field(default_factory=set)
 
 
 def constant(node: ast.expr, names: NameBindings) -> Any:

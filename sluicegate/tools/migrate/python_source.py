@@ -14,6 +14,7 @@ from sluicegate.tools.migrate.dataframe_chain import Chain
 from sluicegate.tools.migrate.model import Action, ChangeFlow, Dataset, ParsedSource, Rule
 from sluicegate.tools.migrate.name_bindings import NameBindings, constant
 from sluicegate.tools.migrate.queries import NotTaken, address
+from sluicegate.tools.migrate.rewriting import columns_of
 from sluicegate.tools.migrate.settings_of_source import SourceSettings
 
 _KINDS = {"table": "table", "create_table": "table", "view": "view", "temporary_view": "view",
@@ -229,6 +230,9 @@ class _Reader:
         chain = Chain.from_body(node, self.names)
         dataset.query, dataset.files, dataset.query_line = chain.sql, chain.files, node.lineno
         self.source.remarks += chain.remarks
+        self.names.columns[dataset.name] = columns_of(dataset.query)
+        if dataset.query is None and not dataset.rules:
+            self.names.files.add(dataset.name)
         return chain
 
     def _append_flow(self, dataset: Dataset, node: ast.FunctionDef) -> None:

@@ -31,6 +31,15 @@ def tables_of(text: str | None) -> list[str]:
     return list(dict.fromkeys(name for query in queries for name in query.tables if name != FILES))
 
 
+def columns_of(text: str | None) -> list[str] | None:
+    """Columns that a query returns, in lower case; None if they are not known."""
+    try:
+        outputs = Query.parse(str(text)).outputs
+    except QuerySyntax:
+        return None
+    return outputs and [name.lower() for name in outputs]
+
+
 def rename_tables(text: str, other: Callable[[str], str | None]) -> str:
     """Query with other table names: ``other`` maps a name in lower case to SQL, or to None to keep it."""
     tokens = Tokens(text)

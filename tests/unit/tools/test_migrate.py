@@ -599,7 +599,9 @@ def test_a_chain_that_says_the_same_in_sql(tmp_path: Path, body: str, query: str
     files = 'format("cloudFiles").option("cloudFiles.format", "parquet").load("s3://b/places")'
     places = f"@dlt.table\ndef places():\n    return spark.readStream.{files}\n\n"
     made = imported(tmp_path, f"{HEAD}{places}@dlt.table\ndef t():\n    df = {body}\n    return df\n", "source.py")
-    assert (" ".join(made.draft.queries["t"].split()), made.remarks) == (query, [])
+    of_columns = ("withColumn of", "drop of")  # of which the table's own are not known here
+    told = [remark for remark in made.remarks if not remark.subject.startswith(of_columns)]
+    assert (" ".join(made.draft.queries["t"].split()), told) == (query, [])
     assert made.error is None
 
 

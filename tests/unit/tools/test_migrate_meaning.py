@@ -308,3 +308,43 @@ def test_a_query_that_reads_no_table_is_told_as_such(tmp_path: Path) -> None:
     made = imported(tmp_path, f"{RAW}CREATE MATERIALIZED VIEW days AS SELECT explode(sequence(1, 9)) AS n")
     assert [(remark.line, remark.subject) for remark in made.remarks] == [(2, "days")]
     assert made.error is not None
+
+
+# --- columns that are there or not -----------------------------------------------------------------------------------
+
+KNOWN = "@dlt.table\ndef known():\n    return dlt.read_stream('raw').select('id', 'Amount')\n\n"
+
+
+@pytest.mark.parametrize(
+    ("chain", "items"),
+    [
+        ("read_stream('known').withColumn('amount', F.lit(1))", "* EXCEPT (amount), 1 AS amount"),
+        ("read_stream('known').withColumn('n', F.lit(1))", "*, 1 AS n"),
+        ("read_stream('known').drop('AMOUNT')", "* EXCEPT (AMOUNT)"),
+        ("read_stream('known').drop('n', '_rescued_data')", "*"),
+        ("read_stream('known').drop('n', 'id').withColumn('amount', F.lit(1))", "* EXCEPT (id, amount), 1 AS amount"),
+        ("read_stream('raw').withColumn('n', F.col('n') + 1)", "* EXCEPT (n), (n + 1) AS n"),
+        ("read_stream('raw').drop('_rescued_data')", "* EXCEPT (_rescued_data)"),
+    ],
+)
+def test_a_column_is_replaced_or_dropped_where_it_is_there(tmp_path: Path, chain: str, items: str) -> None:
+    made = imported(tmp_path, f"{PYTHON}{KNOWN}@dlt.table\ndef t():\n    return dlt.{chain}\n", "source.py")
+    assert made.draft.queries["t"].splitlines()[0] == f"SELECT {items}"
+    assert (made.remarks, made.error) == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("chain", "items"),
+    [
+        ("read_stream('raw').withColumn('n', F.lit(1))", "*, 1 AS n"),
+        ("read_stream('raw').drop('n')", "* EXCEPT (n)"),
+        ("read_stream('copy').drop('_rescued_data')", "* EXCEPT (_rescued_data)"),
+        ("read_stream('known').join(dlt.read('raw'), 'id').withColumn('n', F.lit(1))", "*, 1 AS n"),
+    ],
+)
+def test_a_column_of_which_nothing_is_known_is_told_by_line(tmp_path: Path, chain: str, items: str) -> None:
+    copy = f"{KNOWN}@dlt.table\ndef copy():\n    return dlt.read_stream('raw').filter('id > 1')\n\n"
+    text = f"{PYTHON}{copy}@dlt.table\ndef t():\n    return dlt.{chain}\n"
+    made = imported(tmp_path, text, "source.py")
+    assert made.draft.queries["t"].splitlines()[0] == f"SELECT {items}"
+    assert lines_by_meaning(made)[True] == [line_of(text, f"return dlt.{chain}")]
