@@ -42,7 +42,7 @@ class Comparison:
     def __init__(self, columns: BronzeColumns, path: str, *, csv: bool) -> None:
         self.columns, self.csv = columns, csv
         self.path = path
-        self.found = Difference()
+        self.difference = Difference()
         self._without_row: list[tuple[int, Record]] = []
         self._without_record: list[Row] = []
         self._broken_beyond: list[int] = []
@@ -54,10 +54,10 @@ class Comparison:
         landed: list[Record] = []
         stored: list[Row] = []
         for block in blocks:
-            self.found.stored += len(block)
+            self.difference.stored += len(block)
             stored += block
             new = list(islice(records, max(len(stored) - len(landed), 0)))
-            self.found.landed += len(new)
+            self.difference.landed += len(new)
             landed += new
             if len(landed) == len(stored) and self._are_alike(landed, stored):
                 landed, stored = [], []
@@ -65,15 +65,15 @@ class Comparison:
                 landed, stored = self._align(landed, stored, to_the_end=False)
         while True:
             further = list(islice(records, HELD))
-            self.found.landed += len(further)
+            self.difference.landed += len(further)
             landed, stored = self._align([*landed, *further], stored, to_the_end=True)
-            self._note_missing(self.found.landed - len(landed) + 1, landed)
+            self._note_missing(self.difference.landed - len(landed) + 1, landed)
             landed = []
             if not further:
                 break
         self._note_added(stored)
         self._match_broken()
-        return self.found
+        return self.difference
 
     def _note_missing(self, first: int, records: Sequence[Record]) -> None:
         numbers = range(first, first + len(records))
@@ -82,7 +82,7 @@ class Comparison:
             return
         broken = [number for number, record in zip(numbers, records, strict=True) if record.broken]
         self._broken_beyond += broken
-        self.found.note_missing(sorted({*numbers} - {*broken}))
+        self.difference.note_missing(sorted({*numbers} - {*broken}))
 
     def _note_added(self, rows: Sequence[Row]) -> None:
         room = UNMATCHED - len(self._without_record)
@@ -90,7 +90,7 @@ class Comparison:
         beyond = rows[room:]
         corrupt = sum(row[-1] is not None for row in beyond)
         self._corrupt_beyond += corrupt
-        self.found.added += len(rows) - corrupt
+        self.difference.added += len(rows) - corrupt
 
     def _match_broken(self) -> None:
         """Match records that could not be decoded with rows anywhere: the engine reads these by themselves.
@@ -99,18 +99,17 @@ class Comparison:
         """
         missing = []
         for number, record in self._without_row:
-            row = next(
-                (row for row in self._without_record if record.broken and not self._difference(record, row)), None
-            )
+            matches = (row for row in self._without_record if record.broken and not self._compare_row(record, row))
+            row = next(matches, None)
             if row is None:
                 missing.append(number)
                 continue
             self._without_record.remove(row)
-            self.found.added -= 1
+            self.difference.added -= 1
         counted = min(len(self._broken_beyond), self._corrupt_beyond)
-        self.found.unsaid[OF_BYTES] += counted
-        self.found.added += self._corrupt_beyond - counted
-        self.found.note_missing(missing + self._broken_beyond[counted:])
+        self.difference.unsaid[OF_BYTES] += counted
+        self.difference.added += self._corrupt_beyond - counted
+        self.difference.note_missing(missing + self._broken_beyond[counted:])
 
     # --- blocks ------------------------------------------------------------------------------------------------------
 
@@ -118,33 +117,20 @@ class Comparison:
         """Whether all rows are what landed, by a comparison that is fast where they are."""
         if not stored:
             return True
+        fields = [record.fields for record in landed if record.fields is not None and not record.broken]
+        if self._in_path or len(fields) < len(landed):
+            return False
+        names = set[str]().union(*fields)
+        columns = {column: name for name in names if (column := self.columns.find_column(name)) is not None}
+        if len(columns) < len(names):  # one has no column, or two have the same
+            return False
         values = dict(zip(self.columns.names, zip(*stored, strict=True), strict=True))
-        if self._in_path or _has_values(values[RESCUED]) or _has_values(values[CORRUPT]):
-            return False
-        fields = _fields_of_all(landed)
-        if fields is None:
-            return False
-        columns = self._columns_of_fields({name for record in fields for name in record})
-        if columns is None:
-            return False
-        if any(_has_values(values[column]) for column in self.columns.types.keys() - set(columns.values())):
+        if any(_has_values(values[column]) for column in values.keys() - columns.keys()):
             return False
         return all(
             self._column_is_alike(column, [record.get(name) for record in fields], values[column])
-            for name, column in columns.items()
+            for column, name in columns.items()
         )
-
-    def _columns_of_fields(self, names: Iterable[str]) -> dict[str, str] | None:
-        """The column of each field; None if one has no column, or two have the same."""
-        columns: dict[str, str] = {}
-        for name in names:
-            column = self.columns.find_column(name)
-            if column is None:
-                return None
-            columns[name] = column
-        if len(set(columns.values())) < len(columns):
-            return None
-        return columns
 
     def _column_is_alike(self, column: str, landed: Sequence[Any], stored: Sequence[Any]) -> bool:
         quick = QUICK.get(str(self.columns.types[column]))
@@ -165,10 +151,10 @@ class Comparison:
 
     def _align(self, landed: list[Record], stored: list[Row], *, to_the_end: bool) -> tuple[list[Record], list[Row]]:
         """Compare one by one, passing over records and rows that have no counterpart; returns what is left."""
-        first = self.found.landed - len(landed) + 1
+        first = self.difference.landed - len(landed) + 1
         a = b = 0
         while a < len(landed) and b < len(stored):
-            difference = self._difference(landed[a], stored[b])
+            difference = self._compare_row(landed[a], stored[b])
             if not difference:
                 a, b = a + 1, b + 1
                 continue
@@ -184,13 +170,13 @@ class Comparison:
                 self._note_added(stored[b : b + added])
                 a, b = a + missing, b + added
                 continue
-            self.found.note_changed(first + a, difference)
+            self.difference.note_changed(first + a, difference)
             a, b = a + 1, b + 1
         return landed[a:], stored[b:]
 
     def _count_skipped(self, landed: Sequence[Record], stored: Sequence[Row], a: int, b: int) -> tuple[int, int]:
         """How many records are missing, or rows too many, before both go on alike; none if a value was changed."""
-        if a + 1 < len(landed) and b + 1 < len(stored) and not self._difference(landed[a + 1], stored[b + 1]):
+        if a + 1 < len(landed) and b + 1 < len(stored) and not self._compare_row(landed[a + 1], stored[b + 1]):
             return 0, 0
         for ahead in range(1, AHEAD):
             if a + ahead < len(landed) and self._is_aligned(landed, stored, a + ahead, b):
@@ -202,14 +188,14 @@ class Comparison:
     def _is_aligned(self, landed: Sequence[Record], stored: Sequence[Row], a: int, b: int) -> bool:
         """Whether two records from here on are alike, or one if there is no other."""
         pairs = list(islice(zip(landed[a : a + 2], stored[b : b + 2], strict=False), 2))
-        return bool(pairs) and not any(self._difference(*pair) for pair in pairs)
+        return bool(pairs) and not any(self._compare_row(*pair) for pair in pairs)
 
-    def _difference(self, record: Record, row: Row) -> str:
+    def _compare_row(self, record: Record, row: Row) -> str:
         """How a row differs from a record; empty if it does not."""
         try:
             return self._value_difference(record, row)
         except RecursionError:
-            self.found.unsaid["records nested too deeply"] += 1
+            self.difference.unsaid["records nested too deeply"] += 1
             return ""
 
     def _value_difference(self, record: Record, row: Row) -> str:
@@ -225,11 +211,11 @@ class Comparison:
                 return f"the file has {self._format_value(record.text)}, but the row is not corrupt"
             if rescued is None and all(value is None for name, value in values.items() if name not in self._in_path):
                 return f"the file has {self._format_value(record.text)}, but the row is empty"
-            self.found.unsaid["records that are not read as JSON"] += 1
+            self.difference.unsaid["records that are not read as JSON"] += 1
             return ""
         difference = self._parsed_difference(record.fields, rescued_values, values)
         if difference and record.text is not None and has_twins(record.text):
-            self.found.unsaid["records with a duplicate field"] += 1
+            self.difference.unsaid["records with a duplicate field"] += 1
             return ""
         return difference
 
@@ -282,7 +268,7 @@ class Comparison:
                 return ""
             return f"the file has a valid record, but _corrupt_record has {self._format_value(corrupt)}"
         verdict = compare_text(record.text.strip(), corrupt.strip())
-        self.found.unsaid[OF_BYTES] += verdict is None
+        self.difference.unsaid[OF_BYTES] += verdict is None
         if verdict is not False or _is_same_json(record.text, corrupt):
             return ""
         return f"the file has {self._format_value(record.text)}, but _corrupt_record has {self._format_value(corrupt)}"
@@ -325,11 +311,13 @@ class Comparison:
 
         A part of the value may be in its column, which is taken out of ``values`` then.
         """
-        verdict = self._is_same_rescued(value, rescued)
+        verdict = None
+        if not str(rescued).startswith(NOT_READ):
+            verdict = (is_nothing(value) and rescued == "") or compare_shown(value, rescued)
         if verdict is False:
             stored, landed = self._format_value(rescued), self._format_value(value)
             return f"_rescued_data has {stored} for {name}, but the file has {landed}"
-        self.found.unsaid["_rescued_data"] += verdict is None
+        self.difference.unsaid["_rescued_data"] += verdict is None
         column = self.columns.find_column(name)
         if column is None or values.get(column) is None:
             return ""
@@ -349,16 +337,10 @@ class Comparison:
         verdict = self._cell(value, stored, self.columns.comparers[column], not self.columns.rescues)
         if stored is None and has_landed and not self.columns.rescues:
             verdict = None  # one that does not fit its column, or one that was lost
-        self.found.unsaid[column] += verdict is None
+        self.difference.unsaid[column] += verdict is None
         if verdict is False:
             return self._mismatch(column, stored, value)
         return ""
-
-    @staticmethod
-    def _is_same_rescued(landed: Any, rescued: Any) -> bool | None:
-        if str(rescued).startswith(NOT_READ):
-            return None
-        return (is_nothing(landed) and rescued == "") or compare_shown(landed, rescued)
 
     def _mismatch(self, column: str, stored: Any, landed: Any) -> str:
         if self.columns.private:
@@ -380,16 +362,6 @@ class Comparison:
 
 def _has_values(column: Iterable[Any]) -> bool:
     return any(value is not None for value in column)
-
-
-def _fields_of_all(records: Sequence[Record]) -> list[Mapping[str, Any]] | None:
-    """Fields of some records; None if one was not read as such, or is broken."""
-    fields = []
-    for record in records:
-        if record.fields is None or record.broken:
-            return None
-        fields.append(record.fields)
-    return fields
 
 
 def _is_same_json(landed: Any, stored: str) -> bool:

@@ -13,15 +13,6 @@ _BEGINNINGS = {
 }
 
 
-def codec(encoding: str) -> str:
-    """Python's name of an encoding.
-
-    Raises:
-        LookupError: Python does not know it.
-    """
-    return codecs.lookup(encoding).name
-
-
 def codec_of_json(head: bytes) -> str:
     """Encoding of JSON that no option names one of: by its first four bytes, of which two are ASCII (RFC 4627)."""
     if b"\0" not in head[:4]:

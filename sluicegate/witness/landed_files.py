@@ -7,6 +7,7 @@ by file and record by DuckDB, which spills, and each file is read once, as a str
 from __future__ import annotations
 
 import json
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -83,12 +84,12 @@ def findings(
         sample: the files whose values are compared.
         proofs: what former verifications have proved; None where that is neither asked for nor recorded.
     """
-    at = layout.Lake(settings.lake, pipeline.name)
-    proofs = proofs or Proofs(at, keeps=False)
+    lake = layout.Lake(settings.lake, pipeline.name)
+    proofs = proofs or Proofs(lake, keeps=False)
     for name, table in pipeline.bronze.items():
         if only and name not in only:
             continue
-        bronze, ledger = tables.delta_table(at.table("bronze", name)), tables.delta_table(at.ledger(name))
+        bronze, ledger = tables.delta_table(lake.table("bronze", name)), tables.delta_table(lake.ledger(name))
         if bronze is None or (ledger is None and table.reads_files):
             continue
         if table.kafka is not None:
@@ -100,10 +101,10 @@ def findings(
         else:
             tell(f"  reading the files of {name} again")
             try:
-                yield from _Table(at, name, table, bronze, ledger, bool(pipeline.pii), sample, proofs).findings()
+                yield from _Table(lake, name, table, bronze, ledger, bool(pipeline.pii), sample, proofs).findings()
             except (DeltaError, pa.ArrowException, duckdb.Error) as error:
-                why = str(error).splitlines()[0]
-                yield Finding(FindingKind.UNSEEN, name, f"its values, as the table cannot be read without Spark: {why}")
+                reason = f"as the table cannot be read without Spark: {str(error).splitlines()[0]}"
+                yield Finding(FindingKind.UNSEEN, name, f"its values, {reason}")
 
 
 @dataclass
@@ -127,21 +128,21 @@ class _Result:
     files: int = 0
     proved: set[Key] = field(default_factory=set)
     records: int = 0
-    unseen: dict[str, list[str]] = field(default_factory=dict)
-    unsaid: dict[str, int] = field(default_factory=dict)
+    unseen: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    unsaid: Counter[str] = field(default_factory=Counter)
     wrong: list[Finding] = field(default_factory=list)
     readers: set[str] = field(default_factory=set)
 
-    def note_unseen(self, path: str, why: str) -> None:
+    def note_unseen(self, path: str, reason: str) -> None:
         """Note a file that was not looked at."""
-        self.unseen.setdefault(why, []).append(path)
+        self.unseen[reason].append(path)
 
 
 @dataclass
 class _Table:
     """One bronze table of files."""
 
-    at: layout.Lake
+    lake: layout.Lake
     name: str
     table: BronzeTable
     bronze: DeltaTable
@@ -151,20 +152,22 @@ class _Table:
     proofs: Proofs
 
     def findings(self) -> Iterator[Finding]:
-        statuses = file_status.statuses(self.at, self.name)
-        every = self._entries(statuses)
+        statuses = file_status.statuses(self.lake, self.name)
+        all_entries = self._entries(statuses)
         self._places = self._moved_paths(statuses)
         definition = [self.table.fingerprint, tables.table_id(self.ledger)]
-        proved = ProvedFiles(self.proofs, self.name, definition, self.bronze, every, self._places)
-        entries = {key: one for key, one in every.items() if key not in proved.keys and self._is_chosen(one)}
+        proved = ProvedFiles(self.proofs, self.name, definition, self.bronze, all_entries, self._places)
+        entries = {
+            (chunk, path): entry
+            for (chunk, path), entry in all_entries.items()
+            if (chunk, path) not in proved.keys and (self.sample.is_whole or self.sample.has(self.name, path))
+        }
         copies = options_by_batch(self.ledger, sorted({entry["chunk"] for entry in entries.values()}))
         self._definitions = self._former_definitions()
-        result = _Result(total=len(every), compared=len(entries))
-        for key, blocks in self._stored_rows({*entries}, whole=len(entries) == len(every)):
-            entry = entries.pop(key, None)
-            if entry is None:
-                continue  # rows of no file: that is a finding of its own
-            self._compare_file(entry, copies, blocks, result)
+        result = _Result(total=len(all_entries), compared=len(entries))
+        for key, blocks in self._stored_rows({*entries}, whole=len(entries) == len(all_entries)):
+            if key in entries:  # else rows of no file: that is a finding of its own
+                self._compare_file(entries.pop(key), copies, blocks, result)
         for entry in entries.values():
             self._compare_file(entry, copies, iter(()), result)
         if result.wrong:
@@ -172,9 +175,6 @@ class _Table:
         else:
             proved.keep(result.proved)
         yield from self._result_findings(result, proved.proof)
-
-    def _is_chosen(self, entry: Entry) -> bool:
-        return self.sample.is_whole or self.sample.has(self.name, entry["path"])
 
     def _entries(self, statuses: pa.Table) -> dict[Key, Entry]:
         """Files that rows of the table are of, by ledger batch and path."""
@@ -192,7 +192,7 @@ class _Table:
 
     def _former_definitions(self) -> set[tuple[int, str]]:
         """Files that were read by another definition than today's."""
-        read = status_log.read(self.at, self.name, ["chunk", "path", "definition"])
+        read = status_log.read(self.lake, self.name, ["chunk", "path", "definition"])
         other = read.filter(pc.fill_null(pc.not_equal(read["definition"], self.table.fingerprint), False))
         return {(row["chunk"], row["path"]) for row in other.to_pylist()}
 
@@ -226,10 +226,12 @@ class _Table:
     @cached_property
     def _columns(self) -> BronzeColumns:
         schema = tables.dataset(self.bronze).schema
-        landed = {one.name: str(one.metadata[LANDED]) for one in self.bronze.schema().fields if LANDED in one.metadata}
-        parts = json.loads(self.bronze.schema().to_json())["fields"]
-        variants = {one["name"] for one in parts if '"variant"' in json.dumps(one["type"])}
-        types = {one.name: pa.null() if one.name in variants else one.type for one in schema if one.name not in OURS}
+        fields = self.bronze.schema().fields
+        landed = {field.name: str(field.metadata[LANDED]) for field in fields if LANDED in field.metadata}
+        types = {field.name: field.type for field in schema if field.name not in OURS}
+        for part in json.loads(self.bronze.schema().to_json())["fields"]:
+            if part["name"] in types and '"variant"' in json.dumps(part["type"]):
+                types[part["name"]] = pa.null()
         return BronzeColumns(
             types,
             landed,
@@ -248,27 +250,27 @@ class _Table:
         table, obstructed = self._table_of(copies.get(entry["chunk"], CopyOptions()))
         if entry["state"] == FileStatus.FAILED:
             obstructed = obstructed or "it is damaged and was read only in part"
-        place, gone = self._place(entry)
-        if why := obstructed or gone:
-            self._note_unseen(entry, why, batches, result)
+        place, obstacle_of_file = self._place(entry)
+        if reason := obstructed or obstacle_of_file:
+            self._note_unseen(entry, reason, batches, result)
             return
         path, reader = entry["path"], FileReader(table)
         times: list[str] = []
         comparison = Comparison(self._columns, path, csv=table.format == "csv")
         try:
-            found = comparison.run(
+            difference = comparison.run(
                 reader.records(place), map(self._columns.plain_rows, _check_times(batches, entry, times))
             )
         except (Unreadable, OSError) as error:
             result.note_unseen(path, str(error).splitlines()[0])
             return
-        for column, count in found.unsaid.items():
-            result.unsaid[column] = result.unsaid.get(column, 0) + count
-        self._record_result(entry, found, reader, result)
-        if not (times or found.has_differences or any(found.unsaid.values())):
+        result.unsaid.update(difference.unsaid)
+        self._record_result(entry, difference, reader, result)
+        if difference.has_differences:
+            return
+        if not times and not difference.unsaid.total():
             result.proved.add((entry["chunk"], path))
-        if not found.has_differences:
-            self._note_times(path, times, result)
+        self._note_times(path, times, result)
 
     def _table_of(self, copy: CopyOptions) -> tuple[BronzeTable, str]:
         """Definition by which files of a ledger batch were read, and why they are not read here; empty if they are.
@@ -278,22 +280,23 @@ class _Table:
         """
         if copy.selects:
             return self.table, "copy-into read it with --select or --columns"
+        table = self.table
         if copy.facts:
-            table = copy.table(self.name, self.table)
-        else:
-            table = self.table
+            table = copy.table(self.name, table)
         return table, obstacle(table)
 
-    def _note_unseen(self, entry: Entry, why: str, batches: Iterator[pa.RecordBatch], result: _Result) -> None:
+    def _note_unseen(self, entry: Entry, reason: str, batches: Iterator[pa.RecordBatch], result: _Result) -> None:
         """Note why a file is not compared; the time of its rows still is."""
         times: list[str] = []
-        for _ in _check_times(batches, entry, times):
-            pass
+        deque(_check_times(batches, entry, times), maxlen=0)
         self._note_times(entry["path"], times, result)
-        if damage := self._damage(entry) if why == CHANGED else "":
+        damage = ""
+        if reason == CHANGED:
+            damage = self._damage(entry)
+        if damage:
             result.wrong.append(Finding(FindingKind.WRONG, self.name, f"{entry['path']}: {damage}"))
         else:
-            result.note_unseen(entry["path"], why)
+            result.note_unseen(entry["path"], reason)
 
     def _note_times(self, path: str, times: Sequence[str], result: _Result) -> None:
         if times:
@@ -301,21 +304,21 @@ class _Table:
                 Finding(FindingKind.WRONG, self.name, f"{path}: {times[0]} of its rows differs from the ledger")
             )
 
-    def _record_result(self, entry: Entry, found: Difference, reader: FileReader, result: _Result) -> None:
+    def _record_result(self, entry: Entry, difference: Difference, reader: FileReader, result: _Result) -> None:
         path = entry["path"]
-        if not found.has_differences:
+        if not difference.has_differences:
             result.files += 1
             result.readers.add(READERS[reader.table.format])
-            result.records += found.landed
-        elif reader.wrapped and found.landed != found.stored:
+            result.records += difference.landed
+        elif reader.wrapped and difference.landed != difference.stored:
             result.note_unseen(path, "its quotes are ambiguous")
         elif (entry["chunk"], path) in self._definitions:
-            result.note_unseen(path, f"it was read by a former definition; by the present one, {found}")
+            result.note_unseen(path, f"it was read by a former definition; by the present one, {difference}")
         else:
             reload = (
-                f"sluicegate reload {self.at.pipeline} {self.name} --files {quote(str(self._places.get(path, path)))}"
+                f"sluicegate reload {self.lake.pipeline} {self.name} --files {quote(str(self._places.get(path, path)))}"
             )
-            result.wrong.append(Finding(FindingKind.WRONG, self.name, f"{path}: {found}", reload))
+            result.wrong.append(Finding(FindingKind.WRONG, self.name, f"{path}: {difference}", reload))
 
     def _place(self, entry: Entry) -> tuple[str, str]:
         """Where a file lies as it was when it was read, or why it cannot be compared."""
@@ -330,10 +333,10 @@ class _Table:
                 return "", f"it cannot be reached: {str(error).splitlines()[0]}"
             if facts is None:
                 continue
-            same_time = place == entry["place"] or facts[1] == entry["modification_time"]
-            if facts[0] == entry["size"] and same_time:
+            is_archived = place == entry["place"]
+            if facts[0] == entry["size"] and (is_archived or facts[1] == entry["modification_time"]):
                 return place, ""
-            changed = changed or place == entry["place"] or not entry["place"]
+            changed = changed or is_archived or not entry["place"]
         if changed:
             return "", CHANGED
         return "", "it is missing from the archive" if entry["place"] else "it is missing from landing"
@@ -357,32 +360,21 @@ class _Table:
         yield from result.wrong[:SHOWN]
         if len(result.wrong) > SHOWN:
             more = f"the rows of {files(len(result.wrong) - SHOWN)} more differ, too"
-            yield Finding(FindingKind.WRONG, self.name, more, f"sluicegate reset {self.at.pipeline} {self.name}")
-        for why, paths in result.unseen.items():
-            if len(paths) == 1:
-                which = paths[0]
-            else:
+            yield Finding(FindingKind.WRONG, self.name, more, f"sluicegate reset {self.lake.pipeline} {self.name}")
+        for reason, paths in result.unseen.items():
+            which = paths[0]
+            if len(paths) > 1:
                 which = f"{files(len(paths))}, such as {paths[0]}"
-            yield Finding(FindingKind.UNSEEN, self.name, f"{which}: {why}")
-        for column, count in result.unsaid.items():
-            if count:
-                yield Finding(
-                    FindingKind.UNSEEN,
-                    self.name,
-                    f"{count:,} values of {column}, which the second reader cannot determine",
-                )
-        if left := result.total - result.compared:
-            if before is None:
-                why = f"as {self.sample} is compared"
-            else:
-                why = str(before)
-            what = f"the values of {left:,} of {files(result.total)}, {why}"
-            yield Finding(
-                FindingKind.UNSEEN,
-                self.name,
-                what,
-                reason=FindingReason.IN_WORDS if before is None else FindingReason.PROVED_BEFORE,
-            )
+            yield Finding(FindingKind.UNSEEN, self.name, f"{which}: {reason}")
+        for column, count in (+result.unsaid).items():
+            sentence = f"{count:,} values of {column}, which the second reader cannot determine"
+            yield Finding(FindingKind.UNSEEN, self.name, sentence)
+        if uncompared := result.total - result.compared:
+            kind, cause = FindingReason.IN_WORDS, f"as {self.sample} is compared"
+            if before is not None:
+                kind, cause = FindingReason.PROVED_BEFORE, str(before)
+            sentence = f"the values of {uncompared:,} of {files(result.total)}, {cause}"
+            yield Finding(FindingKind.UNSEEN, self.name, sentence, reason=kind)
         if result.files and not result.wrong:
             yield Finding(FindingKind.PROVED, self.name, _proved_sentence(result), version=self.bronze.version())
 
@@ -393,12 +385,12 @@ def _proved_sentence(result: _Result) -> str:
     if result.compared < result.total:
         compared = f"{result.files:,} of {files(result.total)}"
     readers = " and ".join(sorted(result.readers))
-    what = f"each value of {result.records:,} records equals that of {compared}, read again by {readers}, "
-    what += "except the times of receipt and of files"
-    unsaid = sum(result.unsaid.values())
+    sentence = f"each value of {result.records:,} records equals that of {compared}, read again by {readers}, "
+    sentence += "except the times of receipt and of files"
+    unsaid = result.unsaid.total()
     if unsaid:
-        what += f", and {unsaid:,} {'value that is' if unsaid == 1 else 'values that are'} not compared"
-    return what
+        sentence += f", and {unsaid:,} {'value that is' if unsaid == 1 else 'values that are'} not compared"
+    return sentence
 
 
 def _check_times(batches: Iterator[pa.RecordBatch], entry: Entry, wrong: list[str]) -> Iterator[pa.RecordBatch]:
@@ -406,10 +398,10 @@ def _check_times(batches: Iterator[pa.RecordBatch], entry: Entry, wrong: list[st
 
     A file that is read again from the archive may have another one there.
     """
-    said = pa.scalar(entry["modification_time"], pa.timestamp("us", "UTC")).cast(pa.int64()).as_py() // 1000
+    recorded = pa.scalar(entry["modification_time"], pa.timestamp("us", "UTC")).cast(pa.int64()).as_py() // 1000
     for batch in batches:
         times = pc.divide(batch.column(TIME).cast(pa.int64()), 1000)
-        if entry["action"] == LedgerAction.READ and not pc.all(pc.equal(times, said), skip_nulls=False).as_py():
+        if entry["action"] == LedgerAction.READ and not pc.all(pc.equal(times, recorded), skip_nulls=False).as_py():
             wrong.append(TIME)
         yield batch
 
@@ -428,5 +420,5 @@ def _sort_rows(rows: Any, columns: list[str], *, in_memory: bool) -> Iterator[pa
         engine.execute(f"SET memory_limit = '{MEMORY}'; SET temp_directory = '{folder}'; SET TimeZone = 'UTC'")
         engine.register("bronze", rows)
         quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
-        found = engine.sql(f"SELECT {quoted} FROM bronze ORDER BY {', '.join(order)}")
-        yield from found.to_arrow_reader(BLOCK)
+        sorted_rows = engine.sql(f"SELECT {quoted} FROM bronze ORDER BY {', '.join(order)}")
+        yield from sorted_rows.to_arrow_reader(BLOCK)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from calendar import monthrange
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -15,7 +14,13 @@ _TIME = re.compile(
 )
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
 _EPOCH = datetime.fromtimestamp(0, UTC)
-DAY = 86_400_000_000
+MICROSECOND = timedelta(microseconds=1)
+SECOND = 1_000_000
+DAY = 86_400 * SECOND
+
+# Years after which the Gregorian calendar is the same again, and their days.
+CYCLE = 400
+CYCLE_DAYS = 146_097
 
 
 class Moment(int):
@@ -37,7 +42,9 @@ def microseconds(value: Any) -> int | None:
     if type(value) is str:  # not a number of JSON, which is none
         return _parse_moment(value)
     if isinstance(value, datetime):
-        return ((value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)
+        if value.tzinfo is None:
+            value = value.replace(tzinfo=UTC)
+        return int((value - _EPOCH) // MICROSECOND)
     if isinstance(value, date):
         return (value - _EPOCH.date()).days * DAY
     return None
@@ -46,53 +53,38 @@ def microseconds(value: Any) -> int | None:
 @lru_cache(maxsize=65536)
 def _parse_moment(text: str) -> int | None:
     parts = _TIME.fullmatch(text)
-    local = None
-    if parts is not None:
-        local = _local(parts)
-    if parts is None or local is None:
+    if parts is None:
+        return None
+    local = _local(parts)
+    if local is None:
         return None
     zone = parts[8] or "Z"
     if zone in ("Z", "UTC", "GMT"):
         return local
     if offset := _OFFSET.fullmatch(zone):
-        return local - _zone_offset(*offset.groups())
+        hours, minutes, seconds = (int(part or 0) for part in offset.groups()[1:])
+        return local - int(f"{offset[1]}1") * (hours * 3600 + minutes * 60 + seconds) * SECOND
     return _to_utc(local, zone)
 
 
 def _local(parts: re.Match[str]) -> int | None:
     """Microseconds since 1970 in the zone of a time; None if there is no such day, or no such time of a day."""
-    year, month, day = (int(part) for part in parts.groups()[:3])
-    hour, minute, second = (int(part or 0) for part in parts.groups()[3:6])
-    if not (1 <= month <= 12 and 1 <= day <= monthrange(year, month)[1]):
-        return None
-    if hour >= 24 or minute >= 60 or second >= 60:
-        return None
+    year, month, day, hour, minute, second = (int(part or 0) for part in parts.groups()[:6])
     fraction = (parts[7] or "").ljust(9, "0")
     if int(fraction[6:]):
         return None
-    seconds = _days(year, month, day) * 86400 + hour * 3600 + minute * 60 + second
-    return seconds * 1_000_000 + int(fraction[:6])
-
-
-def _zone_offset(sign: str, hours: str, minutes: str | None, seconds: str | None) -> int:
-    """Microseconds by which a zone is ahead of UTC."""
-    span = (int(hours) * 3600 + int(minutes or 0) * 60 + int(seconds or 0)) * 1_000_000
-    if sign == "+":
-        return span
-    return -span
+    # Python has no other years than 1 to 9999, but the calendar is the same again every 400 years.
+    cycles, year_of_cycle = divmod(year, CYCLE)
+    try:
+        time = datetime(CYCLE + year_of_cycle, month, day, hour, minute, second, tzinfo=UTC)
+    except ValueError:
+        return None
+    return (cycles - 1) * CYCLE_DAYS * DAY + (time - _EPOCH) // MICROSECOND + int(fraction[:6])
 
 
 def _to_utc(local: int, zone: str) -> int | None:
     try:
-        there = datetime(1970, 1, 1, tzinfo=ZoneInfo(zone)) + timedelta(microseconds=local)
-        return (there.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
+        time = datetime(1970, 1, 1, tzinfo=ZoneInfo(zone)) + timedelta(microseconds=local)
+        return (time.astimezone(UTC) - _EPOCH) // MICROSECOND
     except (OSError, ValueError, OverflowError, KeyError):  # the last of a name that is not known
         return None
-
-
-def _days(year: int, month: int, day: int) -> int:
-    """Days since 1970 of a day of the Gregorian calendar, in whatever year."""
-    year -= month <= 2
-    era, of_era = divmod(year, 400)
-    of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
-    return era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.errors import SluicegateError
@@ -27,19 +27,6 @@ Key = tuple[int, str]
 """Ledger batch and path of a file."""
 
 Entry = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class _Batch:
-    """Proof of a ledger batch.
-
-    Attributes:
-        digest: digest of what its proved files were.
-        others: paths of the files that were not proved.
-    """
-
-    digest: str
-    others: frozenset[str]
 
 
 class ProvedFiles:
@@ -64,21 +51,17 @@ class ProvedFiles:
         moved: Mapping[str, str],
     ) -> None:
         self._proofs, self._name, self._definition, self._bronze = proofs, name, definition, bronze
+        self._states, self._facts = None, defaultdict[int, dict[str, str]](dict)
         if proofs.are_used:
             self._states = states_of({TARGET: bronze})
-            self._facts = dict(_facts(entries, moved))
-        else:
-            self._states, self._facts = None, {}
+            for (chunk, path), facts in _facts(entries, moved):
+                self._facts[chunk][path] = facts
+        self.proof: Proof | None = None
+        self.keys: frozenset[Key] = frozenset()
         former = proofs.last_proof("bronze", name, definition)
         new_files = self._new_files(former)
-        if new_files is not None:
-            self.proof = former
-        else:
-            self.proof = None
-        if former and new_files is not None:
-            self.keys = frozenset(self._unchanged_files(former, new_files))
-        else:
-            self.keys = frozenset()
+        if former is not None and new_files is not None:
+            self.proof, self.keys = former, frozenset(self._unchanged_files(former, new_files))
 
     def keep(self, proved: Collection[Key]) -> None:
         """Records that files have been proved, besides those that were before.
@@ -86,16 +69,16 @@ class ProvedFiles:
         Args:
             proved: the files.
         """
-        every = {*proved, *self.keys}
-        batches = {
-            str(chunk): [_digest(facts for path, facts in files.items() if (chunk, path) in every), others]
-            for chunk, files in self._facts_by_batch().items()
-            if len(others := [path for path in files if (chunk, path) not in every]) < len(files)
-        }
-        if self._states is not None:
-            self._proofs.keep(
-                "bronze", self._name, self._definition, self._states, self.proof, {"batches": batches}
-            )  # fmt: skip
+        if self._states is None:
+            return
+        proved_files = {*proved, *self.keys}
+        batches = {}
+        for chunk, files in self._facts.items():
+            facts = [facts for path, facts in files.items() if (chunk, path) in proved_files]
+            if facts:
+                unproved = [path for path in files if (chunk, path) not in proved_files]
+                batches[str(chunk)] = [_digest(facts), unproved]
+        self._proofs.keep("bronze", self._name, self._definition, self._states, self.proof, {"batches": batches})
 
     def _new_files(self, former: Proof | None) -> list[str] | None:
         """Data files of the table that came since it was proved; None if it has to be compared as a whole."""
@@ -108,15 +91,15 @@ class ProvedFiles:
 
     def _unchanged_files(self, former: Proof, new_files: list[str]) -> Iterator[Key]:
         """Files that were proved, are as they were, and have no rows in data files that came since."""
-        batches = {int(chunk): _Batch(one[0], frozenset(one[1])) for chunk, one in former.more["batches"].items()}
         touched = self._files_in(new_files)
-        for chunk, files in self._facts_by_batch().items():
-            before = batches.get(chunk)
-            if before is None:
-                continue
-            its = {path: facts for path, facts in files.items() if path not in before.others}
-            if its and touched is not None and _digest(its.values()) == before.digest:
-                yield from ((chunk, path) for path in its if (chunk, path) not in touched)
+        if touched is None:
+            return
+        for chunk, (digest, unproved) in former.more["batches"].items():
+            facts = dict(self._facts.get(int(chunk), {}))
+            for path in unproved:
+                facts.pop(path, None)
+            if facts and _digest(facts.values()) == digest:
+                yield from {(int(chunk), path) for path in facts} - touched
 
     def _files_in(self, new_files: list[str]) -> set[Key] | None:
         """Files that have rows in some data files; None where these cannot be read by themselves."""
@@ -124,25 +107,18 @@ class ProvedFiles:
             return set()
         if tables.filesystem(self._bronze) is None:
             return None
-        found: set[tuple[int, str | None]] = set()
-        data = tables.files_of(self._bronze, new_files)
-        for batch in data.to_batches(columns=["_chunk", "source_file"]):
-            columns = (batch.column(name).to_pylist() for name in ("_chunk", "source_file"))
-            found.update(zip(*columns, strict=True))
-        return {(chunk, layout.to_ledger_path(path or "")) for chunk, path in found}
-
-    def _facts_by_batch(self) -> dict[int, dict[str, str]]:
-        found: dict[int, dict[str, str]] = {}
-        for (chunk, path), facts in self._facts.items():
-            found.setdefault(chunk, {})[path] = facts
-        return found
+        pairs: set[tuple[int, str | None]] = set()
+        for batch in tables.files_of(self._bronze, new_files).to_batches(columns=["_chunk", "source_file"]):
+            pairs.update(zip(batch["_chunk"].to_pylist(), batch["source_file"].to_pylist(), strict=True))
+        return {(chunk, layout.to_ledger_path(path or "")) for chunk, path in pairs}
 
 
 def _facts(entries: Mapping[Key, Entry], moved: Mapping[str, str]) -> Iterator[tuple[Key, str]]:
     """Where each file lies, and its size and time there, as text."""
-    places = [str(one["place"] or moved.get(one["path"], one["path"])) for one in entries.values()]
-    far = any(filesystems.to_local_path(place) is None for place in places)
-    stats = map_concurrently(_stat, places) if far else map(_stat, places)
+    places = [str(entry["place"] or moved.get(entry["path"], entry["path"])) for entry in entries.values()]
+    stats: Iterable[tuple[Any, ...]] = map(_stat, places)
+    if None in map(filesystems.to_local_path, places):
+        stats = map_concurrently(_stat, places)
     for (key, entry), place, stat in zip(entries.items(), places, stats, strict=True):
         yield key, json.dumps([entry["path"], place, entry["rows"], *stat], default=str)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import csv
 import gzip
 import io
@@ -42,6 +43,9 @@ _BLANK = " \t\r\n"
 
 # What Java's trim leaves out, by which Spark knows a blank line of CSV.
 _TRIMMED = "".join(map(chr, range(33)))
+
+
+_DECODER = decoder()
 
 
 class Unreadable(Exception):
@@ -120,7 +124,9 @@ class FileReader:
                         yield from self._csv(lines)
                 case "text":
                     with self._lines(place) as lines:
-                        yield from (_line_record(line) for line in lines)
+                        for line in lines:
+                            text = line.removesuffix("\n")
+                            yield Record({"value": text}, text, has_bytes_that_are_no_text(text))
                 case _ if self._has_option("multiline"):
                     with self._lines(place, newline="") as lines:
                         yield from _elements(lines.read())
@@ -128,9 +134,7 @@ class FileReader:
                     with self._lines(place) as lines:
                         yield from _json_lines(lines)
         except (csv.Error, UnicodeError, EOFError, pa.ArrowException, LookupError) as error:
-            cause = repr(error)
-            if str(error):
-                cause = str(error).splitlines()[0]
+            cause, *_ = (str(error) or repr(error)).splitlines()
             raise Unreadable(f"the second reader failed: {cause}") from error
 
     def _has_option(self, option: str) -> bool:
@@ -150,7 +154,7 @@ class FileReader:
         """Python's name of the encoding of a file."""
         encoding = self._options.get("encoding", self._options.get("charset", "utf-8"))
         try:
-            name = encodings.codec(encoding)
+            name = codecs.lookup(encoding).name
         except LookupError:
             raise Unreadable(f"Python does not support the encoding {encoding}") from None
         is_json = name == "utf-8" and self.table.format == "json"
@@ -172,23 +176,17 @@ class FileReader:
         if len(separator) != 1 or len(quote) != 1:
             raise Unreadable("Python's csv supports separators and quotes of one character only")
         rows = self._rows(lines, separator, quote)
-        names: list[str] | None = None
         if self._has_option("header"):
             names = self._names(rows)
-        nulls = ("", self._null)
+        else:
+            names = [name for name in self.table.declared_columns or {} if name not in self.table.partitionColumns]
+        nulls = dict.fromkeys(("", self._options.get("nullvalue", "")))
         for row, text in rows:
-            if names is None:
-                names = self._default_names(len(row))
-            whole = len(row) == len(names)
-            values = [None if value in nulls else value for value in row]
+            names = names or [f"_c{place}" for place in range(len(row))]
+            values = [nulls.get(value, value) for value in row]
             fields = dict(zip(names, values, strict=False))
-            if len(values) > len(names) and any(values[len(names) :]):
-                fields |= {f"_{n}": value for n, value in enumerate(values[len(names) :], len(names)) if value}
-            yield Record(fields, text, not whole or has_bytes_that_are_no_text(text))
-
-    @property
-    def _null(self) -> str:
-        return self._options.get("nullvalue", "")
+            fields |= {f"_{place}": value for place, value in enumerate(values) if place >= len(names) and value}
+            yield Record(fields, text, len(row) != len(names) or has_bytes_that_are_no_text(text))
 
     def _rows(self, lines: Iterator[str], separator: str, quote: str) -> Iterator[tuple[list[str], str]]:
         """Values of each record, and its text."""
@@ -228,10 +226,6 @@ class FileReader:
             names.append(free)
         return names
 
-    def _default_names(self, count: int) -> list[str]:
-        declared = [name for name in self.table.declared_columns or {} if name not in self.table.partitionColumns]
-        return declared or [f"_c{place}" for place in range(count)]
-
     # --- typed -------------------------------------------------------------------------------------------------------
 
     def _typed_records(self, place: str) -> Iterator[Record]:
@@ -265,21 +259,14 @@ def has_bytes_that_are_no_text(text: str) -> bool:
     return not text.isascii() and any("\udc80" <= character <= "\udcff" for character in text)
 
 
-def _line_record(line: str) -> Record:
-    text = line.removesuffix("\n")
-    return Record({"value": text}, text, has_bytes_that_are_no_text(text))
-
-
 def _json_lines(lines: Iterator[str]) -> Iterator[Record]:
-    decode = decoder().raw_decode
     for line in lines:
         text = line.removesuffix("\n")
-        start = len(text) - len(text.lstrip(_BLANK))
+        start = _skip_blanks(text, 0)
         if start == len(text):
             continue
-        broken = has_bytes_that_are_no_text(text)
         try:
-            value, end = decode(text, start)
+            value, end = _DECODER.raw_decode(text, start)
         except (ValueError, RecursionError):
             yield Record(None, text, True)
             continue
@@ -288,7 +275,7 @@ def _json_lines(lines: Iterator[str]) -> Iterator[Record]:
         elif isinstance(value, list):
             yield from map(_array_record, value)
         else:
-            yield Record(_fields(value), text, broken or _has_halves(text, value))
+            yield Record(_fields(value), text, has_bytes_that_are_no_text(text) or _has_halves(text, value))
 
 
 def _fields(value: Any) -> Mapping[str, Any] | None:
@@ -322,39 +309,28 @@ def _array_record(element: Any) -> Record:
     return Record(element)
 
 
-def _element_record(value: Any) -> Record:
+def _only_record(value: Any) -> Record:
     if isinstance(value, dict):
         return Record(value)
-    return Record(_fields(value), _dump(value))
-
-
-def _dump(value: Any) -> str:
     if isinstance(value, str):
-        return str(value)
-    return json.dumps(value)
+        return Record(None, str(value))
+    return Record(_fields(value), json.dumps(value))
 
 
 def _elements(text: str) -> Iterator[Record]:
     """Records of a file that is one JSON value: an array of them, or one; each is decoded by itself."""
-    decode = decoder().raw_decode
     place = _skip_blanks(text, 0)
     if place == len(text):
         return
     if text[place] != "[":
-        try:
-            value, end = decode(text, place)
-        except (ValueError, RecursionError) as error:
-            raise Unreadable(f"it is not valid JSON: {error}") from error
+        value, end = _decode(text, place)
         if text[end:].strip(_BLANK):
             raise Unreadable("it has more than one JSON value")
-        yield _element_record(value)
+        yield _only_record(value)
         return
     place = _skip_blanks(text, place + 1)
     while place < len(text) and text[place] != "]":
-        try:
-            value, place = decode(text, place)
-        except (ValueError, RecursionError) as error:
-            raise Unreadable(f"it is not valid JSON: {error}") from error
+        value, place = _decode(text, place)
         yield _array_record(value)
         place = _skip_blanks(text, place)
         if text[place : place + 1] == ",":
@@ -363,6 +339,14 @@ def _elements(text: str) -> Iterator[Record]:
             raise Unreadable("its array is not closed")
     if text[place + 1 :].strip(_BLANK) or place >= len(text):
         raise Unreadable("its array is not closed, or is followed by more")
+
+
+def _decode(text: str, place: int) -> tuple[Any, int]:
+    """Return the JSON value at a place of a text, and where it ends."""
+    try:
+        return _DECODER.raw_decode(text, place)
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"it is not valid JSON: {error}") from error
 
 
 def _skip_blanks(text: str, place: int) -> int:

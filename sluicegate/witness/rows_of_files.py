@@ -18,9 +18,9 @@ def rows_of_files(rows: Any, columns: list[str], entries: Collection[Key]) -> It
     """Rows of some files alone; data files without rows of their ledger batches are not opened."""
     chunks, paths = sorted({chunk for chunk, _ in entries}), {path for _, path in entries}
     for batch in rows.to_batches(columns=columns, filter=pc.field("_chunk").isin(chunks)) if chunks else ():
-        its = batch.column("source_file").dictionary_encode()
-        wanted = [layout.to_ledger_path(path or "") in paths for path in its.dictionary.to_pylist()]
-        mask = pc.take(pa.array(wanted, pa.bool_()), its.indices)
+        sources = batch.column("source_file").dictionary_encode()
+        in_files = [layout.to_ledger_path(path or "") in paths for path in sources.dictionary.to_pylist()]
+        mask = pc.take(pa.array(in_files, pa.bool_()), sources.indices)
         yield batch.filter(pc.fill_null(mask, False))
 
 
@@ -30,14 +30,11 @@ def split_by_file(batch: pa.RecordBatch) -> Iterator[tuple[tuple[int, str | None
     first = 0
     while first < batch.num_rows:
         key = chunks[first].as_py(), paths[first].as_py()
-        rest = batch.slice(first)
-        same = pc.and_(
-            pc.equal(rest.column("_chunk"), chunks[first]), pc.equal(rest.column("source_file"), paths[first])
-        )
-        ends = pc.index(pc.fill_null(same, False), False).as_py()
-        if ends < 0:
-            count = rest.num_rows
-        else:
-            count = max(ends, 1)
-        yield key, rest.slice(0, count)
+        remaining = batch.slice(first)
+        same = pc.and_(pc.equal(remaining["_chunk"], chunks[first]), pc.equal(remaining["source_file"], paths[first]))
+        count = pc.index(pc.fill_null(same, False), False).as_py()
+        if count < 0:
+            count = remaining.num_rows
+        count = max(count, 1)
+        yield key, remaining.slice(0, count)
         first += count

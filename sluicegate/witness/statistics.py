@@ -7,11 +7,10 @@ https://github.com/delta-io/delta/blob/master/PROTOCOL.md#per-file-statistics
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -45,11 +44,10 @@ def findings(pipeline: Pipeline, at: layout.Lake) -> Iterator[Finding]:
         table = tables.delta_table(uri)
         if table is None:
             continue
-        of = uri.rstrip("/").rpartition("/")[2]
-        if of == name:
-            side = ""
-        else:
-            side = f"{of}, "
+        table_name = uri.rstrip("/").rpartition("/")[2]
+        side = ""
+        if table_name != name:
+            side = f"{table_name}, "
         if not tables.is_plain(table):
             yield Finding(
                 FindingKind.UNSEEN,
@@ -58,12 +56,12 @@ def findings(pipeline: Pipeline, at: layout.Lake) -> Iterator[Finding]:
             )
             continue
         try:
-            wrong = [f"{path}: by the table's log {what}" for path, what in _wrong_files(uri, table)]
+            wrong = [f"{path}: by the table's log {fault}" for path, fault in _wrong_files(uri, table)]
         except (ValueError, OverflowError) as error:  # of times after the year 9999
             yield Finding(FindingKind.UNSEEN, name, f"{side}the statistics of its files: {error}")
             continue
-        for one in wrong[:SHOWN]:
-            yield Finding(FindingKind.WRONG, name, f"{side}{one}")
+        for sentence in wrong[:SHOWN]:
+            yield Finding(FindingKind.WRONG, name, f"{side}{sentence}")
         if len(wrong) > SHOWN:
             yield Finding(
                 FindingKind.WRONG, name, f"{side}its log has wrong statistics of {len(wrong) - SHOWN:,} more data files"
@@ -82,9 +80,9 @@ def _tables(pipeline: Pipeline, at: layout.Lake) -> Iterator[tuple[str, str]]:
 
 def _wrong_files(uri: str, table: DeltaTable) -> Iterator[tuple[str, str]]:
     """Data files of which the log is wrong, and in what."""
-    said = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    added = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     try:
-        read = footers.read(uri, [file["path"] for file in said])
+        footers_of_files = footers.read(uri, [file["path"] for file in added])
     except (FileNotFoundError, pa.ArrowInvalid) as error:
         name = uri.rstrip("/").rpartition("/")[2]
         raise DamagedTable(
@@ -93,26 +91,26 @@ def _wrong_files(uri: str, table: DeltaTable) -> Iterator[tuple[str, str]]:
             cause=str(error).splitlines()[0],
             hint=whole.BACKUP,
         ) from error
-    for file in said:
-        if what := next(_differences(file, read[file["path"]]), ""):
-            yield file["path"], what
+    for file in added:
+        if fault := next(_differences(file, footers_of_files[file["path"]]), ""):
+            yield file["path"], fault
 
 
-def _differences(said: Mapping[str, Any], footer: FileMetaData) -> Iterator[str]:
+def _differences(file: Mapping[str, Any], footer: FileMetaData) -> Iterator[str]:
     """What the log says of a data file that its footer does not."""
-    count = said.get("num_records")
-    if count is not None and count != footer.num_rows:
+    count = file.get("num_records")
+    if count not in (None, footer.num_rows):
         yield f"it has {_rows(count)}, but its footer says {footer.num_rows:,}"
         return
     for column in range(footer.num_columns):
         name = footer.schema.column(column).path
-        if all(said.get(f"{kind}.{name}") is None for kind in ("min", "max", "null_count")):
+        least, greatest, nulls = (file.get(f"{kind}.{name}") for kind in ("min", "max", "null_count"))
+        if (least, greatest, nulls) == (None, None, None):
             continue
         bounds = _bounds(footer, column)
-        if bounds is not None and not bounds.are_within(*(said.get(f"{kind}.{name}") for kind in ("min", "max"))):
+        if not _is_not_greater(least, bounds.least) or not _is_not_greater(bounds.greatest, greatest):
             yield f"{name} is within bounds that some of its values exceed"
-        nulls = said.get(f"null_count.{name}")
-        if nulls is not None and bounds is not None and bounds.nulls is not None and nulls != bounds.nulls:
+        if nulls is not None and bounds.nulls not in (None, nulls):
             yield f"{name} is NULL in {_rows(nulls)}, but its footer says {bounds.nulls:,}"
 
 
@@ -126,59 +124,45 @@ def _rows(count: int) -> str:
 class _Bounds:
     """Least and greatest value of a column in a data file; None if it has none or the footer does not tell."""
 
-    least: Any
-    greatest: Any
-    nulls: int | None
-
-    def are_within(self, least: Any, greatest: Any) -> bool:
-        """Whether all values are within the bounds of a log, or that cannot be said."""
-        return (least is None or self.least is None or _is_not_greater(least, self.least)) and (
-            greatest is None or self.greatest is None or _is_not_greater(self.greatest, greatest)
-        )
+    least: Any = None
+    greatest: Any = None
+    nulls: int | None = None
 
 
-def _bounds(footer: FileMetaData, column: int) -> _Bounds | None:
+def _bounds(footer: FileMetaData, column: int) -> _Bounds:
     groups = [footer.row_group(group).column(column).statistics for group in range(footer.num_row_groups)]
-    if not groups or any(one is None for one in groups):
-        return None
-    # A group of nothing but NULL has none.
-    full = [one for one in groups if one.num_values]
-    if not full or not all(one.has_min_max for one in full):
-        return _Bounds(None, None, _nulls(groups))
-    return _Bounds(min(one.min for one in full), max(one.max for one in full), _nulls(groups))
+    if not groups or any(group is None for group in groups):
+        return _Bounds()
+    nulls = None
+    if all(group.has_null_count for group in groups):
+        nulls = sum(group.null_count for group in groups)
+    # A group of nothing but NULL has neither least nor greatest value.
+    full = [group for group in groups if group.num_values]
+    if not full or not all(group.has_min_max for group in full):
+        return _Bounds(nulls=nulls)
+    return _Bounds(min(group.min for group in full), max(group.max for group in full), nulls)
 
 
-def _nulls(groups: Sequence[Any]) -> int | None:
-    """How many values are NULL, by the statistics of the row groups; None if not all of them tell."""
-    if not all(one.has_null_count for one in groups):
-        return None
-    return sum(int(one.null_count) for one in groups)
-
-
-def _is_not_greater(one: Any, other: Any) -> bool:
+def _is_not_greater(value: Any, bound: Any) -> bool:
     """Whether a value is at most another, as far as a log has them; True if they cannot be compared."""
-    match one, other:
+    match value, bound:
         case (str(), str()):
-            return one.encode("utf-8", "surrogatepass") <= other.encode("utf-8", "surrogatepass")
+            return value.encode("utf-8", "surrogatepass") <= bound.encode("utf-8", "surrogatepass")
         case (datetime(), datetime()):
-            return one.replace(tzinfo=None) - MILLISECOND <= other.replace(tzinfo=None)
+            return value.replace(tzinfo=None) - MILLISECOND <= bound.replace(tzinfo=None)
         case (datetime(), _) | (_, datetime()):
             return True
-        case (date(), date()):
-            return one <= other
-        case (bool(), bool()):
-            return one <= other
+        case (date(), date()) | (int(), int()):
+            return bool(value <= bound)
         case (int() | float() | Decimal(), int() | float() | Decimal()):
-            return _is_at_most(one, other)
+            return _is_about_at_most(value, bound)
     return True
 
 
-def _is_at_most(one: float | Decimal, other: float | Decimal) -> bool:
-    if any(isinstance(value, float) and isnan(value) for value in (one, other)):
+def _is_about_at_most(value: float | Decimal, bound: float | Decimal) -> bool:
+    least, greatest = Decimal(value), Decimal(bound)
+    if least.is_nan() or greatest.is_nan():
         return True
-    if isinstance(one, int) and isinstance(other, int):
-        return one <= other
-    least, greatest = Decimal(one), Decimal(other)
-    if isinstance(one, Decimal) or isinstance(other, Decimal):
+    if isinstance(value, Decimal) or isinstance(bound, Decimal):
         return least - abs(least) * DIGITS <= greatest
     return least <= greatest

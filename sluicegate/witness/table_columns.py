@@ -50,11 +50,6 @@ class BronzeColumns:
         return {name: comparer(kind) for name, kind in self.types.items()}
 
     @cached_property
-    def places(self) -> dict[str, int]:
-        """Place of each column in a row."""
-        return {name: place for place, name in enumerate(self.names)}
-
-    @cached_property
     def _fields(self) -> dict[str, str | None]:
         return {}
 
@@ -98,13 +93,11 @@ def _plain_values(column: pa.Array) -> pa.Array:
 
 def path_value(path: str, name: str) -> str | None:
     """Value of a folder ``name=value`` in a path, which Hive percent-encodes."""
-    for part in path.split("/")[:-1]:
-        if part.startswith(f"{name}="):
-            value = unquote(part.removeprefix(f"{name}="))
-            if value in ("", "__HIVE_DEFAULT_PARTITION__"):
-                return None
-            return value
-    return None
+    prefix = f"{name}="
+    value = next((unquote(part[len(prefix) :]) for part in path.split("/")[:-1] if part.startswith(prefix)), "")
+    if value in ("", "__HIVE_DEFAULT_PARTITION__"):
+        return None
+    return value
 
 
 def _whole_numbers(values: Sequence[Any]) -> list[Any] | None:
@@ -119,7 +112,7 @@ def _whole_numbers(values: Sequence[Any]) -> list[Any] | None:
 def _is_double(value: Any) -> bool:
     """Whether a value is sure to be the very number that its nearest DOUBLE is printed as."""
     if isinstance(value, str):
-        return len(value) < PRINTED_DIGITS - 1 and "e" not in value and "E" not in value
+        return len(value) < PRINTED_DIGITS - 1 and {"e", "E"}.isdisjoint(value)
     return value is None or isinstance(value, float) or (isinstance(value, int) and abs(value) < SKIPS_FROM)
 
 

@@ -26,6 +26,8 @@ Verdict = bool | None
 Comparer = Callable[[Any, Any, bool], Verdict]
 """Compares a landed value with a stored one; the third says that parts of it may lie in the rescued data instead."""
 
+_LISTS = (pa.ListType, pa.LargeListType)
+
 TRUE, FALSE = {"true", "t", "yes", "y", "1"}, {"false", "f", "no", "n", "0"}
 
 # Digits of a printed DOUBLE at most, and the number from which on not every whole number is one.
@@ -41,7 +43,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
         return pa.int32()
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(field.name, plain_type(field.type)) for field in kind])
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    if isinstance(kind, _LISTS):
         return pa.list_(plain_type(kind.value_type))
     if pa.types.is_map(kind):
         return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
@@ -52,7 +54,7 @@ def comparer(kind: pa.DataType) -> Comparer:
     """Comparer of the values of a column; times are stored as microseconds or days since 1970, as in ``plain_type``."""
     if pa.types.is_struct(kind):
         return _struct_comparer({field.name: comparer(field.type) for field in kind})
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    if isinstance(kind, _LISTS):
         return _list_comparer(comparer(kind.value_type))
     if pa.types.is_map(kind):
         return _map_comparer(comparer(kind.key_type), comparer(kind.item_type))
@@ -84,8 +86,8 @@ def _decimal(value: Any) -> Decimal | None:
 
 
 def _is_same_decimal(landed: Any, stored: Any) -> bool:
-    number, stored_number = _decimal(landed), _decimal(stored)
-    return number is not None and stored_number is not None and number == stored_number
+    number = _decimal(landed)
+    return number is not None and number == _decimal(stored)
 
 
 # What is stored in the place of what is no text: its bytes or its escape, or marks of it.
@@ -113,12 +115,10 @@ def _text(landed: Any, stored: Any, part: bool) -> Verdict:
     if type(landed) is str:
         return compare_text(landed, stored)
     if isinstance(landed, bytes):
-        if landed == stored.encode():
-            return True
         # Twelve bytes may be Parquet's INTERVAL, whose months, days and milliseconds a text has.
         if len(landed) == 12 and stored.startswith("P"):
-            return None
-        return False
+            return landed == stored.encode() or None
+        return bool(landed == stored.encode())
     if isinstance(landed, (Mapping, list)):
         try:
             return compare_shown(landed, parse_json(stored))
@@ -269,23 +269,20 @@ def _decode_json(landed: Any) -> Any:
 
 def _combine_verdicts(verdicts: Iterable[Verdict]) -> Verdict:
     """False if one is, else None if one is."""
-    all_of_them: Verdict = True
+    combined: Verdict = True
     for verdict in verdicts:
         if verdict is False:
             return False
-        if verdict is None:
-            all_of_them = None
-    return all_of_them
+        combined = combined and verdict
+    return combined
 
 
 def compare_cell(landed: Any, stored: Any, compared: Comparer, part: bool) -> Verdict:
     """Compare two values of which either may be NULL."""
     if stored is None:
         return part or is_nothing(landed)
-    if landed is None and compared is _unknown:  # a VARIANT has a NULL of its own
-        return None
     if landed is None:
-        return False
+        return None if compared is _unknown else False  # a VARIANT has a NULL of its own
     if is_nothing(landed) and isinstance(stored, Mapping):
         return all(value is None for value in stored.values()) or compared(landed, stored, part)
     return compared(landed, stored, part)
