@@ -253,18 +253,17 @@ def _backlog_from_pending(work: Pending, since: datetime | None) -> PipelineBack
 def _state(
     last: Sequence[PipelineRun], waiting: PipelineBacklog, schedule: str | None, time: datetime
 ) -> tuple[PipelineState, str]:
-    """Return the state of a pipeline and its reason: what needs a hand before what goes on, and that before rest."""
     trouble = _trouble(last, waiting)
     if trouble is not None:
         return trouble
-    waiting_runs, working_runs = _runs_under_way(last)
-    if working_runs:
+    under_way = [run for run in last if run.is_running]
+    if not all(run.waits_for_files for run in under_way):
         return PipelineState.RUNNING, "a run is under way"
     if late_since := _late_since(last, schedule, time):
         return PipelineState.LATE, f"no run has succeeded since {late_since:%Y-%m-%d %H:%M} UTC"
     if waiting.files or waiting.behind:
         return PipelineState.BEHIND, waiting.sentence
-    if waiting_runs:
+    if under_way:
         return PipelineState.FINE, "a run is waiting for files"
     if last:
         return (PipelineState.FINE, "")
@@ -272,7 +271,7 @@ def _state(
 
 
 def _trouble(last: Sequence[PipelineRun], waiting: PipelineBacklog) -> tuple[PipelineState, str] | None:
-    """Return the state of a pipeline that needs a hand; None if none is needed."""
+    """Return what needs a person whether a run is under way or not; None if nothing does."""
     ended = next((run for run in last if run.dag_run is not None and not run.is_running), None)
     if ended is not None and ended.state == "failed":
         return PipelineState.FAILED, _failure_sentence(ended)
@@ -281,17 +280,6 @@ def _trouble(last: Sequence[PipelineRun], waiting: PipelineBacklog) -> tuple[Pip
     if waiting.failed:
         return PipelineState.FAILED_FILES, f"{_files(waiting.failed)} could not be read"
     return None
-
-
-def _runs_under_way(last: Sequence[PipelineRun]) -> tuple[list[PipelineRun], list[PipelineRun]]:
-    """Split the runs under way into those that wait for files and those that work."""
-    waiting_runs, working_runs = [], []
-    for run in last:
-        if run.dag_run is not None and run.is_running and run.dag_run.waits_for_files:
-            waiting_runs.append(run)
-        elif run.is_running:
-            working_runs.append(run)
-    return waiting_runs, working_runs
 
 
 def _failure_sentence(run: PipelineRun) -> str:

@@ -93,11 +93,6 @@ class DagRun:
         """The first task that failed, in the order of the DAG; None if none failed, or tasks are not loaded."""
         return next((step for step in self.steps if step.state == "failed"), None)
 
-    @property
-    def waits_for_files(self) -> bool:
-        """Whether it has begun nothing but its wait for landed files."""
-        return any(step.name == SENSOR and step.state in WAITING for step in self.steps)
-
 
 @dataclass(frozen=True)
 class PipelineRun:
@@ -144,6 +139,13 @@ class PipelineRun:
     def is_running(self) -> bool:
         """Whether Airflow still runs it."""
         return self.state in RUNNING
+
+    @property
+    def waits_for_files(self) -> bool:
+        """Whether it has begun nothing but its wait for landed files."""
+        if self.dag_run is None:
+            return False
+        return any(step.name == SENSOR and step.state in WAITING for step in self.dag_run.steps)
 
     def step(self, layer: str) -> str:
         """Return the state of the task that fills the tables of a layer; empty if its tasks are not loaded."""
