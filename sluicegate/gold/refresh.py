@@ -304,10 +304,7 @@ class Refresh(ChangedQuery):
         """Return the changes that replace the rows of some keys by the expected ones."""
         if self.refresh_strategy.kind != StrategyKind.AFFECTED_KEYS:
             return self._changes_by_key(expected, former)
-        expected, former = (
-            materialize(expected, few=self._has_few_changes),
-            materialize(former, few=self._has_few_changes),
-        )
+        expected, former = (materialize(rows, few=self._has_few_changes) for rows in (expected, former))
         return TableChanges.compare_some(self.batch.flow.target, expected, former, self.keys, few=self._has_few_changes)
 
     def _changes_by_key(self, expected: DataFrame, former: DataFrame) -> TableChanges:

@@ -195,10 +195,8 @@ class Reconciliation:
 
     def _fanned_out_record(self, rows: DataFrame) -> Row | None:
         """Return a record with several rows, if any: identity, ``count``, number of stored rows with its key."""
-        was, holders = (
-            [column for column in replaced_identity(self.evaluator.row_id) if column in rows.columns],
-            F.lit(0),
-        )
+        was = [column for column in replaced_identity(self.evaluator.row_id) if column in rows.columns]
+        holders = F.lit(0)
         if was:
             holders = F.count_distinct(*map(F.col, was))
         by_record = rows.groupBy(*self.evaluator.record_id).agg(F.count("*").alias("count"), holders.alias("holders"))

@@ -154,10 +154,8 @@ class _Proof:
         """Yield the findings of a comparison of all or some records."""
         evaluator, of = every, ""
         if self.part is not None:
-            evaluator, of = (
-                self._evaluator(sampled_records.narrow_batch(every.batch, self.part)),
-                f" of {self.part.which}",
-            )
+            evaluator = self._evaluator(sampled_records.narrow_batch(every.batch, self.part))
+            of = f" of {self.part.which}"
             if left := every.batch.read - evaluator.batch.read:
                 what = f"the rows of {left:,} of {every.batch.read:,} records, {self.part.why}"
                 yield Finding(FindingKind.UNSEEN, self.flow.table, what, reason=self.part.reason)

@@ -199,10 +199,8 @@ class JsonFiles:
         """
         from pyspark.sql import functions as F
 
-        corrupt, part_of = (
-            schema[CORRUPT_AS],
-            {field.name: _text_column(field) for field in schema if field.name != CORRUPT_AS},
-        )
+        corrupt = schema[CORRUPT_AS]
+        part_of = {field.name: _text_column(field) for field in schema if field.name != CORRUPT_AS}
         parts = [part for part in ("texts", "variants", "typed") if part in part_of.values()]
         # from_json would make doubles of the numbers before it makes texts of them.
         named = self.texts(group).withColumn("typed", F.expr(NAMED))

@@ -91,10 +91,8 @@ def _primitive(value: bytes, position: int, kind: int) -> tuple[bytes, ...]:
     if kind in _WHOLE:
         return (b"%d" % int.from_bytes(value[position : position + _SIZES[kind]], "little", signed=True),)
     if kind in _DECIMAL:
-        scale, digits = (
-            value[position],
-            int.from_bytes(value[position + 1 : position + _SIZES[kind]], "little", signed=True),
-        )
+        scale = value[position]
+        digits = int.from_bytes(value[position + 1 : position + _SIZES[kind]], "little", signed=True)
         while scale and digits % 10 == 0:
             scale, digits = scale - 1, digits // 10
         return b"%d" % digits, b"%d" % scale

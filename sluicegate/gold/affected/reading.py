@@ -158,17 +158,13 @@ def _read_opaque(plan: Any, children: list[Operator]) -> Operator:
     if kind in _LIMITS:
         reason, instead = "which rows are within its LIMIT depends on all of them", "remove the LIMIT"
     elif kind == "Aggregate":
-        reason, instead = (
-            "it has an aggregate of all rows",
-            "compute that aggregate in a gold table of its own, and join it here",
-        )
+        reason = "it has an aggregate of all rows"
+        instead = "compute that aggregate in a gold table of its own, and join it here"
     elif kind == "Window":
         reason, instead = "it has a window of all rows", "add a PARTITION BY to it"
     else:
-        reason, instead = (
-            f"changes cannot be followed through its {kind}",
-            "compute that part in a gold table of its own",
-        )
+        reason = f"changes cannot be followed through its {kind}"
+        instead = "compute that part in a gold table of its own"
     tables: frozenset[str] = frozenset().union(*(child.tables for child in children))
     return Opaque(children, _attributes(plan), [Blocker(reason, instead, tables)])
 
