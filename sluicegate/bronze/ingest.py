@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -283,9 +284,17 @@ class Chunk:
         _faults.point("bronze.before_commit")
         with self.batch.commit(offset=self.number, fenced=fenced, **facts):
             if write.writer is None:
-                small_writes.append(self.batch.add_comments(frame), self.batch.flow.target, few=few, **OPTIONS)
+                rows, target = self.batch.add_comments(frame), self.batch.flow.target
+                small_writes.append(rows, target, few=few, constants=self._constants, **OPTIONS)
             else:
                 write.writer.format("delta").mode("overwrite").options(**OPTIONS).save(self.batch.flow.target)
+
+    @property
+    def _constants(self) -> dict[str, Any]:
+        """Columns with one value in all records; none if rules have read them, and may have judged that value."""
+        if self.table.has_rules:
+            return {}
+        return {"receipt_time": datetime.now(UTC), "_chunk": self.number}
 
     def _plan_write(self, frame: DataFrame) -> _Write:
         """Decide how records are written: appended, in place of former ones, or with the whole table."""

@@ -6,7 +6,7 @@ Where it cannot (a new table, new columns, a type or a feature that it does not 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
@@ -28,24 +28,38 @@ if TYPE_CHECKING:
 EPOCH = date(1970, 1, 1)
 
 
-def append(rows: DataFrame, uri: str, *, few: bool, **options: str) -> None:
+def append(rows: DataFrame, uri: str, *, few: bool, constants: Mapping[str, Any] | None = None, **options: str) -> None:
     """Append rows to a table or create it, in the one commit that the session is set for (``Batch.commit``).
 
     Args:
         rows: the rows; computed twice if delta-rs turns out not to be able to write them.
         uri: the table.
         few: whether the rows are few enough for the driver.
+        constants: columns of the rows with one value in all of them. Spark would compile its code anew for each value,
+            so that it does not compute these columns of few rows.
         options: options of Delta's writer for a table that is created here.
     """
     table = tables.delta_table(uri)
     if table is not None:
         stored_types.demand_same(rows.schema, uri, table)
     if few and table is not None and _fits(table, rows.schema, all_columns=False):
-        arrow_rows = row_bytes.collect_if_small(rows)
+        arrow_rows = _collect(rows, constants or {}, table)
         if arrow_rows is not None and file_statistics.are_right_for_rows(arrow_rows):
             small_commits.append(uri, arrow_rows, commit_settings.facts(rows.sparkSession), table)
             return
     rows.write.format("delta").mode("append").option("mergeSchema", "true").options(**options).save(uri)
+
+
+def _collect(rows: DataFrame, constants: Mapping[str, Any], table: DeltaTable) -> pa.Table | None:
+    """Collect rows on the driver if they have few bytes, with constant columns in the types of the table."""
+    collected = row_bytes.collect_if_small(rows.drop(*constants))
+    if collected is None:
+        return None
+    kinds = pa.schema(table.schema().to_arrow())
+    for name, value in constants.items():
+        constant = pa.scalar(value, kinds.field(name).type)
+        collected = collected.append_column(name, pa.repeat(constant, collected.num_rows))
+    return collected
 
 
 def commit_only(session: SparkSession, uri: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -142,6 +143,24 @@ def test_few_rows_are_merged_as_spark_would(spark: SparkSession, tmp_path: Path)
     pair.merge(change.where("k >= 100").withColumn(OP, F.lit("delete")), "k", "Select", "at", "cents")
     assert pair.by_delta_rs
     assert pair.same()
+
+
+@pytest.mark.in_the_jvm
+def test_code_is_not_compiled_again_for_the_constants_of_a_batch(spark: SparkSession, tmp_path: Path) -> None:
+    pair = Pair(spark, tmp_path, "id BIGINT, doubled BIGINT, number BIGINT, moment TIMESTAMP")
+    compilations = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()  # type: ignore[union-attr]
+    moment, counts = datetime(2026, 3, 1, 12, 30, 0, 5, tzinfo=UTC), []
+    for number in (1, 2):
+        computed = spark.range(5).selectExpr("id", "id * 2 AS doubled")
+        rows = computed.select("*", F.lit(number).cast("bigint").alias("number"), F.current_timestamp().alias("moment"))
+        before = compilations.getCount()
+        small_writes.append(rows, pair.ours, few=True, constants={"number": number, "moment": moment})
+        counts.append(compilations.getCount() - before)
+        assert pair.by_delta_rs
+    assert counts[1] == 0
+    stored = spark.read.format("delta").load(pair.ours).withColumn("moment", F.unix_micros("moment"))
+    expected = {(row, 2 * row, number, 1772368200000005) for number in (1, 2) for row in range(5)}
+    assert {tuple(row) for row in stored.collect()} == expected
 
 
 @pytest.mark.parametrize(
