@@ -33,7 +33,7 @@ def new(
     settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
-    """Create a pipeline for your own files: read their first rows, and guess types, keys and a first gold table.
+    """Create a pipeline for your own files: read their rows, and guess types, keys and a first gold table.
 
     Example: sluicegate new sales --from orders.csv --land
     """
@@ -50,6 +50,8 @@ def _show(created: NewPipeline) -> None:
     for table in created.tables:
         files = quantity(len(table.files), f"{table.samples[0].format} file")
         say(f"{table.name}: {files}, {quantity(table.rows, 'row')} read")
+        if table.unread:
+            say(f"  types and keys are of these rows only: {table.unread}")
         rows = [
             [column.field, column.name, column.inferred_type.kind.lower(), column.inferred_type.remark]
             for column in table.columns

@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sluicegate.tools.scaffold.infer_types import NOTHING, is_other_date, kind_of_text, words
+from sluicegate.tools.scaffold.naming import words
+from sluicegate.tools.scaffold.readings import NOTHING, is_figure
 
 # Words that are column names far more often than values. One of them makes a line of texts over texts a header.
 _NAMES = {
@@ -22,9 +23,6 @@ _NAMES = {
 _MISSING = {word.lower() for word in NOTHING if word} | {
     "missing", "unknown", "n.a.", "nan", "nil", "not available", "not applicable", "tbd",
 }  # fmt: skip
-
-# A number as people write it: with a decimal comma, or with its thousands apart.
-_WRITTEN_NUMBER = re.compile(r"[+-]?[0-9]{1,3}(?:[., '\u00a0\u202f][0-9]{3})+(?:[.,][0-9]+)?|[+-]?[0-9]+,[0-9]+")
 
 _DOUBT = "in doubt, see --header and --no-header"
 
@@ -77,7 +75,7 @@ def _has_years(cells: Sequence[str]) -> bool:
 def _has_values(cells: Sequence[str]) -> bool:
     """Whether some cells, or all for want of any text, are certainly no names: figures, or words for nothing."""
     texts = [cell for cell in cells if cell]
-    return not texts or any(map(_is_figure, texts)) or any(text.lower() in _MISSING for text in texts)
+    return not texts or any(map(is_figure, texts)) or any(text.lower() in _MISSING for text in texts)
 
 
 def _are_different(cells: Sequence[str]) -> bool:
@@ -92,12 +90,7 @@ def _has_recurring_value(first: Sequence[str], columns: Sequence[Sequence[str]])
 def _is_typed(values: Sequence[str]) -> bool:
     """Whether all values are numbers, times or the like."""
     present = [value for value in values if value and value.lower() not in _MISSING]
-    return bool(present) and all(_is_figure(value) for value in present)
-
-
-def _is_figure(text: str) -> bool:
-    """Whether a text is a number, a time or the like, also as only people write them."""
-    return kind_of_text(text) != "STRING" or is_other_date(text) or _WRITTEN_NUMBER.fullmatch(text) is not None
+    return bool(present) and all(is_figure(value) for value in present)
 
 
 def _is_name(cell: str) -> bool:

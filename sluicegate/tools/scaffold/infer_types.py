@@ -1,50 +1,36 @@
-"""Type inference for a column's values, and the SQL that casts their texts to that type."""
+"""Types of columns: that of all values of all rows, else that of nearly all, else text."""
 
 from __future__ import annotations
 
-import math
+import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from decimal import Decimal
-from typing import Any, Literal
 
-from sluicegate.tools.scaffold.nearly import ENOUGH
+from sluicegate.spark_sql.types import MOST_DIGITS
+from sluicegate.tools.scaffold import readings
+from sluicegate.tools.scaffold.all_rows import AllRows, ColumnTexts
+from sluicegate.tools.scaffold.naming import words
+from sluicegate.tools.scaffold.near_types import is_cast
+from sluicegate.tools.scaffold.nearly import ENOUGH, has_few_exceptions
+from sluicegate.tools.scaffold.readings import Kind, Reading
 
-Kind = Literal["BIGINT", "DOUBLE", "DECIMAL", "BOOLEAN", "DATE", "TIMESTAMP", "STRING", "NESTED", "OTHER"]
+MOST_MISFITS = 10
+"""Most different values that may not fit: more of them are no mistakes, but another kind of value, as ``12a`` is."""
 
-NUMBERS: tuple[Kind, ...] = ("BIGINT", "DOUBLE", "DECIMAL")
-TIMES: tuple[Kind, ...] = ("DATE", "TIMESTAMP")
-
-_WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)")
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_COMMA = re.compile(r"-?(?:0|[1-9][0-9]*),[0-9]+")
-_DATE = re.compile(r"[12][0-9]{3}-[0-9]{2}-[0-9]{2}")
-_TIME = re.compile(r"[12][0-9]{3}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?(?:Z|[+-]\d\d:\d\d)?")
-_OTHER_DATE = re.compile(r"[0-9]{1,4}[./-][0-9]{1,2}[./-][0-9]{1,4}(?:[ T].*)?")
-
-_BLANKS = "".join(map(chr, range(33))) + "\x7f"
-
-# What people write for NULL. Only these words ever get into the generated SQL.
-NOTHING = ("", "NA", "N/A", "n/a", "NULL", "null", "None", "-", "?")
-
-# Digits that a DOUBLE keeps, that a BIGINT always holds, and that a DECIMAL has.
-_EXACT, _LONG, _MOST = 15, 18, 38
-
-# Epoch seconds from 1990 to 2100; milliseconds are a thousand times that.
-_EPOCH = (631_152_000, 4_102_444_800)
-_TIME_WORDS = {"time", "timestamp", "ts", "date", "datetime", "epoch", "at", "created", "updated", "modified"}
-_TEXT_WORDS = {"phone", "mobile", "fax", "tel", "telephone", "zip", "zipcode", "postcode", "postal", "plz", "iban"}
+_TIME_WORDS = {
+    "time", "timestamp", "ts", "date", "datetime", "epoch", "at", "created", "updated", "modified", "day",
+}  # fmt: skip
+TEXT_WORDS = {"phone", "mobile", "fax", "tel", "telephone", "zip", "zipcode", "postcode", "postal", "plz", "iban"}
 
 
 @dataclass(frozen=True)
 class Misfits:
-    """Values that do not fit the type that nearly all of a column's sampled values have.
+    """Values that do not fit the type that nearly all of a column's values have.
 
     Attributes:
         count: their number.
-        among: the number of all values of the sample, those that stand for NULL left out.
+        among: the number of all values, those that stand for NULL left out.
         example: the first of them. It is for people who have the files, and for nothing that is written.
         place: where that one is, as ``record 7 of orders.csv``.
     """
@@ -65,7 +51,10 @@ class InferredType:
         nothing: words among the values that stand for NULL.
         remark: what a reader should know about it (may be empty).
         is_guess: whether the values alone do not determine it.
-        misfits: values of the sample that do not fit it, if there are some.
+        misfits: values that do not fit it, if there are some.
+        value: DuckDB's value of a text ``t``, as silver has it; NULL if it does not fit.
+        missing: rows without a value.
+        is_trimmed: whether silver has to take away the blanks around it first.
     """
 
     kind: Kind
@@ -74,176 +63,122 @@ class InferredType:
     remark: str = ""
     is_guess: bool = False
     misfits: Misfits | None = None
+    value: str = "t"
+    missing: int = 0
+    is_trimmed: bool = False
 
 
-def trim_blanks(text: str) -> str:
-    """A text without what Spark's casts take away around it: blanks and control characters of ASCII, and no others.
-
-    ``UTF8String.trimAll`` of Spark 4.2: a no-break space is part of the value, and ``5`` with one behind it no number.
-    """
-    return text.strip(_BLANKS)
-
-
-def words(name: str) -> list[str]:
-    """Words of a name in lower case: those of ``orderId`` and ``order_id`` are the same."""
-    return [word for word in re.split(r"[\W_]+", re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower()) if word]
-
-
-def kind_of_text(text: str) -> Kind:
-    """Type of one text."""
-    if _WHOLE.fullmatch(text):
-        if len(text.lstrip("-")) <= _LONG:
-            return "BIGINT"
-        if len(text) <= _MOST:
-            return "DECIMAL"
-        return "STRING"
-    if _NUMBER.fullmatch(text):
-        return _kind_of_fraction(text)
-    if _DATE.fullmatch(text) or _TIME.fullmatch(text):
-        return _kind_of_time(text)
-    if text.lower() in ("true", "false"):
-        return "BOOLEAN"
-    return "STRING"
-
-
-def _kind_of_fraction(text: str) -> Kind:
-    if _fits_double(text):
-        return "DOUBLE"
-    if "e" in text.lower() or len(text) > _MOST:
-        return "STRING"
-    return "DECIMAL"
-
-
-def _fits_double(text: str) -> bool:
-    """Whether a DOUBLE keeps the number: its digits are few, or are what programs write for that DOUBLE.
-
-    Python, Java and JavaScript write the shortest digits that give the DOUBLE back, and C's ``%.17g`` writes 17.
-    """
-    number, double = Decimal(text), float(text)
-    if not math.isfinite(double):
-        return False
-    if len("".join(map(str, number.as_tuple().digits)).strip("0")) <= _EXACT:
-        return True
-    return number in (Decimal(repr(double)), Decimal(f"{double:.17g}"))
-
-
-def _kind_of_time(text: str) -> Kind:
-    try:
-        datetime.fromisoformat(text)
-    except ValueError:
-        return "STRING"
-    if len(text) == 10:
-        return "DATE"
-    return "TIMESTAMP"
-
-
-def infer_type(name: str, values: Sequence[Any], *, commas: bool) -> InferredType:
+def infer_type(rows: AllRows, number: int, name: str, *, commas: bool) -> InferredType:
     """Type of a column of texts.
 
     Args:
-        name: the column's name, which distinguishes times from numbers.
-        values: its values: text, bool, list, dict or None.
+        rows: all rows of the files.
+        number: the column's number among their fields.
+        name: its name, which distinguishes times from numbers.
         commas: whether a comma may stand for a decimal point.
     """
-    present = [value for value in values if value is not None]
-    if any(isinstance(value, (list, dict)) for value in present):
-        return _nested_type(present)
-    texts = [str(as_text(value)) for value in present]
-    full = [trim_blanks(text) for text in texts if trim_blanks(text) not in NOTHING]
-    if not full:
-        return InferredType("STRING", remark="no value was seen")
-    of_full = _type_of_texts(name, full, commas=commas)
-    if of_full.kind == "STRING" or len(full) == len(texts):
-        return of_full
-    return _type_with_nulls(of_full, {text for text in texts if trim_blanks(text) in NOTHING}, len(full))
+    column = rows.columns[number]
+    text = InferredType("STRING", missing=column.missing)
+    if not column.full:
+        return dataclasses.replace(text, remark="no value was seen")
+    first = column.first()
+    reading, misfits, remark = _choose_reading(column, _likely_readings(name, first, commas=commas))
+    if reading is None:
+        return dataclasses.replace(text, remark=remark or _remark_on_texts(first))
+    if len(column.nulls) > 2 and column.full < ENOUGH:
+        return dataclasses.replace(text, remark="numbers or times with several words for nothing among them")
+    if reading.kind == "DECIMAL":
+        reading = _with_scale(column, reading)
+    if reading is None:
+        return dataclasses.replace(text, remark="numbers with more digits than a number keeps: text")
+    remark = reading.remark
+    if column.nulls:
+        words_for_null = " or ".join(f"'{word}'" for word in column.nulls)
+        remark = f"{remark}; {words_for_null} is taken for NULL".removeprefix("; ")
+    return InferredType(
+        reading.kind,
+        reading.pattern,
+        column.nulls,
+        remark,
+        reading.is_guess or misfits is not None or bool(column.nulls),
+        misfits,
+        reading.checked_value,
+        rows.count - column.full,
+        # A cast takes blanks away itself.
+        column.padded and (bool(column.nulls) or "CAST({} AS" not in reading.pattern),
+    )
 
 
-def _type_with_nulls(column_type: InferredType, nulls: set[str], values: int) -> InferredType:
-    """A type with the words that stand for NULL beside so many values; text where that is unlikely."""
-    if not nulls <= set(NOTHING) or (len(nulls) > 2 and values < ENOUGH):
-        return InferredType("STRING", remark="numbers or times with several words for nothing among them")
-    words_for_null = " or ".join(repr(word) for word in sorted(nulls))
-    remark = "; ".join(filter(None, [column_type.remark, f"{words_for_null} is taken for NULL"]))
-    return InferredType(column_type.kind, column_type.pattern, tuple(sorted(nulls)), remark, is_guess=True)
+def _likely_readings(name: str, texts: Sequence[str], *, commas: bool) -> list[Reading]:
+    """Readings whose form half of some texts have."""
+    return [reading for reading in _readings(name, commas=commas) if 2 * sum(map(reading.matches, texts)) >= len(texts)]
 
 
-def _nested_type(values: Sequence[Any]) -> InferredType:
-    """Type of values of which some are lists or objects."""
-    if len({type(value) for value in values}) > 1:
-        return InferredType("STRING", remark="values of several shapes: JSON as text")
-    return InferredType("NESTED")
+def _readings(name: str, *, commas: bool) -> Iterator[Reading]:
+    """Readings in the order in which they are preferred."""
+    name_words = set(words(name))
+    is_number = not TEXT_WORDS & name_words
+    if is_number and _TIME_WORDS & name_words:
+        yield from readings.EPOCHS
+    if is_number:
+        yield from readings.NUMBERS_AS_CAST
+    yield from readings.ISO_TIMES
+    yield from readings.TRUTH_VALUES
+    yield from readings.LETTERS
+    if is_number:
+        yield from readings.written_numbers(commas=commas)
+    yield from readings.WRITTEN_TIMES
 
 
-def as_text(value: Any) -> str | None:
-    """Text that Spark reads for a value of a file."""
-    if value is None:
+def _choose_reading(column: ColumnTexts, tried: Sequence[Reading]) -> tuple[Reading | None, Misfits | None, str]:
+    """Reading of all texts, or of nearly all with the others; or none, with a remark on why."""
+    if not tried:
+        return None, None, ""
+    counts = ", ".join(f"count({reading.checked_value}), {reading.evidence}" for reading in tried)
+    (answer,) = column.query(counts)
+    full, fitting = column.full, dict(zip(tried, answer[::2], strict=True))
+    likely = [reading for reading, evidence in zip(tried, answer[1::2], strict=True) if evidence]
+    of_all = [reading for reading in likely if fitting[reading] == full]
+    if of_all:
+        return _settle_order(of_all)
+    for reading in likely:
+        if not has_few_exceptions(full - fitting[reading], full):
+            continue
+        texts = column.texts_without(reading.checked_value, MOST_MISFITS + 1)
+        if len(texts) <= MOST_MISFITS and not any(_may_be_other(reading, text.trimmed) for text in texts):
+            example, count = texts[0], full - fitting[reading]
+            return reading, Misfits(count, full, example.text, column.rows.place(example.row)), ""
+    return None, None, ""
+
+
+def _settle_order(of_all: Sequence[Reading]) -> tuple[Reading | None, Misfits | None, str]:
+    """The first of the readings that read all texts; none if another one differs in the order of day and month."""
+    same = [reading.pattern for reading in of_all if reading.order and reading.order == of_all[0].order]
+    if len(same) > 1:
+        return None, None, "day or month first? " + " or ".join(pattern.format("…") for pattern in same)
+    return of_all[0], None, ""
+
+
+def _may_be_other(reading: Reading, misfit: str) -> bool:
+    """Whether a text that does not fit may be a value all the same: another one by Spark, or another day."""
+    if reading.order:
+        return reading.matches(misfit)
+    return is_cast(reading.kind, reading.pattern, misfit)
+
+
+def _with_scale(column: ColumnTexts, reading: Reading) -> Reading | None:
+    """DECIMAL with as many digits behind the point as any value has; None if it would have too many in all."""
+    ((scale, whole),) = column.query(
+        "max(length(split_part(t, '.', 2))), max(length(ltrim(split_part(t, '.', 1), '-')))",
+        f"{reading.checked_value} IS NOT NULL",
+    )
+    if scale + whole > MOST_DIGITS:
         return None
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value)
+    kind = f"DECIMAL({MOST_DIGITS}, {scale})"
+    return dataclasses.replace(reading, value=f"try_cast(t AS {kind})", pattern=f"CAST({{}} AS {kind})")
 
 
-def has_decimal_comma(text: str) -> bool:
-    """Whether a text is a whole number, or one with a decimal comma."""
-    return bool(_COMMA.fullmatch(text) or _WHOLE.fullmatch(text))
-
-
-def is_other_date(text: str) -> bool:
-    """Whether a text looks like a date that is not written as CAST reads it."""
-    return _OTHER_DATE.fullmatch(text) is not None
-
-
-def _type_of_texts(name: str, texts: Sequence[str], *, commas: bool) -> InferredType:
-    kinds = {kind_of_text(text) for text in texts}
-    if kinds <= set(NUMBERS) and not (_TEXT_WORDS & set(words(name))):
-        return _number(name, texts, kinds)
-    if kinds <= set(TIMES):
-        return _time(texts, kinds)
-    if kinds == {"BOOLEAN"}:
-        return InferredType("BOOLEAN", "CAST({} AS BOOLEAN)")
-    if all(map(has_decimal_comma, texts)):
-        return _decimal_comma_type(texts, commas=commas)
-    if all(map(is_other_date, texts)) and not kinds <= set(NUMBERS):
-        return InferredType("STRING", remark="looks like a date, but not as year-month-day: CAST does not read it")
+def _remark_on_texts(texts: Sequence[str]) -> str:
     if all(text.isdigit() for text in texts) and any(re.fullmatch(r"0[0-9]+", text) for text in texts):
-        return InferredType("STRING", remark="text, as a number would lose the zeros in front")
-    return InferredType("STRING")
-
-
-def _time(texts: Sequence[str], kinds: set[Kind]) -> InferredType:
-    if kinds == {"DATE"}:
-        return InferredType("DATE", "CAST({} AS DATE)")
-    zoned = all(re.search(r"(?:Z|[+-]\d\d:\d\d)$", text) for text in texts)
-    return InferredType("TIMESTAMP", "CAST({} AS TIMESTAMP)", remark="" if zoned else "times are in UTC")
-
-
-def _decimal_comma_type(texts: Sequence[str], *, commas: bool) -> InferredType:
-    thousands = all(len(text.rpartition(",")[2]) == 3 for text in texts if "," in text)
-    if thousands or not commas:
-        return InferredType("STRING", remark="a comma in numbers may be a decimal point or not: text")
-    return InferredType("DOUBLE", "CAST(replace({}, ',', '.') AS DOUBLE)", remark="with a decimal comma", is_guess=True)
-
-
-def _number(name: str, texts: Sequence[str], kinds: set[Kind]) -> InferredType:
-    if "DECIMAL" not in kinds and _TIME_WORDS & set(words(name)):
-        low, high = min(map(float, texts)), max(map(float, texts))
-        if _EPOCH[0] <= low and high <= _EPOCH[1]:
-            pattern = "CAST(CAST({} AS DOUBLE) AS TIMESTAMP)"
-            return InferredType("TIMESTAMP", pattern, remark="taken for seconds since 1970", is_guess=True)
-        if kinds == {"BIGINT"} and _EPOCH[0] * 1000 <= low and high <= _EPOCH[1] * 1000:
-            pattern = "timestamp_millis(CAST({} AS BIGINT))"
-            return InferredType("TIMESTAMP", pattern, remark="taken for milliseconds since 1970", is_guess=True)
-    if "DECIMAL" in kinds:
-        return _decimal(texts)
-    kind: Kind = "DOUBLE"
-    if kinds == {"BIGINT"}:
-        kind = "BIGINT"
-    return InferredType(kind, f"CAST({{}} AS {kind})")
-
-
-def _decimal(texts: Sequence[str]) -> InferredType:
-    parts = [text.lstrip("-").partition(".") for text in texts]
-    scale = max(len(fraction) for _, _, fraction in parts)
-    if any("e" in text.lower() for text in texts) or max(len(whole) for whole, _, _ in parts) + scale > _MOST:
-        return InferredType("STRING", remark="numbers with more digits than a number keeps: text")
-    return InferredType("DECIMAL", f"CAST({{}} AS DECIMAL({_MOST}, {scale}))", remark="more digits than a DOUBLE keeps")
+        return "text, as a number would lose the zeros in front"
+    return ""

@@ -54,6 +54,11 @@ def _ascii(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "_", plain)
 
 
+def words(name: str) -> list[str]:
+    """Words of a name in lower case: those of ``orderId`` and ``order_id`` are the same."""
+    return [word for word in re.split(r"[\W_]+", re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower()) if word]
+
+
 def can_be_hinted(field: str) -> bool:
     """Whether a field inside of a column can be called so in a hint."""
     return bool(field) and not REFUSED & set(field) and field.lower() not in RESERVED

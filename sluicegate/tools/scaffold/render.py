@@ -55,7 +55,7 @@ def definition(pipeline: str, tables: Sequence[NewTable]) -> str:
     """Text of pipeline.yaml."""
     lines = [
         SCHEMA,
-        "# Made by `sluicegate new` from a look at the first rows of files. What it says is yours to change: what is a",
+        "# Made by `sluicegate new` from the rows of files. What it says is yours to change: what is a",
         f"# guess is called so. `sluicegate plan {pipeline}` tells every mistake at once.",
         f"name: {scalar(pipeline)}",
         f"description: {scalar('Made from ' + ', '.join(_describe_files(table) for table in tables) + '.')}",
@@ -141,7 +141,7 @@ def _silver(table: NewTable) -> Iterator[str]:
         seems = "nothing seems to name a row"
         if guess.no_keys:
             seems = "nothing is certain to name a row"
-        yield f"    # No keys: {seems} ({_rows(table)} looked at). Each record is a row."
+        yield f"    # No keys: {seems} ({_rows(table)} read). Each record is a row."
     if guess.event_time:
         yield "    # a guess: when it happened, a time that nearly all rows have; a record without one is quarantined"
         yield f"    event_time: {scalar(guess.event_time)}"
@@ -193,7 +193,7 @@ def _rules(table: NewTable) -> Iterator[str]:
         yield "      # of a record that cannot be read no column has a value"
         yield from (f"      {rule}" for rule in whole)
     if rules:
-        yield "      # a guess: it holds in the rows looked at; a row that breaks it is kept, and counted in the report"
+        yield "      # a guess: it holds in the first rows; a row that breaks it is kept, and counted in the report"
         yield from (f"      {rule}" for rule in rules)
 
 
@@ -215,7 +215,7 @@ def _rows(table: NewTable) -> str:
 def silver(table: NewTable) -> str:
     """Query of a silver table."""
     lines = [
-        f"-- What a record of {table.bronze} becomes, by the types of the {_rows(table)} looked at. STREAM marks the",
+        f"-- What a record of {table.bronze} becomes, by the types of {_rows(table)}. STREAM marks the",
         f"-- table that is read record by record. A value that does not cast goes to {table.name}_quarantine.",
         "SELECT",
     ]
@@ -240,7 +240,7 @@ def _misfits(table: NewTable, column: NewColumn, comma: str) -> list[str]:
         return []
     single = misfits.count == 1
     return [
-        f"  -- a guess: {misfits.count:,} of {misfits.among:,} values looked at {'is' if single else 'are'} no"
+        f"  -- a guess: {misfits.count:,} of {misfits.among:,} values {'is' if single else 'are'} no"
         f" {column.inferred_type.kind}, as in {comment_text(misfits.place)}.",
         f"  -- Such a record goes to {table.name}_quarantine, with the reason. To keep all as text, write instead:",
         f"  --   {_alias_value(column, _bronze_value(table, column))}{comma}",
@@ -249,6 +249,8 @@ def _misfits(table: NewTable, column: NewColumn, comma: str) -> list[str]:
 
 def _expression(table: NewTable, column: NewColumn) -> str:
     value = _bronze_value(table, column)
+    if column.inferred_type.is_trimmed:
+        value = f"trim({value})"
     for word in column.inferred_type.nothing:
         value = f"nullif({value}, {literal(word)})"
     if table.samples[0].format != "parquet":

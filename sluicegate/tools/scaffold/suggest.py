@@ -10,9 +10,10 @@ from enum import IntEnum, auto
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from sluicegate.tools.scaffold.column import _ID, NewColumn
-from sluicegate.tools.scaffold.infer_types import NUMBERS, words
+from sluicegate.tools.scaffold.column import NewColumn
+from sluicegate.tools.scaffold.naming import words
 from sluicegate.tools.scaffold.nearly import has_few_exceptions
+from sluicegate.tools.scaffold.readings import NUMBERS
 
 if TYPE_CHECKING:
     from sluicegate.tools.scaffold.prove_keys import KeyProof
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
 FEWEST = 10
 """Rows below which uniqueness proves nothing, unless a column's name says the same."""
 
+SERIES = 100
+"""Rows of different days from which on these are taken for a series, of which a day is the key."""
+
 MOST_CANDIDATES = 3
 """Most candidate keys that are tried on all rows."""
-_KEY_TYPES = ("BIGINT", "STRING", "DATE", "TIMESTAMP", "DECIMAL")
 _WHEN = ("time", "timestamp", "ts", "datetime", "date", "day", "at", "on", "created", "ordered", "event")
 _LATEST = {"updated", "modified", "changed", "version", "revision", "sequence"}
 _PERSONAL = {
@@ -79,6 +82,11 @@ def guess(columns: Sequence[NewColumn], rows: int, proofs: Sequence[KeyProof]) -
         rows: number of rows sampled.
         proofs: results over all rows for the likeliest keys.
     """
+    unnamed = "no name says that it identifies a row, though it is unique in these files"
+    proofs = [
+        dataclasses.replace(proof, why_not=proof.why_not or unnamed) if not _is_named(proof.keys, columns) else proof
+        for proof in proofs
+    ]
     proof = next((proof for proof in proofs if not proof.why_not), None)
     keys = []
     if proof is not None:
@@ -123,13 +131,17 @@ def _likelier_proofs(proof: KeyProof | None, proofs: Sequence[KeyProof]) -> Sequ
 
 
 def candidates(table: str, columns: Sequence[NewColumn], rows: int) -> list[list[str]]:
-    """Candidate keys by names and sampled rows, the likeliest first."""
+    """Candidate keys by names and sampled rows, the likeliest first, and at last one that no name speaks for."""
     different = _drop_copies(columns)
-    keys = _single_keys(table, different, rows)
-    if rows >= FEWEST:
-        keys = itertools.chain(keys, _unnamed_keys(different))
-    names = dict.fromkeys(tuple(column.name for column in key) for key in keys)
-    return [list(key) for key in itertools.islice(names, MOST_CANDIDATES)]
+    named = itertools.chain(
+        _single_keys(table, different, rows), _series_day(different, rows), _named_sets(different, rows)
+    )
+    names = dict.fromkeys(tuple(column.name for column in key) for key in named)
+    chosen = [*itertools.islice(names, MOST_CANDIDATES)]
+    first = different[:1]
+    if rows >= FEWEST and not chosen and first[0].is_full and first[0].inferred_type.kind == "STRING":
+        chosen += [(column.name,) for column in first if _is_unique(first)]
+    return [list(key) for key in chosen]
 
 
 def _single_keys(table: str, columns: Sequence[NewColumn], rows: int) -> Iterator[tuple[NewColumn, ...]]:
@@ -137,17 +149,33 @@ def _single_keys(table: str, columns: Sequence[NewColumn], rows: int) -> Iterato
     named = [(_likelihood(column, table, columns), column) for column in columns if column.is_id_like]
     for likelihood, column in sorted(named, key=itemgetter(0)):
         likely = likelihood is not _Likelihood.ANY
-        unique = column.is_full and (rows >= FEWEST or likely) and _is_unique([column])
+        enough = likely or (rows >= FEWEST and column.is_id and column.is_full)
+        unique = enough and _is_unique([column])
         if unique or (likely and _is_nearly_unique(column)):
             yield (column,)
 
 
-def _unnamed_keys(columns: Sequence[NewColumn]) -> Iterator[tuple[NewColumn, ...]]:
-    """Keys that only the values suggest: a first column of texts, and sets of columns."""
-    usable = [column for column in columns if column.is_full and column.inferred_type.kind in _KEY_TYPES]
-    if usable and usable[0] is columns[0] and usable[0].inferred_type.kind == "STRING" and _is_unique(usable[:1]):
-        yield (usable[0],)
-    yield from filter(_is_unique, _sets(usable))
+def _named_sets(columns: Sequence[NewColumn], rows: int) -> Iterator[tuple[NewColumn, ...]]:
+    """Sets of two and three columns that identify by their names, or are times."""
+    if rows < FEWEST:
+        return
+    ids = [column for column in columns if column.is_full and column.is_id]
+    likely = [*ids, *(column for column in columns if column.is_full and column.is_time)][:10]
+    sets = itertools.chain(itertools.combinations(likely, 2), itertools.combinations(likely, 3))
+    yield from (chosen for chosen in sets if chosen[0] in ids and _is_unique(chosen))
+
+
+def _series_day(columns: Sequence[NewColumn], rows: int) -> Sequence[tuple[NewColumn, ...]]:
+    """The day of a long series, if each row has another one."""
+    days = [column for column in columns if column.inferred_type.kind == "DATE" and column.is_full]
+    if rows >= SERIES and len(days) == 1 and _is_unique(days):
+        return [(days[0],)]
+    return []
+
+
+def _is_named(keys: Sequence[str], columns: Sequence[NewColumn]) -> bool:
+    """Whether the names of some columns say that they identify a row, or a day of a series."""
+    return all(column.is_id_like or column.is_time for column in columns if column.name in keys)
 
 
 def _drop_copies(columns: Sequence[NewColumn]) -> Sequence[NewColumn]:
@@ -188,21 +216,6 @@ def _likelihood(column: NewColumn, table: str, columns: Sequence[NewColumn]) -> 
     if column is columns[0]:
         return _Likelihood.FIRST_COLUMN
     return _Likelihood.ANY
-
-
-def _sets(usable: Sequence[NewColumn]) -> Iterator[tuple[NewColumn, ...]]:
-    """Sets of two and three columns, one of which identifies or is a time."""
-    likely = [column for column in usable if _identifies(column) or column.inferred_type.kind == "STRING"]
-    likely.sort(key=lambda column: (not _ID & column.words, not column.is_time))
-    for size in (2, 3):
-        for columns in itertools.combinations(likely[:10], size):
-            if any(map(_identifies, columns)):
-                yield columns
-
-
-def _identifies(column: NewColumn) -> bool:
-    """Whether a column is an identifier by its name, or a time."""
-    return bool(_ID & column.words) or column.is_time
 
 
 def _is_unique(columns: Sequence[NewColumn]) -> bool:

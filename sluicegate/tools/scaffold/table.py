@@ -10,10 +10,11 @@ from typing import Any
 
 from sluicegate.definition.tables.column_names import normalize_name
 from sluicegate.errors import SourceError, Where
-from sluicegate.tools.scaffold import infer_types, near_types
+from sluicegate.tools.scaffold import readings
+from sluicegate.tools.scaffold.all_rows import AllRows
 from sluicegate.tools.scaffold.column import NewColumn
 from sluicegate.tools.scaffold.csv_dialect import name_occurrences
-from sluicegate.tools.scaffold.infer_types import InferredType
+from sluicegate.tools.scaffold.infer_types import InferredType, infer_type
 from sluicegate.tools.scaffold.naming import can_be_hinted, can_be_quoted, column_name
 from sluicegate.tools.scaffold.prove_keys import prove
 from sluicegate.tools.scaffold.sniff import ROWS, FileSample, JsonNumber
@@ -31,6 +32,7 @@ class NewTable:
         columns: its columns.
         unusable_fields: fields that cannot be columns: their names cannot be written in SQL, or occur more than twice.
         guess: suggestions for it.
+        unread: why other rows of the files were not read; empty if all were.
     """
 
     name: str
@@ -39,6 +41,7 @@ class NewTable:
     columns: list[NewColumn]
     unusable_fields: list[str]
     guess: Guess
+    unread: str
 
     @property
     def bronze(self) -> str:
@@ -47,7 +50,7 @@ class NewTable:
 
     @property
     def rows(self) -> int:
-        """Rows sampled."""
+        """Rows that were read."""
         return self.guess.rows
 
     def rescued_field(self, column: NewColumn) -> str:
@@ -73,24 +76,29 @@ class NewTable:
 def make_table(name: str, samples: list[FileSample], files: list[Path]) -> NewTable:
     """Table made of some files."""
     rows = _Rows(samples)
+    with AllRows(samples, files, list(rows.fields)) as all_rows:
+        return _make_table(name, samples, files, rows, all_rows)
+
+
+def _make_table(name: str, samples: list[FileSample], files: list[Path], rows: _Rows, all_rows: AllRows) -> NewTable:
     columns: list[NewColumn] = []
     left_out = []
-    for number, (field, occurrence) in enumerate(rows.fields, 1):
+    for place, (field, occurrence) in enumerate(rows.fields):
         if not can_be_quoted(field) or occurrence > 1:
             left_out.append(field)
             continue
         taken = {column.name.lower() for column in columns}
         values = rows.values(field, occurrence)
-        column_type = _infer_column_type(samples, field, values, rows.names)
+        column_type = _infer_column_type(samples, all_rows, place, field, values)
         plain = [_comparable_value(column_type, value) for value in values]
-        columns.append(NewColumn(field, column_name(field, number, taken), column_type, plain))
+        columns.append(NewColumn(field, column_name(field, place + 1, taken), column_type, place, plain))
     if not columns:
         hint = "rename its fields with letters and digits"
         raise SourceError(
             f"{files[0].name} has no field with a valid column name", where=Where(file=str(files[0])), hint=hint
         )
-    proofs = prove(samples, files, columns, candidates(name, columns, len(rows)))
-    return NewTable(name, samples, files, columns, left_out, guess(columns, len(rows), proofs))
+    proofs = prove(all_rows, columns, candidates(name, columns, len(rows)))
+    return NewTable(name, samples, files, columns, left_out, guess(columns, all_rows.count, proofs), all_rows.unread)
 
 
 class _Rows:
@@ -98,20 +106,16 @@ class _Rows:
 
     Attributes:
         fields: fields of the samples, each with its number of earlier occurrences in its file.
-        names: where each row is, for people.
     """
 
     def __init__(self, samples: Sequence[FileSample]) -> None:
         most = max(50, ROWS // len(samples))
         self.fields: dict[tuple[str, int], None] = {}
-        self.names: list[str] = []
         self._rows: list[tuple[dict[tuple[str, int], int], Any]] = []
         for sample in samples:
             places = {field: place for place, field in enumerate(name_occurrences(sample.columns))}
             self.fields |= dict.fromkeys(places)
-            for number, row in enumerate(sample.rows[:most], 1):
-                self.names.append(f"record {number:,} of {sample.path.name}")
-                self._rows.append((places, row))
+            self._rows += [(places, row) for row in sample.rows[:most]]
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -123,22 +127,29 @@ class _Rows:
 
 
 def _infer_column_type(
-    samples: Sequence[FileSample], field: str, values: list[Any], names: Sequence[str]
+    samples: Sequence[FileSample], rows: AllRows, place: int, field: str, values: list[Any]
 ) -> InferredType:
     types = {sample.types[field] for sample in samples if field in sample.types}
     if types:
         kind = "OTHER"
         if len(types) == 1:
             kind = types.pop()
-        return InferredType(kind)  # type: ignore[arg-type]
+        return InferredType(kind, missing=rows.columns[place].missing)  # type: ignore[arg-type]
+    shapes = {type(value) for value in values if value is not None}
+    if shapes & {list, dict}:
+        if len(shapes) > 1:
+            return InferredType(
+                "STRING", remark="values of several shapes: JSON as text", missing=rows.columns[place].missing
+            )
+        return InferredType("NESTED", missing=rows.columns[place].missing)
     commas = all(sample.options.get("sep", ",") != "," for sample in samples if sample.format == "csv")
-    return near_types.infer_near_type(field, values, names.__getitem__, commas=commas)
+    return infer_type(rows, place, field, commas=commas)
 
 
 def _comparable_value(column_type: InferredType, value: Any) -> Any:
     """Value for comparisons; None for a word that stands for NULL."""
     if isinstance(value, str):
-        if infer_types.trim_blanks(value) in column_type.nothing:
+        if value.strip(" ") in column_type.nothing:
             return None
         return str(value)
     if isinstance(value, (list, dict)):
@@ -191,6 +202,6 @@ def _walk(value: Any, path: tuple[str, ...], paths: dict[tuple[str, ...], set[st
     if value is not None:
         kind = "STRING"
         if isinstance(value, JsonNumber):
-            kind = infer_types.kind_of_text(str(value))
+            kind = readings.kind_of_number(str(value))
         paths.setdefault(path, set()).add(kind)
     return True

@@ -20,8 +20,8 @@ from sluicegate.frames.rules.row_rules import LENIENT
 from sluicegate.monitor import status
 from sluicegate.spark.session import override_settings
 from sluicegate.tools.scaffold.create import create
-from sluicegate.tools.scaffold.infer_types import InferredType, Kind
 from sluicegate.tools.scaffold.near_types import is_cast
+from sluicegate.tools.scaffold.readings import Kind, written_numbers
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
@@ -266,6 +266,7 @@ CASTS: list[tuple[Kind, str]] = [
     ("DOUBLE", "CAST(replace({}, ',', '.') AS DOUBLE)"),
     ("TIMESTAMP", "CAST(CAST({} AS DOUBLE) AS TIMESTAMP)"),
     ("TIMESTAMP", "timestamp_millis(CAST({} AS BIGINT))"),
+    *[(reading.kind, reading.pattern) for reading in written_numbers(commas=True)],
 ]
 
 
@@ -279,7 +280,6 @@ def test_what_spark_casts_is_known(spark: SparkSession) -> None:
         rows = frame.selectExpr("t", *cast).collect()
     assert len(rows) == len(texts)
     for number, (kind, pattern) in enumerate(CASTS):
-        found = InferredType(kind, pattern)
         taken = [row[0] for row in rows if row[number + 1]]
         assert len(taken) > 100, pattern
-        assert [text for text in taken if not is_cast(found, text.strip())] == [], pattern
+        assert [text for text in taken if not is_cast(kind, pattern, text.strip())] == [], pattern

@@ -135,12 +135,11 @@ CROSSED: dict[str, str] = {
     "bronze.file_sizes.BLOCK": "tests/unit/bronze/test_file_sizes.py::test_a_line_goes_on_from_block_to_block",
     "tools.scaffold.suggest.MOST_CANDIDATES": "tests/unit/tools/test_scaffold.py::"
     "test_keys_are_those_that_all_rows_prove",
-    "tools.scaffold.prove_keys.MOST_ARRAY": "tests/unit/tools/test_scaffold.py::"
+    "tools.scaffold.all_rows.MOST_ARRAY": "tests/unit/tools/test_scaffold.py::"
     "test_no_key_is_proved_by_some_of_the_rows",
-    "tools.scaffold.prove_keys.MOST_BYTES": "tests/unit/tools/test_scaffold.py::"
+    "tools.scaffold.all_rows.MOST_BYTES": "tests/unit/tools/test_scaffold.py::"
     "test_no_key_is_proved_by_some_of_the_rows",
-    "tools.scaffold.prove_keys.MOST_ROWS": "tests/unit/tools/test_scaffold.py::"
-    "test_no_key_is_proved_by_some_of_the_rows",
+    "tools.scaffold.all_rows.MOST_ROWS": "tests/unit/tools/test_scaffold.py::test_no_key_is_proved_by_some_of_the_rows",
     "jobs.layer_job.SIDE_BY_SIDE": "tests/unit/jobs/test_parallel.py::"
     "test_a_job_fills_no_more_tables_at_a_time_than_it_may",
     "flow.streaming.delivery.FEW_FILES": "tests/spark/silver/side_tables/test_rescued.py::"
@@ -176,8 +175,10 @@ CROSSED: dict[str, str] = {
     "tools.scaffold.nearly.NEARLY": "tests/unit/tools/test_scaffold.py::test_a_share_is_few_from_ENOUGH_and_NEARLY_on",
     "schema.same_numbers._PLACES": "tests/spark/schema/test_same_numbers.py::"
     "test_more_than_PLACES_binary_places_count_as_different",
-    "tools.scaffold.near_types.MOST_MISFITS": "tests/unit/tools/test_scaffold.py::"
+    "tools.scaffold.infer_types.MOST_MISFITS": "tests/unit/tools/test_scaffold.py::"
     "test_no_more_than_MOST_MISFITS_different_values_are_mistakes",
+    "tools.scaffold.suggest.SERIES": "tests/unit/tools/test_scaffold.py::"
+    "test_the_days_of_a_long_series_are_keys_and_names_of_people_are_none",
     "tools.scaffold.suggest.FEWEST": "tests/unit/tools/test_scaffold.py::"
     "test_values_that_differ_in_FEWEST_rows_make_a_key_and_in_fewer_if_their_name_says_so",
     "tools.scaffold.sniff.BYTES": "tests/unit/tools/test_scaffold.py::"
@@ -339,6 +340,8 @@ EXEMPT = {
     "jobs.warm.FIRST_RUN_SECONDS": TIME,
     "jobs.warm.POLL_SECONDS": TIME,
     "tools.scaffold.render._WIDTH": LOOKS,
+    "tools.scaffold.all_rows._BATCH": "how many at a time; the rows are the same",
+    "tools.scaffold.all_rows._FIRST": "by which readings are chosen that all rows then prove",
     "storage.concurrent.CONCURRENT_CALLS": "how many at a time; the results come in their order",
     "tools.simulators.engine.DAY": SAMPLE,
     "tools.simulators.engine._DIGITS": SAMPLE,

@@ -1,0 +1,262 @@
+"""Ways to read a text as a value: what silver casts it by, and what DuckDB checks all rows of the files by."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from sluicegate.spark_sql.types import MOST_DIGITS
+
+Kind = Literal["BIGINT", "DOUBLE", "DECIMAL", "BOOLEAN", "DATE", "TIMESTAMP", "STRING", "NESTED", "OTHER"]
+
+NUMBERS: tuple[Kind, ...] = ("BIGINT", "DOUBLE", "DECIMAL")
+TIMES: tuple[Kind, ...] = ("DATE", "TIMESTAMP")
+
+# What people write for NULL. Only these words ever get into the generated SQL.
+NOTHING = (
+    "", "NA", "N/A", "n/a", "NULL", "null", "None", "-", "?", "\\N", "#N/A", "NaN", "nan",
+)  # fmt: skip
+
+# Epoch seconds from 1990 to 2100; milliseconds are a thousand times that.
+_EPOCH = (631_152_000, 4_102_444_800)
+
+_WHOLE = "-?(?:0|[1-9][0-9]*)"
+_NUMBER = rf"{_WHOLE}(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
+_DAY = "[12][0-9]{3}-[0-9]{2}-[0-9]{2}"
+_CLOCK = r"[ T][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?"
+_ZONE = "(?:Z|[+-][0-9]{2}:[0-9]{2})"
+_BY_THREES = r"[0-9]{1,3}(?:,[0-9]{3})*"
+# A comma that three digits follow, and no fourth: `1,5` stays as it is, and does not cast.
+_COMMAS_OF_THREES = ",(?=[0-9]{3}(?![0-9]))"
+_POINTS_OF_THREES = "[.](?=[0-9]{3}(?![0-9]))"
+
+# Microseconds of a time. Without a zone it is in UTC, and not in the zone of the machine.
+_INSTANT = (
+    "epoch_us(try_cast(t || CASE WHEN length(t) = 10 THEN ' 00:00Z'"
+    f" WHEN regexp_matches(t, '{_ZONE}$') THEN '' ELSE 'Z' END AS TIMESTAMPTZ))"
+)
+
+# A DOUBLE keeps up to 15 digits of any number, and those that programs write for it: the shortest, or 17 as C does.
+_DIGITS = "regexp_replace(regexp_replace({}, '[eE].*|[^0-9]', '', 'g'), '^0+|0+$', '', 'g')"
+_FINITE = "CASE WHEN isfinite(try_cast(t AS DOUBLE)) THEN try_cast(t AS DOUBLE) END"
+_DOUBLE = "CASE WHEN length({text}) <= 15 OR {text} IN ({shortest}, {longest}) THEN {finite} END".format(
+    finite=_FINITE,
+    text=_DIGITS.format("t"),
+    shortest=_DIGITS.format("CAST(try_cast(t AS DOUBLE) AS VARCHAR)"),
+    longest=_DIGITS.format("format('{:.17g}', try_cast(t AS DOUBLE))"),
+)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Way to read texts.
+
+    Attributes:
+        kind: type of the values.
+        form: regular expression for a whole text, for Python and for DuckDB.
+        value: DuckDB's value of a text ``t`` of that form; NULL if it has none.
+        pattern: SQL that casts a column so in silver, with ``{}`` for the column.
+        evidence: aggregate of DuckDB that is true if the texts are likely to be meant so.
+        remark: what a reader of silver should know (may be empty).
+        is_guess: whether the texts could be meant otherwise.
+        order: what two readings share that only differ in the order of day and month.
+    """
+
+    kind: Kind
+    form: str
+    value: str
+    pattern: str
+    evidence: str = "true"
+    remark: str = ""
+    is_guess: bool = False
+    order: str = ""
+
+    def matches(self, text: str) -> bool:
+        """Whether a text has the form."""
+        return re.fullmatch(self.form, text) is not None
+
+    @property
+    def checked_value(self) -> str:
+        """DuckDB's value of any text ``t``."""
+        return f"CASE WHEN regexp_full_match(t, '{self.form}') THEN {self.value} END"
+
+
+def _cast(kind: Kind) -> str:
+    return f"CAST({{}} AS {kind})"
+
+
+NUMBERS_AS_CAST = (
+    Reading("BIGINT", _WHOLE, "try_cast(t AS BIGINT)", _cast("BIGINT")),
+    Reading("DOUBLE", _NUMBER, _DOUBLE, _cast("DOUBLE")),
+    Reading(
+        "DECIMAL",
+        rf"{_WHOLE}(?:\.[0-9]+)?",
+        f"CASE WHEN length(t) <= {MOST_DIGITS + 2} THEN t END",
+        "",
+        remark="more digits than a DOUBLE keeps",
+    ),
+    Reading(
+        "DOUBLE",
+        _NUMBER,
+        f"CASE WHEN length({_DIGITS.format('t')}) <= 17 THEN {_FINITE} END",
+        _cast("DOUBLE"),
+        remark="a DOUBLE rounds the last of its digits",
+        is_guess=True,
+    ),
+)
+
+_SECONDS = "CAST(CAST({} AS DOUBLE) AS TIMESTAMP)"
+EPOCHS = (
+    Reading(
+        "TIMESTAMP", _NUMBER,
+        f"CASE WHEN try_cast(t AS DOUBLE) BETWEEN {_EPOCH[0]} AND {_EPOCH[1]}"
+        " THEN CAST(try_cast(t AS DOUBLE) * 1000000 AS BIGINT) END",
+        _SECONDS, remark="taken for seconds since 1970", is_guess=True,
+    ),
+    Reading(
+        "TIMESTAMP", _WHOLE,
+        f"CASE WHEN try_cast(t AS BIGINT) BETWEEN {_EPOCH[0]}000 AND {_EPOCH[1]}000 THEN try_cast(t AS BIGINT) END",
+        "timestamp_millis(CAST({} AS BIGINT))", remark="taken for milliseconds since 1970", is_guess=True,
+    ),
+    Reading(
+        "DATE", "(?:19|20)[0-9]{6}", "CAST(try_strptime(t, '%Y%m%d') AS DATE)", "to_date({}, 'yyyyMMdd')",
+        remark="taken for year, month and day", is_guess=True,
+    ),
+)  # fmt: skip
+
+ISO_TIMES = (
+    Reading("DATE", _DAY, "try_cast(t AS DATE)", _cast("DATE")),
+    Reading("TIMESTAMP", f"{_DAY}{_CLOCK}{_ZONE}", _INSTANT, _cast("TIMESTAMP")),
+    Reading(
+        "TIMESTAMP",
+        f"{_DAY}(?:{_CLOCK}{_ZONE}?)?",
+        _INSTANT,
+        _cast("TIMESTAMP"),
+        remark="times are in UTC",
+    ),
+)
+
+
+def _truth_value(words: str, evidence: str = "true", *, is_guess: bool = False) -> Reading:
+    return Reading("BOOLEAN", f"(?i:{words})", "lower(t)", _cast("BOOLEAN"), evidence, is_guess=is_guess)
+
+
+_BOTH = "count(DISTINCT lower(t)) > 1"
+TRUTH_VALUES = (_truth_value("true|false"), _truth_value("yes|no", is_guess=True))
+LETTERS = (_truth_value("y|n", _BOTH, is_guess=True), _truth_value("t|f", _BOTH, is_guess=True))
+
+
+def _number_without(form: str, unwritten: str, written: str, remark: str, evidence: str = "true") -> Reading:
+    """Reading of numbers as people write them, by a regular expression for what silver takes away."""
+    return Reading(
+        "DOUBLE", form, f"try_cast(regexp_replace(t, '{unwritten}', '', 'g') AS DOUBLE)",
+        f"CAST(regexp_replace({{}}, '{written}', '') AS DOUBLE)", evidence, remark, is_guess=True,
+    )  # fmt: skip
+
+
+_HAS_COMMA = "bool_or(contains(t, ','))"
+_IS_BY_THREES = "bool_or(regexp_matches(t, ',.*[,.]'))"
+
+
+def written_numbers(*, commas: bool) -> Iterator[Reading]:
+    """Readings of numbers as people write them.
+
+    Args:
+        commas: whether a comma may stand for a decimal point.
+    """
+    if commas:
+        threes = _IS_BY_THREES
+    else:
+        threes = _HAS_COMMA
+    yield Reading(
+        "BIGINT", f"-?{_BY_THREES}", "try_cast(replace(t, ',', '') AS BIGINT)",
+        f"CAST(regexp_replace({{}}, '{_COMMAS_OF_THREES}', '') AS BIGINT)",
+        threes, "a comma stands before each three digits", is_guess=True,
+    )  # fmt: skip
+    by_threes = rf"-?{_BY_THREES}(?:\.[0-9]+)?"
+    yield _number_without(by_threes, ",", _COMMAS_OF_THREES, "a comma stands before each three digits", threes)
+    for sign in "$€£":
+        form = rf"-?[{sign}] ?{_BY_THREES}(?:\.[0-9]+)?|-?[{sign}] ?[0-9]+(?:\.[0-9]+)?|{by_threes} ?[{sign}]"
+        yield _number_without(form, f"[{sign}, ]", f" ?[{sign}] ?|{_COMMAS_OF_THREES}", f"in {sign}")
+    yield _number_without(r"-?[0-9]+(?:\.[0-9]+)? ?%", " ?%", " ?%$", "in percent")
+    if commas:
+        yield Reading(
+            "DOUBLE", f"{_WHOLE}(?:,[0-9]+)?", "try_cast(replace(t, ',', '.') AS DOUBLE)",
+            "CAST(replace({}, ',', '.') AS DOUBLE)",
+            "bool_or(regexp_matches(t, ',([0-9]{1,2}|[0-9]{4,})$'))", "with a decimal comma", is_guess=True,
+        )  # fmt: skip
+        yield Reading(
+            "DOUBLE", r"-?(?:[0-9]+|[0-9]{1,3}(?:\.[0-9]{3})+)(?:,[0-9]+)?",
+            "try_cast(replace(replace(t, '.', ''), ',', '.') AS DOUBLE)",
+            f"CAST(replace(regexp_replace({{}}, '{_POINTS_OF_THREES}', ''), ',', '.') AS DOUBLE)",
+            r"bool_or(regexp_matches(t, '\..*[,.]'))", "with a decimal comma", is_guess=True,
+        )  # fmt: skip
+
+
+_MONTH = "(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
+_MONTH_NAME = "(?i:january|february|march|april|may|june|july|august|september|october|november|december)"
+# Parts of a date: Spark's letters, DuckDB's, and a regular expression.
+_PARTS = {
+    "d": ("%d", "[0-9]{1,2}"), "M": ("%m", "[0-9]{1,2}"), "yyyy": ("%Y", "[12][0-9]{3}"), "yy": ("%y", "[0-9]{2}"),
+    "MMM": ("%b", _MONTH), "MMMM": ("%B", _MONTH_NAME), "H": ("%H", "[0-9]{1,2}"), "h": ("%I", "[0-9]{1,2}"),
+    "mm": ("%M", "[0-9]{2}"), "ss": ("%S", "[0-9]{2}"), "a": ("%p", "(?i:am|pm)"),
+}  # fmt: skip
+_DAYS = (
+    "M/d/{}", "d/M/{}", "d.M.{}", "M-d-{}", "d-M-{}", "d-MMM-{}", "d/MMM/{}", "d MMM {}", "d MMMM {}", "MMM d, {}",
+    "MMMM d, {}", "MMM d {}", "MMMM d {}",
+)  # fmt: skip
+_CLOCKS = ("", " H:mm", " H:mm:ss", " h:mm a", " h:mm:ss a")
+
+
+def written_times() -> Iterator[Reading]:
+    """Readings of dates and times that are not written as a CAST reads them."""
+    days = [day.format(year) for day, year in itertools.product(_DAYS, ("yyyy", "yy"))]
+    for day, clock in itertools.product([*days, "yyyy/M/d", "yyyy.M.d"], _CLOCKS):
+        yield _time(day + clock, is_day=not clock)
+
+
+def _time(letters: str, *, is_day: bool) -> Reading:
+    parts = re.findall("[A-Za-z]+|[^A-Za-z]+", letters)
+    duckdb_letters = "".join(_PARTS.get(part, (part, ""))[0] for part in parts)
+    form = "".join(_PARTS.get(part, ("", re.escape(part).replace("\\ ", " ")))[1] for part in parts)
+    value, remark = f"try_strptime(t, '{duckdb_letters}')", ""
+    if "yy" in parts:
+        # Spark takes each of them for one of this century; one that is still to come is none of it.
+        value = f"CASE WHEN year({value}) BETWEEN 2000 AND {datetime.now(UTC).year + 1} THEN {value} END"
+        remark = "years are from 2000 on"
+    order = ""
+    if letters.startswith(("M/d", "d/M", "M-d", "d-M-")):
+        order = "".join(sorted(letters))
+    if is_day:
+        return Reading(
+            "DATE", form, f"CAST({value} AS DATE)", f"to_date({{}}, '{letters}')", "true", remark, order=order
+        )
+    pattern = f"to_timestamp({{}}, '{letters}')"
+    return Reading("TIMESTAMP", form, value, pattern, remark=remark or "times are in UTC", order=order)
+
+
+WRITTEN_TIMES = tuple(written_times())
+WRITTEN_NUMBERS = tuple(written_numbers(commas=True))
+_FIGURES = (*NUMBERS_AS_CAST, *ISO_TIMES, *TRUTH_VALUES, *WRITTEN_TIMES, *WRITTEN_NUMBERS)
+
+
+def is_figure(text: str) -> bool:
+    """Whether a text looks like a number, a time or a truth value, also as only people write them."""
+    return any(reading.matches(text) for reading in _FIGURES)
+
+
+def kind_of_number(text: str) -> Kind:
+    """Type of a number of JSON: BIGINT or DOUBLE if that holds it, else text."""
+    if re.fullmatch(_WHOLE, text):
+        return "BIGINT" if abs(int(text)) < 2**63 else "STRING"
+    if not re.fullmatch(_NUMBER, text):
+        return "STRING"
+    number = float(text)
+    digits = [re.sub("[eE].*|[^0-9]", "", written).strip("0") for written in (text, repr(number), f"{number:.17g}")]
+    if len(digits[0]) <= 15 or digits[0] in digits[1:]:
+        return "DOUBLE"
+    return "STRING"
