@@ -116,7 +116,10 @@ def _newest_commits(table: DeltaTable, limit: int | None) -> _NewestCommits:
         if newest.of_run is not None and commit.version <= newest.recorded_upto:
             break
         if commit.operation == "RESTORE":
-            newest.restores.append(Restore(_restored_version(table, commit), commit.version))
+            restored = commit.restored_to
+            if restored is None:
+                restored = _version_of_files(table, commit)
+            newest.restores.append(Restore(restored, commit.version))
         elif newest.of_run is None and commit.ours is not None:
             # The commit records the restores before it, but not one that came while it was being made.
             newest.of_run = commit
@@ -124,13 +127,6 @@ def _newest_commits(table: DeltaTable, limit: int | None) -> _NewestCommits:
             if commit.ours.seen is not None:
                 newest.recorded_upto = commit.ours.seen
     return newest
-
-
-def _restored_version(table: DeltaTable, commit: log.Commit) -> int | None:
-    """Return the version that a RESTORE brought back; None if unknown."""
-    if commit.restored_to is not None:
-        return commit.restored_to
-    return _version_of_files(table, commit)
 
 
 def _version_of_files(table: DeltaTable, commit: log.Commit) -> int | None:
@@ -197,26 +193,19 @@ def _matching_offset(table: DeltaTable, app: str, line: RestoreHistory) -> int |
         offset = tables.txn_version(table, _epoch_app_id(app, restore))
         if offset is not None:
             return offset
-        if restore is None:
-            return _unrecorded_offset(table)
+        if restore is None or restore.to is None:
+            break
         try:
-            if restore.to is not None:
-                table = tables.table_at(table.table_uri, version=restore.to)
-                continue
+            table = tables.table_at(table.table_uri, version=restore.to)
         except DeltaError:
-            pass
-        # Each ledger batch is one commit, in order: the table has no rows of batches after the newest with rows.
-        newest = newest_chunk(table)
-        if newest is None:
-            return -1
-        return newest
-
-
-def _unrecorded_offset(table: DeltaTable) -> int | None:
-    """Return the offset of a table that records none: None if it has rows of ledger batches, else before the first."""
-    if newest_chunk(table) is None:
+            break
+    newest = newest_chunk(table)
+    if newest is None:
         return -1
-    return None
+    if restore is None:  # no offset is recorded of the rows that it has
+        return None
+    # Each ledger batch is one commit, in order: the table has no rows of batches after the newest with rows.
+    return newest
 
 
 def newest_chunk(table: DeltaTable, after: int = -1) -> int | None:

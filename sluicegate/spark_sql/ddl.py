@@ -73,8 +73,7 @@ class _Reader:
     def columns(self) -> dict[str, str]:
         types: dict[str, str] = {}
         for path, kind in self._list(dotted=False):
-            if path[0].lower() in (other.lower() for other in types):
-                raise self._error(f"duplicate name {path[0]}")
+            self._demand_new(path[0], types)
             types[path[0]] = kind
         return types
 
@@ -136,11 +135,14 @@ class _Reader:
 
     def _field(self, types: dict[str, str]) -> str:
         name = self._name()
-        if name.lower() in (other.lower() for other in types):
-            raise self._error(f"duplicate name {name}")
+        self._demand_new(name, types)
         if self._word() == ":":
             self.at += 1
         return name
+
+    def _demand_new(self, name: str, types: dict[str, str]) -> None:
+        if name.lower() in map(str.lower, types):
+            raise self._error(f"duplicate name {name}")
 
     def _type(self, of: str) -> None:
         word = self._word()
