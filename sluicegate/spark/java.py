@@ -50,9 +50,7 @@ def java_version(program: str) -> str:
         answer = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
         match = re.search(r'version "(\d[^"]*)"', answer.stderr + answer.stdout)
     if match is None or int(re.split(r"\D", match[1])[0]) < JAVA_AT_LEAST:
-        version = "does not print its version"
-        if match:
-            version = f"is Java {match[1]}"
+        version = f"is Java {match[1]}" if match else "does not print its version"
         raise JavaMissing(
             f"Spark needs Java {JAVA_AT_LEAST} or newer, but {program} {version}",
             hint="install a newer one, or point JAVA_HOME to it",

@@ -62,12 +62,8 @@ def _text(scalar: Any) -> str:
     digits = _DIGITS[kind.unit]
     seconds, fraction = divmod(scalar.value, 10**digits)
     days, second = divmod(seconds, 24 * 60 * 60)
-    behind = ""
-    if digits:
-        behind = f".{fraction:0{digits}}"
-    zone = ""
-    if kind.tz:
-        zone = "Z"
+    behind = f".{fraction:0{digits}}" if digits else ""
+    zone = "Z" if kind.tz else ""
     return f"{_day(days)} {second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}{behind}{zone}"
 
 

@@ -73,9 +73,7 @@ def _show_rows(query: str, settings: Settings, limit: int, *, engine_columns: bo
         return
     rows = arrow_values.rows(result.slice(0, limit))
     show_table(result.column_names, [list(map(_pasteable_value, row)) for row in rows])
-    more = ""
-    if result.num_rows > limit:
-        more = f", the first {limit:,} of them shown"
+    more = f", the first {limit:,} of them shown" if result.num_rows > limit else ""
     say("", f"{quantity(result.num_rows, 'row')}{more}")
 
 

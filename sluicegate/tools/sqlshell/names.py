@@ -88,7 +88,10 @@ def _hint(name: str, tables_by_name: Mapping[str, list[QueryTable]]) -> str:
     if is_defined or difflib.get_close_matches(owner, owners, 1, 0.7):
         nearest = difflib.get_close_matches(name.lower(), tables_by_name, 1, 0.6)
         if nearest:
-            return f"did you mean {_qualified_name(nearest[0], tables_by_name)}?"
+            candidates = tables_by_name[nearest[0]]
+            # Qualified where the short name is ambiguous.
+            suggestion = nearest[0] if len(candidates) == 1 else candidates[0].label
+            return f"did you mean {suggestion}?"
     if not is_defined:
         return f"the definition of {owner} cannot be read here: {_help(labels)}"
     if not labels:
@@ -107,14 +110,5 @@ def _help(labels: Sequence[str]) -> str:
 
 
 def _list_names(names: Sequence[str]) -> str:
-    more = ""
-    if len(names) > SHOWN:
-        more = f" and {len(names) - SHOWN:,} more"
+    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
     return f"{', '.join(names[:SHOWN])}{more}"
-
-
-def _qualified_name(name: str, tables_by_name: Mapping[str, list[QueryTable]]) -> str:
-    """Name as one can write it: qualified where the short one is ambiguous."""
-    if len(tables_by_name[name]) == 1:
-        return name
-    return tables_by_name[name][0].label

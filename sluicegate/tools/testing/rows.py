@@ -64,9 +64,7 @@ def _record(row: Any, path: Path, columns: Sequence[str]) -> dict[str, Any]:
             raise RowsFault(f"expected {len(columns)} values, but this row has {len(row)}", path)
         return dict(zip(columns, row, strict=True))
     if not isinstance(row, dict) or columns:
-        form = "{column: value}"
-        if columns:
-            form = "a list of values, one for each of columns"
+        form = "a list of values, one for each of columns" if columns else "{column: value}"
         raise RowsFault(f"a row must be {form}", path)
     return row
 

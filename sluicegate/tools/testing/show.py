@@ -70,9 +70,7 @@ def _show_difference(result: CaseResult, diff: TableDifference, to: Console) -> 
         elif count:
             parts.append(f"{count:,} rows {of_several}")
     counts_text = "; ".join(filter(None, [*parts, diff.note]))
-    step = ""
-    if diff.step > 1:
-        step = f" after step {diff.step}"
+    step = f" after step {diff.step}" if diff.step > 1 else ""
     to.print(Text.assemble("    ", (diff.table, "bold"), f"{step}: {escape_text(counts_text)}"), soft_wrap=True)
     to.print(f"    {result.file}:{diff.line}", style="dim", soft_wrap=True)
     if diff.missing or diff.unexpected or diff.changed:

@@ -139,9 +139,7 @@ def _double(value: Any, kind: pa.DataType) -> Value:
 
 
 def _decimal(value: Any, _kind: pa.DataType) -> Decimal:
-    if isinstance(value, bool):
-        _refuse()
-    number = Decimal(str(value))
+    number = Decimal(str(value))  # which refuses true and false
     return number if number.is_finite() else _refuse()
 
 
