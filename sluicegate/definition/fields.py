@@ -39,6 +39,10 @@ class Part(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
+    def fields_with_values(self, *names: str) -> list[str]:
+        """Return those of some fields that are not None."""
+        return [name for name in names if getattr(self, name) is not None]
+
 
 def field_error(code: str, message: str, hint: str = "") -> PydanticCustomError:
     """Make a pydantic error with a stable code, a sentence, and a hint what to write instead."""
@@ -224,6 +228,14 @@ def _parse_moment(value: Any) -> Any:
     if value.tzinfo:
         return value
     return value.replace(tzinfo=UTC)
+
+
+def check_identifiers(names: dict[str, Any]) -> dict[str, Any]:
+    """Check that all names are plain words, and return them with what they name."""
+    for name in names:
+        if not IDENTIFIER.fullmatch(name):
+            raise field_error("name", f"invalid name {name!r}: use letters, digits and _, starting with a letter or _")
+    return names
 
 
 def _check_column_names(names: list[str]) -> list[str]:

@@ -27,7 +27,7 @@ def remark(pipeline: str, name: str, table: BronzeTable, stored: Table) -> str:
 
     A definition that says how quotes are escaped, or in which dialect, is read as before.
     """
-    of_its_own = "dialect" in table.model_fields_set or any(option.lower() == "escape" for option in table.options)
+    of_its_own = "dialect" in table.model_fields_set or "escape" in table.options_by_lower_name
     if table.format != "csv" or of_its_own or not stored.rows:
         return ""
     last = stored.last_own_commit

@@ -77,7 +77,9 @@ def obstacle(table: BronzeTable) -> str:
     unknown = sorted(name for name in table.options if name.lower() not in _FOLLOWED[table.format])
     if unknown:
         return f"the second reader does not support the option {', '.join(unknown)}"
-    patterns = [value for name, value in table.options.items() if name.lower() in _OF_TIMES and _is_misread(value)]
+    patterns = [
+        value for name, value in table.options_by_lower_name.items() if name in _OF_TIMES and _is_misread(value)
+    ]
     if patterns:
         return f"the second reader would misread times of the format {', '.join(sorted(patterns))}"
     return ""
@@ -105,7 +107,7 @@ class FileReader:
     def __init__(self, table: BronzeTable) -> None:
         self.table = table
         self.wrapped = False
-        self._options = {name.lower(): value for name, value in table.options.items()}
+        self._options = table.options_by_lower_name
 
     def records(self, place: str) -> Iterator[Record]:
         """Records of a file, in its order.
@@ -127,7 +129,7 @@ class FileReader:
                         for line in lines:
                             text = line.removesuffix("\n")
                             yield Record({"value": text}, text, has_bytes_that_are_no_text(text))
-                case _ if self._has_option("multiline"):
+                case _ if self.table.has_option("multiline"):
                     with self._lines(place, newline="") as lines:
                         yield from _elements(lines.read())
                 case _:
@@ -136,9 +138,6 @@ class FileReader:
         except (csv.Error, UnicodeError, EOFError, pa.ArrowException, LookupError) as error:
             cause, *_ = (str(error) or repr(error)).splitlines()
             raise Unreadable(f"the second reader failed: {cause}") from error
-
-    def _has_option(self, option: str) -> bool:
-        return self._options.get(option, "false").lower() == "true"
 
     @contextmanager
     def _lines(self, place: str, newline: str | None = None) -> Iterator[io.TextIOWrapper]:
@@ -176,7 +175,7 @@ class FileReader:
         if len(separator) != 1 or len(quote) != 1:
             raise Unreadable("Python's csv supports separators and quotes of one character only")
         rows = self._rows(lines, separator, quote)
-        if self._has_option("header"):
+        if self.table.has_option("header"):
             names = self._names(rows)
         else:
             names = [name for name in self.table.declared_columns or {} if name not in self.table.partitionColumns]
@@ -203,10 +202,10 @@ class FileReader:
 
         for row in csv.reader(noted_lines(), delimiter=separator, quotechar=quote, strict=True):
             whole = "".join(text)
-            self.wrapped = self.wrapped or (len(text) > 1 and not self._has_option("multiline"))
+            self.wrapped = self.wrapped or (len(text) > 1 and not self.table.has_option("multiline"))
             text.clear()
             if not whole.strip(_TRIMMED):
-                if self._has_option("multiline") and whole.strip("\r\n"):
+                if self.table.has_option("multiline") and whole.strip("\r\n"):
                     raise Unreadable("it has blank lines")
                 continue
             if escape != quote and (quote in whole or escape in whole):

@@ -162,7 +162,9 @@ def check_lakes(targets: Mapping[str, Target | None], add: Add) -> None:
 def check_params(targets: Mapping[str, Target | None], declared: Mapping[str, Param | None], add: Add) -> None:
     """Report what is wrong with the values that targets give to parameters, also of those that are not chosen."""
     for target, fields in targets.items():
-        for name, value in (fields.params if fields else {}).items():
+        if fields is None:
+            continue
+        for name, value in fields.params.items():
             path, param = ("targets", target, "params", name), declared.get(name)
             if name not in declared:
                 hint = suggest_name(name, declared) or "declare it under params"
@@ -173,7 +175,7 @@ def check_params(targets: Mapping[str, Target | None], declared: Mapping[str, Pa
                 except PydanticCustomError as error:
                     add(*mistake_fields(error, path))
         for name, param in declared.items():
-            if fields is not None and param is not None and param.default is None and name not in fields.params:
+            if param is not None and param.default is None and name not in fields.params:
                 message = f"{target} sets no value for the parameter {name}, which has no default"
                 add("missing-param", ("targets", target), message, f"for example params: {{{name}: …}}")
 

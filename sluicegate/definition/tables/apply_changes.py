@@ -183,6 +183,6 @@ class ApplyChangesFromSnapshot(_Changes):
 
 
 def _demand_one_of(part: Part, *fields: str) -> None:
-    set_fields = [field for field in fields if getattr(part, field) is not None]
+    set_fields = part.fields_with_values(*fields)
     if len(set_fields) > 1:
         raise field_error("one-of", f"{' and '.join(set_fields)} exclude each other: set one of them")

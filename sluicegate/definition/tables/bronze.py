@@ -219,15 +219,17 @@ class BronzeTable(Described, Ruled):
         if self.format not in ("json", "csv", "xml", "kafka"):
             reason = f"singleVariantColumn requires json, csv or xml: {self.format} files bring their own columns"
             raise field_error("not-allowed", reason, "remove it")
-        set_too = [name for name in ("schema_", "schemaHints", "partitionColumns") if getattr(self, name)]
-        if set_too or self.inferColumnTypes or not self.rescues:
-            field_name = (set_too or ["inferColumnTypes" if self.inferColumnTypes else "rescuedDataColumn"])[0].rstrip(
-                "_"
-            )
-            raise field_error(
-                "not-allowed",
-                f"{field_name} has no effect with singleVariantColumn, which stores each record as one value",
-            )
+        idle_fields = {
+            "schema": self.schema_,
+            "schemaHints": self.schemaHints,
+            "partitionColumns": self.partitionColumns,
+            "inferColumnTypes": self.inferColumnTypes,
+            "rescuedDataColumn": not self.rescues,
+        }
+        for field_name, value in idle_fields.items():
+            if value:
+                reason = f"{field_name} has no effect with singleVariantColumn, which stores each record as one value"
+                raise field_error("not-allowed", reason)
         return self
 
     @model_validator(mode="after")
@@ -248,14 +250,17 @@ class BronzeTable(Described, Ruled):
 
     def _check_delta_fields(self) -> None:
         """Refuse fields about files, and paths that are no URIs, for a table that reads a Delta table."""
-        files_only = sorted({name.rstrip("_") for name in self.model_fields_set} - _OF_DELTA)
-        if files_only:
-            message = f"{files_only[0]} is for files, not for a Delta source: remove it"
-            raise field_error("not-allowed", message)
+        for name in sorted(self._names_of_set_fields - _OF_DELTA):
+            raise field_error("not-allowed", f"{name} is for files, not for a Delta source: remove it")
         if "://" not in self.path and set(self.path) & set("#?%"):
             raise field_error(
                 "not-allowed", "the path of a Delta table must not contain #, ? or %, which have a meaning in URIs"
             )
+
+    @property
+    def _names_of_set_fields(self) -> set[str]:
+        """Fields that the definition sets, by their names there."""
+        return {name.rstrip("_") for name in self.model_fields_set}
 
     def _check_format_fields(self) -> None:
         """Refuse fields that the format does not have, and require those that it needs."""
@@ -265,10 +270,10 @@ class BronzeTable(Described, Ruled):
             raise field_error(
                 "schema-of-format", f"{self.format} files bring their own column types: remove the declared types"
             )
-        if not self.rescues and (self.format != "json" or self._multi_line):
+        if not self.rescues and (self.format != "json" or self.has_option("multiline")):
             message = "`rescuedDataColumn: none` requires JSON Lines"
             raise field_error("not-allowed", message, "remove rescuedDataColumn")
-        if self.format == "xml" and not any(name.lower() == "rowtag" for name in self.options):
+        if self.format == "xml" and "rowtag" not in self.options_by_lower_name:
             raise field_error("missing-field", "xml requires the option rowTag: the element that holds one record")
 
     def _check_kafka_fields(self) -> None:
@@ -283,7 +288,7 @@ class BronzeTable(Described, Ruled):
             raise field_error(
                 "not-allowed", f"the field kafka requires format: kafka, not {self.format}", "write format: kafka"
             )
-        set_fields = {name.rstrip("_") for name in self.model_fields_set}
+        set_fields = self._names_of_set_fields
         if files_only := set_fields - _OF_KAFKA - _OF_JSON:
             raise field_error("not-allowed", f"{sorted(files_only)[0]} is for files, not for Kafka: remove it")
         if self.kafka.value != "json" and (files_only := (set_fields & _OF_JSON) - {"schemaEvolutionMode"}):
@@ -359,8 +364,13 @@ class BronzeTable(Described, Ruled):
         return self.columnNames == "normalized" and self.singleVariantColumn is None
 
     @property
-    def _multi_line(self) -> bool:
-        return any(name.lower() == "multiline" and value.lower() == "true" for name, value in self.options.items())
+    def options_by_lower_name(self) -> dict[str, str]:
+        """Options by their names in lower case, as Spark takes them in any."""
+        return {name.lower(): value for name, value in self.options.items()}
+
+    def has_option(self, lower_name: str) -> bool:
+        """Return whether an option is true."""
+        return self.options_by_lower_name.get(lower_name, "").lower() == "true"
 
     @property
     def reader_options(self) -> dict[str, str]:
@@ -368,7 +378,7 @@ class BronzeTable(Described, Ruled):
 
         Without a character for it, as in ``escape: ''``, Spark would not end a quoted value at the end of a line.
         """
-        by_lower_name = {name.lower(): value for name, value in self.options.items()}
+        by_lower_name = self.options_by_lower_name
         if (
             self.format != "csv"
             or by_lower_name.get("escape")

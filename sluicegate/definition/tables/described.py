@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from sluicegate.definition.fields import IDENTIFIER, Part, Text, field_error, suggest_or_list
+from sluicegate.definition.fields import Part, Text, check_identifiers, field_error, suggest_or_list
 from sluicegate.spark_sql.engine_columns import is_reserved
 
 # Properties of Delta that only tune how files are written. Any other changes what readers and writers must know, or
@@ -70,13 +70,6 @@ def _check_properties(properties: dict[str, str]) -> dict[str, str]:
     return properties
 
 
-def _check_tags(tags: dict[str, str]) -> dict[str, str]:
-    for name in tags:
-        if not IDENTIFIER.fullmatch(name):
-            raise field_error("name", f"invalid name {name!r}: use letters, digits and _, starting with a letter or _")
-    return tags
-
-
 Words = Annotated[str, AfterValidator(_check_text)]
 PlainText = Annotated[Text, AfterValidator(_check_text)]
 
@@ -87,7 +80,7 @@ class Described(Part):
     comment: Words = ""
     column_comments: Annotated[dict[str, Words], AfterValidator(_check_comments)] = {}
     table_properties: Annotated[dict[str, PlainText], AfterValidator(_check_properties)] = {}
-    tags: Annotated[dict[str, PlainText], AfterValidator(_check_tags)] = {}
+    tags: Annotated[dict[str, PlainText], AfterValidator(check_identifiers)] = {}
 
 
 DESCRIBED = frozenset(Described.model_fields)

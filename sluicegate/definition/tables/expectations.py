@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from sluicegate.definition.fields import IDENTIFIER, Part, SqlCondition, field_error
+from sluicegate.definition.fields import Part, SqlCondition, check_identifiers, field_error
 from sluicegate.definition.tables.threshold import RowThreshold
 from sluicegate.spark_sql.condition import Condition
 
@@ -78,7 +78,7 @@ class Expectation(Part):
 
     @model_validator(mode="after")
     def _check_single_condition(self) -> Expectation:
-        conditions = [name for name in CONDITIONS if getattr(self, name) is not None]
+        conditions = self.fields_with_values(*CONDITIONS)
         kinds = "expect, expect_or_drop, expect_or_quarantine or expect_or_fail"
         if not conditions:
             raise field_error("one-of", f"an expectation needs one of {kinds}")
@@ -101,18 +101,19 @@ class Expectation(Part):
             message = f"warn_above {warn.text} has no effect: fail_above {fail.text} is reached first"
             raise field_error("threshold", message, "warn_above must be below fail_above")
 
-    def _conditions(self) -> list[tuple[str, str | None]]:
-        return [(name, getattr(self, name)) for name in CONDITIONS]
+    @property
+    def _field(self) -> str:
+        return self.fields_with_values(*CONDITIONS)[0]
 
     @property
     def action(self) -> ExpectationAction:
         """Action for a row that breaks it."""
-        return next(ACTIONS[name] for name, text in self._conditions() if text is not None)
+        return ACTIONS[self._field]
 
     @property
     def text(self) -> str:
         """The condition as written."""
-        return next(text for _, text in self._conditions() if text is not None)
+        return str(getattr(self, self._field))
 
     @property
     def condition(self) -> str:
@@ -130,13 +131,5 @@ class Expectation(Part):
         return Condition.parse(self.text).columns
 
 
-def rule_names(rules: dict[str, Any]) -> dict[str, Any]:
-    """Check the names of rules."""
-    for name in rules:
-        if not IDENTIFIER.fullmatch(name):
-            raise field_error("name", f"invalid name {name!r}: use letters, digits and _, starting with a letter or _")
-    return rules
-
-
-Expectations = Annotated[dict[str, Expectation], AfterValidator(rule_names)]
-ConditionsByName = Annotated[dict[str, SqlCondition], AfterValidator(rule_names)]
+Expectations = Annotated[dict[str, Expectation], AfterValidator(check_identifiers)]
+ConditionsByName = Annotated[dict[str, SqlCondition], AfterValidator(check_identifiers)]

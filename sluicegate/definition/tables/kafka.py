@@ -115,7 +115,7 @@ class KafkaSource(Part):
 
     @model_validator(mode="after")
     def _check_topics(self) -> KafkaSource:
-        set_fields = [name for name in ("topic", "topics", "topic_pattern") if getattr(self, name) is not None]
+        set_fields = self.fields_with_values("topic", "topics", "topic_pattern")
         if len(set_fields) != 1:
             needed = "set exactly one of topic, topics and topic_pattern"
             raise field_error("missing-field", f"{needed}, not {' and '.join(set_fields) or 'none'}")

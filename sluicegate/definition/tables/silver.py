@@ -164,7 +164,7 @@ class SilverTable(MadeTable, Ruled):
     @property
     def changes_path(self) -> tuple[str, ...]:
         """Path below the table of the field with its changes; empty for other tables."""
-        return tuple(name for name in CHANGES if getattr(self, name) is not None)
+        return tuple(self.fields_with_values(*CHANGES))
 
     @property
     def gives_many_rows(self) -> bool:
@@ -277,7 +277,7 @@ class SilverTable(MadeTable, Ruled):
     def _check_source(self) -> SilverTable:
         if self.flows is not None:
             return self._check_flows()
-        sources = [name for name in _DEFINED_BY if getattr(self, name) is not None]
+        sources = self.fields_with_values(*_DEFINED_BY)
         kinds = "a silver table needs either sql, or from with python, apply_changes or apply_changes_from_snapshot"
         if self.sql is not None and self.from_ is not None:
             raise field_error("one-of", f"{kinds}, not sql and from")
@@ -304,9 +304,8 @@ class SilverTable(MadeTable, Ruled):
 
     def _check_flows(self) -> SilverTable:
         """The checks of ``_check_source`` for a table with flows."""
-        for field, value in (("sql", self.sql), ("from", self.from_), ("python", self.python)):
-            if value is not None:
-                raise field_error("one-of", f"{field} belongs inside each flow, not next to flows")
+        for field in self.fields_with_values("sql", "from_", "python"):
+            raise field_error("one-of", f"{field.rstrip('_')} belongs inside each flow, not next to flows")
         if self.apply_changes_from_snapshot is not None:
             hint = "combine the snapshots in a silver table with flows, and let another table read it"
             raise field_error("one-of", "apply_changes_from_snapshot cannot be combined with flows", hint)

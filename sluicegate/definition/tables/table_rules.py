@@ -7,8 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, model_validator
 
-from sluicegate.definition.fields import IDENTIFIER, Names, Part, field_error
-from sluicegate.definition.tables.expectations import rule_names
+from sluicegate.definition.fields import IDENTIFIER, Names, Part, check_identifiers, field_error
 from sluicegate.spark_sql.query import Query
 
 KINDS = ("rows", "unique", "foreign_key", "sql")
@@ -72,7 +71,7 @@ class TableRule(Part):
 
     @model_validator(mode="after")
     def _check_kind(self) -> TableRule:
-        kinds = [name for name in KINDS if getattr(self, name) is not None]
+        kinds = self.fields_with_values(*KINDS)
         if len(kinds) != 1:
             present = f"sets {' and '.join(kinds) or 'none'}"
             raise field_error("one-of", f"a table rule takes exactly one of {', '.join(KINDS)}, and this one {present}")
@@ -82,11 +81,8 @@ class TableRule(Part):
                 "foreign_key and references require each other",
                 "for example references: patients (mrn)",
             )
-        match = None
-        if self.references is not None:
-            match = _REFERENCE.fullmatch(self.references.strip())
-        columns = self._reference_columns(match)
-        if self.references is not None and (match is None or not all(map(IDENTIFIER.fullmatch, columns))):
+        table, columns = self.foreign_key_target
+        if self.references is not None and not (table and all(map(IDENTIFIER.fullmatch, columns))):
             message = f"references must be a table, with its columns if their names differ, not {self.references}"
             raise field_error("wrong-type", message, "for example patients, or patients (mrn)")
         if len(columns) != len(self.foreign_key or ()):
@@ -94,21 +90,21 @@ class TableRule(Part):
             raise field_error("foreign-key", message, "list the same number of columns, in the same order")
         return self
 
-    def _reference_columns(self, match: re.Match[str] | None) -> list[str]:
-        if match is None or match[2] is None:
-            return list(self.foreign_key or ())
-        return [name.strip() for name in match[2].split(",")]
-
     @property
     def kind(self) -> str:
         """Which of the kinds it is."""
-        return next(name for name in KINDS if getattr(self, name) is not None)
+        return self.fields_with_values(*KINDS)[0]
 
     @property
     def foreign_key_target(self) -> tuple[str, list[str]]:
-        """Table and columns that a foreign key refers to."""
+        """Table and columns that a foreign key refers to; the table is empty if ``references`` is not written so."""
         match = _REFERENCE.fullmatch((self.references or "").strip())
-        return (match[1] if match else ""), self._reference_columns(match)
+        if match is None:
+            return "", list(self.foreign_key or ())
+        table, columns = match.groups()
+        if columns is None:
+            return table, list(self.foreign_key or ())
+        return table, [name.strip() for name in columns.split(",")]
 
     @property
     def query(self) -> Query:
@@ -164,4 +160,4 @@ class TableRule(Part):
         return "its query gives no row"
 
 
-TableRules = Annotated[dict[str, TableRule], AfterValidator(rule_names)]
+TableRules = Annotated[dict[str, TableRule], AfterValidator(check_identifiers)]

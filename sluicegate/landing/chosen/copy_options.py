@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from pydantic import ValidationError
 
 from sluicegate.definition import BronzeTable
-from sluicegate.definition.fields import suggest_name
+from sluicegate.definition.fields import suggest_or_list
 from sluicegate.definition.tables import reader_options
 from sluicegate.errors import QueryError, UserError, Where
 from sluicegate.lake import log
@@ -135,8 +135,7 @@ class CopyOptions:
         """Refuse names by position for files whose fields have names of their own."""
         if not self.columns:
             return
-        header = any(o.lower() == "header" and v.lower() == "true" for o, v in effective.options.items())
-        if effective.format != "csv" or header:
+        if effective.format != "csv" or effective.has_option("header"):
             raise UserError(
                 "--columns requires CSV files without a header",
                 where=Where(table=name),
@@ -147,10 +146,7 @@ class CopyOptions:
         """Definition fields that the copy overrides."""
         overrides: dict[str, Any] = {}
         if self.merge_schema is not None:
-            if self.merge_schema:
-                overrides["schemaEvolutionMode"] = "addNewColumns"
-            else:
-                overrides["schemaEvolutionMode"] = "failOnNewColumns"
+            overrides["schemaEvolutionMode"] = "addNewColumns" if self.merge_schema else "failOnNewColumns"
         form = self._file_format(name, table)
         if not self._reads_otherwise:
             return overrides
@@ -172,7 +168,7 @@ class CopyOptions:
         for form in FORMATS:
             if form == (self.format or table.format):
                 return form
-        hint = suggest_name(self.format or "", FORMATS) or f"formats: {', '.join(FORMATS)}"
+        hint = suggest_or_list(self.format or "", FORMATS, "formats:")
         raise UserError(f"unsupported format {self.format}", where=Where(table=name), hint=hint)
 
     def _merge_options(self, defined: Mapping[str, str]) -> dict[str, str]:
