@@ -16,7 +16,7 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))
 _EPOCH = datetime.fromtimestamp(0, UTC)
 MICROSECOND = timedelta(microseconds=1)
 SECOND = 1_000_000
-DAY = 86_400 * SECOND
+DAY = 86_400_000_000
 
 # Years after which the Gregorian calendar is the same again, and their days.
 CYCLE = 400
