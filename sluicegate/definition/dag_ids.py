@@ -13,7 +13,7 @@ LONGEST = 250
 
 
 def dag_id(pipeline: str, other: str = "") -> str:
-    """Id of the DAG of a pipeline's runs, or of one beside it.
+    """Return the id of the DAG of a pipeline's runs, or of one beside it.
 
     A folder may have a name that no pipeline can have, as ``orders (copy)`` has. Its DAG, which says so, has an id with
     a - for what Airflow does not take: with an error in its place the DAG file would have no DAGs at all.
@@ -29,12 +29,12 @@ def dag_id(pipeline: str, other: str = "") -> str:
 
 
 def dag_ids(pipeline: str) -> tuple[str, ...]:
-    """Ids of all DAGs that a pipeline can have, that of its runs first."""
+    """Return ids of all DAGs that a pipeline can have, that of its runs first."""
     return tuple(dag_id(pipeline, suffix) for suffix in ("", *OTHERS))
 
 
 def pipeline_of(dag: str, names: Collection[str]) -> str | None:
-    """The pipeline that a DAG is of, by its id; None if it is of none of these.
+    """Return the pipeline that a DAG is of, by its id; None if it is of none of these.
 
     The DAG of a pipeline's runs comes before another's DAG that would be called so.
     """

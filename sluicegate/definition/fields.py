@@ -68,7 +68,7 @@ def suggest_or_list(name: str, names: Collection[str], label: str, otherwise: st
 
 
 def name_fault(name: str) -> str:
-    """Fault in the name of a pipeline or a table, as a sentence; empty if there is none."""
+    """Return the fault in the name of a pipeline or a table, as a sentence; empty if there is none."""
     if not _NAME.fullmatch(name):
         return f"invalid name {name}: use lowercase letters, digits and _, starting with a letter"
     return ""

@@ -12,7 +12,7 @@ Reads = Mapping[str, Sequence[str]]
 
 
 def topological_order(reads: Reads) -> list[str]:
-    """Tables in topological order: each after those that it reads, else as they are given.
+    """Return tables in topological order: each after those that it reads, else as they are given.
 
     Those of a cycle, and what reads them, are left out.
     """
@@ -45,7 +45,7 @@ def cycles(reads: Reads) -> Iterator[list[str]]:
 
 
 def _shortest_cycle(reads: Reads, start: str) -> list[str]:
-    """Shortest cycle through a table; empty if there is none."""
+    """Return the shortest cycle through a table; empty if there is none."""
     paths = [[start]]
     visited: set[str] = set()
     while paths:

@@ -48,7 +48,7 @@ class Document:
     texts: dict[Path, int] = field(default_factory=dict)
 
     def line(self, path: Path) -> int:
-        """Line of a value, or of its nearest parent in the document."""
+        """Return the line of a value, or of its nearest parent in the document."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 1)

@@ -47,7 +47,7 @@ def _facts(entry: Mapping[str, Any]) -> tuple[int, datetime]:
 
 
 def group_arrivals(entries: Iterable[Mapping[str, Any]]) -> list[Arrival]:
-    """Arrivals of one path, oldest first, by its entries in the order of their ledger batches."""
+    """Return arrivals of one path, oldest first, by its entries in the order of their ledger batches."""
     arrivals: list[Arrival] = []
     for entry in entries:
         read = entry["action"] not in UNREAD
@@ -63,7 +63,7 @@ def group_arrivals(entries: Iterable[Mapping[str, Any]]) -> list[Arrival]:
 
 
 def arrivals_by_path(ledger: DeltaTable, paths: Collection[str], before: int = sys.maxsize) -> dict[str, list[Arrival]]:
-    """Arrivals of some paths, among the ledger batches before ``before``."""
+    """Return arrivals of some paths, among the ledger batches before ``before``."""
     if not paths:
         return {}
     mine = pc.field("path").isin(pa.array(sorted(paths), pa.string())) & (pc.field("chunk") < before)

@@ -120,7 +120,7 @@ def files_below(
     admits: Admits = lambda _: True,
     skipped_paths: dict[str, str] | None = None,
 ) -> pa.Table:
-    """All files in a folder and the folders below it, finished or not (schema ``FILES``).
+    """Return all files in a folder and the folders below it, finished or not (schema ``FILES``).
 
     Args:
         name: the bronze table, for messages.
@@ -264,7 +264,7 @@ def discover(
 
 
 def admitted_files(name: str, table: BronzeTable, lake: layout.Lake) -> pa.Table:
-    """All files of the landing folder that the definition admits (schema ``FILES``), for who reads files again.
+    """Return all files of the landing folder that the definition admits (schema ``FILES``), for who reads files again.
 
     There a folder of S3 that is gone is an empty one, also if the ledger has no file of it.
 
@@ -278,7 +278,7 @@ def admitted_files(name: str, table: BronzeTable, lake: layout.Lake) -> pa.Table
 def _landed_files(
     name: str, table: BronzeTable, place: landing_folders.Home, emptied: Callable[[], bool]
 ) -> tuple[pa.Table, dict[str, str]]:
-    """Files of a landing folder, and the unreadable paths in it that the table might have taken."""
+    """Return files of a landing folder, and the unreadable paths in it that the table might have taken."""
     refused: dict[str, str] = {}
     admits = name_filter(table.pathGlobFilter, place.only)
     files = files_below(name, place.folder, emptied, admits, refused)
@@ -309,7 +309,7 @@ def split_by_age(
 
 
 def admit_files(files: pa.Table, table: BronzeTable, folder: str) -> pa.Table:
-    """Files with finished names that the definition's glob and time filters admit."""
+    """Return files with finished names that the definition's glob and time filters admit."""
     names = relative_names(files, folder)
     files = files.filter(pc.and_(_data_file_mask(names, table), pc.invert(companion_mask(names))))
     if table.modifiedAfter:

@@ -39,21 +39,21 @@ def relative_names(files: pa.Table, folder: str) -> pa.ChunkedArray:
 
 
 def finished_mask(names: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Mask of names below the folder that are neither hidden nor temporary."""
+    """Return the mask of names below the folder that are neither hidden nor temporary."""
     import pyarrow.compute as pc
 
     return pc.invert(pc.match_substring_regex(names, UNFINISHED))
 
 
 def companion_mask(names: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Mask of names below the folder of files that programs lay beside others."""
+    """Return the mask of names below the folder of files that programs lay beside others."""
     import pyarrow.compute as pc
 
     return pc.match_substring_regex(names, COMPANION)
 
 
 def glob_mask(names: pa.ChunkedArray, glob: str | None) -> pa.ChunkedArray:
-    """Mask of names below the folder whose last part matches the glob; all if there is none."""
+    """Return the mask of names below the folder whose last part matches the glob; all if there is none."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -98,7 +98,7 @@ def _split_commits(commits: dict[int, lake_log.Commit]) -> Iterator[list[int]]:
 
 
 def _rows(bronze: DeltaTable, ledger: DeltaTable, commits: dict[int, lake_log.Commit]) -> list[dict[str, Any]]:
-    """Status rows of the files of some ledger batches (schema ``OUTCOME`` and ``action``)."""
+    """Return status rows of the files of some ledger batches (schema ``OUTCOME`` and ``action``)."""
     first, last = min(commits), max(commits)
     counted = _count(bronze, first, last)
     entries = tables.rows_above(ledger, "chunk", first - 1)
@@ -131,7 +131,7 @@ def _trouble(commit: lake_log.Commit, path: str) -> dict[str, Any]:
 
 
 def failed_files(lake: layout.Lake, name: str, definition: str, opened: Tables | None = None) -> dict[str, bool]:
-    """Paths of the files whose last reading failed, and whether to try them again though they have not changed.
+    """Return paths of the files whose last reading failed, and whether to try them again though they have not changed.
 
     They are retried if the cause may be gone, or if the definition has changed since.
 
@@ -159,7 +159,7 @@ def failed_files(lake: layout.Lake, name: str, definition: str, opened: Tables |
 
 
 def unread_files(lake: layout.Lake, name: str, ledger: DeltaTable, opened: Tables) -> list[str]:
-    """Paths of the files in ledger batches that the bronze table does not have, as one that a rule refused."""
+    """Return paths of the files in ledger batches that the bronze table does not have, as one that a rule refused."""
     info = lake_log.info_of(opened[lake.table("bronze", name)].last_own_commit)
     newest = next((number for number in (info.until, info.bronze.chunk) if number is not None), -1)
     if newest >= ledger.version():
@@ -169,7 +169,7 @@ def unread_files(lake: layout.Lake, name: str, ledger: DeltaTable, opened: Table
 
 
 def statuses(lake: layout.Lake, name: str) -> pa.Table:
-    """All ledger entries of a bronze table with their file status, in the order of reading.
+    """Return all ledger entries of a bronze table with their file status, in the order of reading.
 
     Column ``state`` is ``waiting``; ``ingested``; ``failed`` (see ``error``); ``skipped`` (there before the table, and
     ``includeExistingFiles`` is false, or read by another pipeline, see landing/chosen/skip.py); ``replaced`` (a later
@@ -186,7 +186,7 @@ def statuses(lake: layout.Lake, name: str) -> pa.Table:
 
 
 def entry_statuses(lake: layout.Lake, name: str, entries: pa.Table, since: int, opened: Tables) -> pa.Table:
-    """Some entries of a ledger with their file status, as ``statuses`` has it, in the order of reading.
+    """Return some entries of a ledger with their file status, as ``statuses`` has it, in the order of reading.
 
     Args:
         lake: the lake.
@@ -221,7 +221,7 @@ def _statuses(entries: pa.Table, became: pa.Table, away: pa.Table, moved_away: C
 
 
 def _identity(files: pa.Table, *columns: str) -> pa.ChunkedArray:
-    """Text key per file: its path and some number or time columns."""
+    """Return the text key per file: its path and some number or time columns."""
     texts = [files[column].cast(pa.int64()).cast(pa.string()) for column in columns]
     return pc.binary_join_element_wise(*texts, files["path"], "/")
 
@@ -268,7 +268,7 @@ def _add_states(
 
 
 def _has_later_entry(entries: pa.Table, moved_away: Collection[str]) -> pa.ChunkedArray:
-    """Whether the file of each entry has a later one, under its path or under the one that it moved to."""
+    """Return whether the file of each entry has a later one, under its path or under the one that it moved to."""
     newest = entries.group_by("path").aggregate([("chunk", "max")])
     last_batch = pc.take(newest["chunk_max"], pc.index_in(entries["path"], value_set=newest["path"]))
     is_elsewhere = pc.is_in(entries["path"], value_set=pa.array(sorted(moved_away), pa.string()))
@@ -276,7 +276,7 @@ def _has_later_entry(entries: pa.Table, moved_away: Collection[str]) -> pa.Chunk
 
 
 def _restore_landed(entries: pa.Table, archived: Mapping[int, tuple[str, int]]) -> pa.Table:
-    """Entries with the paths and arrivals that some rows have as they landed."""
+    """Return entries with the paths and arrivals that some rows have as they landed."""
     if not archived:
         return entries
     place = pc.index_in(pa.array(range(entries.num_rows), pa.int64()), value_set=pa.array(list(archived), pa.int64()))
@@ -288,7 +288,7 @@ def _restore_landed(entries: pa.Table, archived: Mapping[int, tuple[str, int]]) 
 
 
 def _arrivals(entries: pa.Table, ends: pa.ChunkedArray) -> pa.Array:
-    """Number of the arrival that each entry belongs to, counted from 0 per path (see landing/arrivals.py).
+    """Return the number of the arrival that each entry belongs to, counted from 0 per path (see landing/arrivals.py).
 
     Readings of one content are one arrival if it was overwritten since.
 
@@ -319,7 +319,7 @@ def _arrivals(entries: pa.Table, ends: pa.ChunkedArray) -> pa.Array:
 
 
 def _add_archive(entries: pa.Table, away: pa.Table) -> pa.Table:
-    """Entries with ``archived`` and ``place``, and state ``archived`` for ingested files that were removed."""
+    """Return entries with ``archived`` and ``place``, and state ``archived`` for ingested files that were removed."""
     away = away.sort_by([("archived", "descending")])
     facts = ("size", "modification_time")
     row = pc.index_in(_identity(entries, *facts), value_set=_identity(away, *facts))
@@ -341,7 +341,7 @@ def manifests(bronze: DeltaTable, ledger: DeltaTable, name: str) -> dict[tuple[i
 
 
 def rows_of(bronze: DeltaTable, chunk: int) -> dict[str, int]:
-    """Row count per file of a ledger batch."""
+    """Return the row count per file of a ledger batch."""
     return {path: group["rows"] for (_, path), group in _count(bronze, chunk, chunk).items()}
 
 

@@ -62,7 +62,7 @@ def _split_path(path: str) -> tuple[str, tuple[str, ...]]:
 
 
 def home(lake: layout.Lake, name: str, address: str, opened: Tables | None = None) -> Home:
-    """The landing folder of a bronze table with this address, as the table's ledger knows it."""
+    """Return the landing folder of a bronze table with this address, as the table's ledger knows it."""
     folder, only = folder_of(address)
     ledger = (opened or Tables())[lake.ledger(name)].delta
     folders: tuple[str, ...] = ()

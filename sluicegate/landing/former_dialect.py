@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def facts(table: BronzeTable) -> dict[str, Any]:
-    """The dialect for the metadata of a commit; nothing where the files are not CSV."""
+    """Return the dialect for the metadata of a commit; nothing where the files are not CSV."""
     if table.format != "csv":
         return {}
     return {BronzeFacts.dialect.key: table.dialect}
 
 
 def remark(pipeline: str, name: str, table: BronzeTable, stored: Table) -> str:
-    """What to tell of a table whose files were read by the former default; empty for any other.
+    """Return what to tell of a table whose files were read by the former default; empty for any other.
 
     A definition that says how quotes are escaped, or in which dialect, is read as before.
     """
@@ -41,7 +41,7 @@ def remark(pipeline: str, name: str, table: BronzeTable, stored: Table) -> str:
 
 
 def remarks(pipeline: Pipeline, lake: Lake, opened: Tables) -> list[str]:
-    """What to tell of the tables of a pipeline, before a run."""
+    """Return what to tell of the tables of a pipeline, before a run."""
     each = ((name, table) for name, table in pipeline.bronze.items() if table.format == "csv")
     sentences = (remark(pipeline.name, name, table, opened[lake.table("bronze", name)]) for name, table in each)
     return [sentence for sentence in sentences if sentence]

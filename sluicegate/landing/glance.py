@@ -61,7 +61,7 @@ def has_nothing_new(
 
 
 def _landed_files(root: str, admits: Admits) -> list[Entry] | None:
-    """Files of a folder; None if they are too many, or something in it is passed over or cannot be read."""
+    """Return files of a folder; None if they are too many, or something in it is passed over or cannot be read."""
     passed: dict[str, str] = {}
     try:
         files = list(islice(Walk(root, admits, passed).files(), MOST + 1))
@@ -75,7 +75,7 @@ def _landed_files(root: str, admits: Admits) -> list[Entry] | None:
 def _doubtful_paths(
     landed: Iterable[Entry], ledger: DeltaTable, settle: float, current_time: datetime | None
 ) -> Iterable[str]:
-    """Paths of files that the ledger does not have as they are, or that may still be being written."""
+    """Yield paths of files that the ledger does not have as they are, or that may still be being written."""
     entries, clock = _newest_facts(ledger), (current_time or datetime.now(UTC)).timestamp()
     for path, size, microseconds in landed:
         time = filesystems.clamp_time(microseconds)
@@ -84,7 +84,7 @@ def _doubtful_paths(
 
 
 def _newest_facts(ledger: DeltaTable) -> dict[str, tuple[int, int]]:
-    """Size and modification time of each file by its newest entry, but for files whose rows were dropped."""
+    """Return the size and modification time of each file by its newest entry, but for files whose rows were dropped."""
     rows = ledger.scan(COLUMNS).read_all()
     times = rows["modification_time"].cast(DataType.int64()).to_pylist()
     columns = (rows["chunk"], rows["path"], rows["size"], rows["action"])

@@ -45,13 +45,13 @@ class Command:
 
 
 def name_of(arguments: Mapping[str, Any]) -> str:
-    """Name of a command: a hash of its arguments."""
+    """Return the name of a command: a hash of its arguments."""
     text = json.dumps(arguments, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def unfinished_command(lake: layout.Lake, table: str, name: str) -> Command:
-    """The command with the ledger batches of its unfinished attempts."""
+    """Return the command with the ledger batches of its unfinished attempts."""
     ledger, outcome = tables.delta_table(lake.ledger(table)), tables.delta_table(lake.file_status(table))
     if ledger is None:
         return Command(name)
@@ -72,7 +72,7 @@ def record_end(lake: layout.Lake, table: str, name: str) -> None:
 
 
 def exclude_entered(files: pa.Table, command: Command, lake: layout.Lake, table: str) -> pa.Table:
-    """Files without those that the command has entered, if they are unchanged or still wait to be read."""
+    """Return files without those that the command has entered, if they are unchanged or still wait to be read."""
     ledger = tables.delta_table(lake.ledger(table))
     if ledger is None or not command.chunks:
         return files
@@ -83,7 +83,7 @@ def exclude_entered(files: pa.Table, command: Command, lake: layout.Lake, table:
 
 
 def has_waiting_batches(lake: layout.Lake, table: str) -> bool:
-    """Whether ledger batches wait to be read: a command was killed before it read them."""
+    """Return whether ledger batches wait to be read: a command was killed before it read them."""
     ledger = tables.delta_table(lake.ledger(table))
     return ledger is not None and ledger.version() > max(_bronze_offset(lake, table, ledger), 0)
 
@@ -93,7 +93,7 @@ def _app_id(name: str, ledger: DeltaTable) -> str:
 
 
 def _earlier_batches(ledger: DeltaTable, chunk: int) -> list[int]:
-    """Ledger batches of earlier attempts, as recorded in the commit of a batch."""
+    """Return ledger batches of earlier attempts, as recorded in the commit of a batch."""
     for action in log.actions(ledger.table_uri, chunk, added=False):
         if info := CommitInfo.from_user_metadata(action.get("commitInfo", {}).get("userMetadata")):
             return [int(number) for number in info[LedgerFacts.command.key]["chunks"]]
@@ -101,7 +101,7 @@ def _earlier_batches(ledger: DeltaTable, chunk: int) -> list[int]:
 
 
 def _bronze_offset(lake: layout.Lake, table: str, ledger: DeltaTable) -> int:
-    """Offset of bronze in the ledger: its last committed batch; -1 before the first."""
+    """Return the offset of bronze in the ledger: its last committed batch; -1 before the first."""
     bronze = tables.delta_table(lake.table("bronze", table))
     if bronze is None:
         return -1

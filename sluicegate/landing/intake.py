@@ -81,7 +81,7 @@ def enter(
 
 
 def _add_baseline_remark(baseline: pa.Table, discovered: Discovery) -> Discovery:
-    """What was found, with a remark on the files that were there before."""
+    """Return what was found, with a remark on the files that were there before."""
     if not baseline.num_rows:
         return discovered
     skipped = (

@@ -59,7 +59,7 @@ class Range:
 
     @classmethod
     def from_path(cls, path: str) -> Range:
-        """The range that a path of the ledger says."""
+        """Return the range that a path of the ledger says."""
         topic, number, offsets = path.removeprefix(_SCHEME).split("/")
         start, _, end = offsets.partition("-")
         return cls(Partition(topic, int(number)), int(start), int(end))
@@ -163,7 +163,7 @@ class LedgerOffsets:
 
     @classmethod
     def from_ledger(cls, ledger: DeltaTable | None) -> LedgerOffsets:
-        """What this ledger has, by its newest commit: each says where all partitions go on.
+        """Return what this ledger has, by its newest commit: each says where all partitions go on.
 
         If its log says it no more, as a copy of the ledger's rows alone, they go on after the last of its ranges.
         """
@@ -181,7 +181,7 @@ class LedgerOffsets:
         return cls(metadata.get("ids", {}), ends, first=False)
 
     def next_offset(self, partition: Partition, begin: int) -> int:
-        """Offset that a partition goes on at; of one that is not in the ledger, its beginning."""
+        """Return the offset that a partition goes on at; of one that is not in the ledger, its beginning."""
         if partition in self.ends:
             return self.ends[partition]
         # One that came after its topic was read first: all its records are due, from the very first.
@@ -202,7 +202,7 @@ class LedgerOffsets:
 
 
 def _recorded_facts(ledger: DeltaTable) -> dict[str, Any] | None:
-    """What the newest of our commits says of partitions; nearly always it is the newest of all."""
+    """Return what the newest of our commits says of partitions; nearly always it is the newest of all."""
     for limit in (5, None):
         for commit in log.commits(ledger, limit):
             if commit.info.ledger.kafka is not None:
@@ -218,7 +218,7 @@ def _ends(ranges: Iterable[Range]) -> dict[Partition, int]:
 
 
 def batches(ranges: Sequence[Range], most: int) -> Iterator[list[Range]]:
-    """Ledger batches of at most ``most`` offsets each, to which every partition gives the same share of its own.
+    """Yield ledger batches of at most ``most`` offsets each, to which every partition gives the same share of its own.
 
     So the partitions of a topic go on together, and records of one time come in one batch.
     """
@@ -297,7 +297,7 @@ def _entries(action: LedgerAction, ranges: Iterable[Range]) -> pa.Table:
 
 
 def lost_records_error(name: str, lost: Range) -> RecordsLost:
-    """Error for records that the brokers deleted before they were read."""
+    """Return the error for records that the brokers deleted before they were read."""
     topic, number = lost.partition
     return RecordsLost(
         f"{lost.size:,} offsets of the topic {topic} were lost before {name} read them",
@@ -310,7 +310,7 @@ def lost_records_error(name: str, lost: Range) -> RecordsLost:
 
 
 def deleted_records_error(name: str, address: str) -> RecordsLost:
-    """Error for records that the brokers deleted in the middle of a batch; nothing of it is written."""
+    """Return the error for records that the brokers deleted in the middle of a batch; nothing of it is written."""
     return RecordsLost(
         f"records were deleted from the topics while {name} read them",
         where=Where(table=name, file=address),
@@ -320,7 +320,7 @@ def deleted_records_error(name: str, address: str) -> RecordsLost:
 
 
 def truncated_topic_error(name: str, partition: Partition, start: int, end: int) -> RecordsLost:
-    """Error for a partition that ends before the offset which was read last."""
+    """Return the error for a partition that ends before the offset which was read last."""
     return RecordsLost(
         f"the topic {partition.topic} ends before the offset that {name} has read",
         where=Where(table=name, file=Range(partition, end, start).path),
@@ -332,7 +332,7 @@ def truncated_topic_error(name: str, partition: Partition, start: int, end: int)
 
 
 def recreated_topic_error(name: str, topic: str, during: str = "") -> RecordsLost:
-    """Error for a topic that was deleted and created again: its offsets begin at 0 again."""
+    """Return the error for a topic that was deleted and created again: its offsets begin at 0 again."""
     meanwhile = ""
     if during:
         meanwhile = f"; this happened while {during}"

@@ -28,7 +28,7 @@ LEDGER = pa.schema(
 
 
 def add_action(action: LedgerAction, files: pa.Table) -> pa.Table:
-    """Files with column ``action``."""
+    """Return files with column ``action``."""
     return files.append_column(LEDGER.field("action"), pa.repeat(pa.scalar(action), files.num_rows))
 
 
@@ -122,7 +122,7 @@ def _custom_metadata(facts: Mapping[str, Any]) -> dict[str, str] | None:
 
 
 def stamp_rows(files: pa.Table, chunk: int) -> pa.Table:
-    """Files as ledger rows, with batch number and time of discovery."""
+    """Return files as ledger rows, with batch number and time of discovery."""
     constants = {
         "chunk": pa.scalar(chunk, pa.int64()),
         "discovered": pa.scalar(datetime.now(UTC), LEDGER.field("discovered").type),

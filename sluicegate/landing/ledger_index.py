@@ -57,13 +57,13 @@ def _parts(files: pa.Table) -> Iterator[pa.Table]:
 
 
 def path_range(folder: str) -> tuple[str, str]:
-    """Range of paths that files in or below a folder can have."""
+    """Return the range of paths that files in or below a folder can have."""
     start = folder.rstrip("/")
     return f"{start}/", f"{start}0"  # 0 is the character after /
 
 
 def entries(ledger: DeltaTable, first: str | None, last: str | None, after: int = -1) -> pa.Table:
-    """Ledger entries with paths from ``first`` to ``last``, newest first (``FILES``, action and batch).
+    """Return ledger entries with paths from ``first`` to ``last``, newest first (``FILES``, action and batch).
 
     Args:
         ledger: the ledger.

@@ -47,7 +47,7 @@ WHERE place > moves
 
 
 def has_no_failures(status_log: DeltaTable) -> bool:
-    """Whether the statistics of a status log show that no file failed; else its rows are to be asked."""
+    """Return whether the statistics of a status log show that no file failed; else its rows are to be asked."""
     return all(
         nulls is not None and nulls == rows
         for nulls, rows in tables.statistics_rows(status_log, "null_count.error", "num_records")
@@ -68,7 +68,7 @@ class Skipped:
 
 
 def skipped_files(ledger: DeltaTable | None) -> Skipped:
-    """The files that a ledger has as skipped, and that nothing has read since."""
+    """Return the files that a ledger has as skipped, and that nothing has read since."""
     if ledger is None or not _may_skip(ledger):
         return Skipped()
     result = _query_result(ledger, _SKIPPED)
@@ -83,7 +83,7 @@ def moved_away_paths(ledger: DeltaTable) -> set[str]:
 
 
 def _query_result(ledger: DeltaTable, query: str) -> Any:
-    """The result of a query about the skipped files of a ledger."""
+    """Return the result of a query about the skipped files of a ledger."""
     batches = QueryBuilder().register("ledger", ledger).execute(_BATCHES).read_all()["chunk"].to_pylist()
     listed = [batch for batch in batches if batch_info(ledger, batch).ledger.skip_list is not None]
     text = query.format(listed=", ".join(map(str, listed)) or "-1")
@@ -91,7 +91,7 @@ def _query_result(ledger: DeltaTable, query: str) -> Any:
 
 
 def batch_info(ledger: DeltaTable, batch: int) -> CommitInfo:
-    """What the commit of a ledger batch says of itself; nothing if the log no longer has it."""
+    """Return what the commit of a ledger batch says of itself; nothing if the log no longer has it."""
     with suppress(FileNotFoundError):
         for action in log.actions(ledger.table_uri, batch, added=False):
             if "commitInfo" in action:
@@ -100,13 +100,13 @@ def batch_info(ledger: DeltaTable, batch: int) -> CommitInfo:
 
 
 def _may_skip(ledger: DeltaTable) -> bool:
-    """Whether statistics leave it open that a file was skipped: no action of a ledger sorts after that one."""
+    """Return whether statistics leave it open that a file was skipped: no action of a ledger sorts after that one."""
     greatest = [action for (action,) in tables.statistics_rows(ledger, "max.action")]
     return any(action is None or action >= LedgerAction.SKIP for action in greatest)
 
 
 def last_version(lake: layout.Lake, name: str, bronze: DeltaTable, opened: Tables) -> int:
-    """The last version of bronze whose files' outcome is on record; -1 if there is none."""
+    """Return the last version of bronze whose files' outcome is on record; -1 if there is none."""
     status_log = opened[lake.file_status(name)].delta
     if status_log is None:
         return -1

@@ -50,7 +50,7 @@ class LandingReader:
         return f"{self} has also read them"
 
     def unread_paths(self, files: pa.Table, folder: str) -> set[str]:
-        """Paths of files that it is to read and has not read yet.
+        """Return paths of files that it is to read and has not read yet.
 
         Args:
             files: files of the landing folder that another table reads (columns of ``FILES``).
@@ -77,7 +77,7 @@ class LandingReader:
         return {own_paths[path] for path in {*admitted["path"].to_pylist()} - self._finished_paths(admitted)}
 
     def _finished_paths(self, files: pa.Table) -> set[str]:
-        """Those of some files whose rows it has, or that it leaves out for good."""
+        """Return those of some files whose rows it has, or that it leaves out for good."""
         ledger = tables.delta_table(self.lake.ledger(self.name))
         if ledger is None or not files.num_rows:
             return set()
@@ -103,7 +103,7 @@ def no_readers(_: str) -> Sequence[LandingReader]:
 
 
 def other_readers(pipeline: Pipeline, name: str) -> list[LandingReader]:
-    """Other bronze tables, of all definitions of the pipelines' folder, that read the landing folder of a table.
+    """Return other bronze tables, of all definitions of the pipelines' folder, that read the landing folder of a table.
 
     Folders are compared as they are on disk, links resolved. A definition with mistakes may read it, too.
 
@@ -141,14 +141,14 @@ def _archive_folder(table: BronzeTable) -> str | None:
 
 
 def readers_sharing_archive(pipeline: Pipeline, name: str) -> list[LandingReader]:
-    """Other bronze tables, of all definitions, that move their files to the archive of a table."""
+    """Return other bronze tables, of all definitions, that move their files to the archive of a table."""
     if pipeline.bronze[name].cleanSourceMoveDestination is None:
         return []
     return _sharing_readers(pipeline, name, _all_readers(pipeline), _archive_folder)
 
 
 def remarks(pipeline: Pipeline) -> list[str]:
-    """What to tell of tables whose files are taken away, and read by others as well, before a run."""
+    """Return what to tell of tables whose files are taken away, and read by others as well, before a run."""
     cleaned = [name for name, table in pipeline.bronze.items() if table.reads_files and table.cleanSource != "OFF"]
     all_readers = []
     if cleaned:

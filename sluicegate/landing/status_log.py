@@ -21,7 +21,7 @@ OUTCOME = pa.schema(
 
 
 def read(lake: layout.Lake, name: str, columns: list[str], where: Any = None, opened: Tables | None = None) -> pa.Table:
-    """What became of the files that bronze table ``name`` has taken in (schema ``OUTCOME``), in no order.
+    """Return what became of the files that bronze table ``name`` has taken in (schema ``OUTCOME``), in no order.
 
     Args:
         lake: the lake.

@@ -133,7 +133,7 @@ class TableFiles:
         return {place: arrival for place, arrival in places_of_arrivals.items() if place and place not in self.entries}
 
     def _archived_place(self, facts: archive.Facts) -> str:
-        """Address of a file in the archive; empty if it has none."""
+        """Return the address of a file in the archive; empty if it has none."""
         place: str = self.archived.get(facts, {}).get("place") or ""
         return place
 
@@ -143,13 +143,13 @@ class TableFiles:
         return bool(entries) and entries[0]["action"] != LedgerAction.READ
 
     def last_batches(self, path: str) -> arrivals.Batches:
-        """Ledger batches of the last arrival of a path."""
+        """Return ledger batches of the last arrival of a path."""
         if path in self.repeated_arrivals:
             return self.repeated_arrivals[path][-1].batches
         return (0, self.ledger[path]["chunk"])
 
     def readable_file(self, path: str) -> Entry | None:
-        """The file as it can be read now: in landing, where it was copied from, or in the archive."""
+        """Return the file as it can be read now: in landing, where it was copied from, or in the archive."""
         if path in self.landed:
             return self.landed[path]
         facts = None
@@ -174,7 +174,7 @@ class TableFiles:
         return {path: away_now[path] if path in away_now else self.landed[path] for path in paths}
 
     def action(self, file: Entry) -> LedgerAction:
-        """Ledger action: READ if it gives new rows, REPLACE if it replaces those that it gave."""
+        """Return the ledger action: READ if it gives new rows, REPLACE if it replaces those that it gave."""
         last = self.ledger.get(file["path"])
         if file["path"] in self.places:
             return LedgerAction.REPLACE
@@ -186,7 +186,7 @@ class TableFiles:
         return LedgerAction.REPLACE
 
     def select_files(self) -> Selected:
-        """Files that a reset reads, and what it cannot read again."""
+        """Return files that a reset reads, and what it cannot read again."""
         present, missing = self._present_and_missing()
         settled, young = discovery.split_by_age(to_table(present), self.table)
         # A young file that was never read is left to the next run.
@@ -198,7 +198,7 @@ class TableFiles:
         return Selected([file for file in present if file["path"] in ripe], archived, missing, former)
 
     def _present_and_missing(self) -> tuple[list[Entry], list[Entry]]:
-        """Files as they are now, and ledger entries of those that are gone; of skipped files none."""
+        """Return files as they are now, and ledger entries of those that are gone; of skipped files none."""
         skipped = {path for path, last in self.ledger.items() if last["action"] == LedgerAction.SKIP}
         present, missing = [], []
         for path, file in self.readable_files([path for path in self.paths if path not in skipped]).items():
@@ -223,7 +223,7 @@ class TableFiles:
         return as_defined, [(json.loads(facts), to_table(those)) for facts, those in by_facts.items()]
 
     def _options_batch(self, path: str) -> int | None:
-        """Ledger batch with whose options a file is read: the newest that read it, but for a reset."""
+        """Return the ledger batch with whose options a file is read: the newest that read it, but for a reset."""
         reading = (LedgerAction.READ, LedgerAction.REPLACE)
         batches = [entry["chunk"] for entry in self.entries.get(path, []) if entry["action"] in reading]
         return next(reversed(batches), None)
@@ -239,5 +239,5 @@ class TableFiles:
 
 
 def to_table(entries: Sequence[Entry]) -> pa.Table:
-    """Files of some entries (schema ``FILES``)."""
+    """Return files of some entries (schema ``FILES``)."""
     return pa.Table.from_pylist([{key: file[key] for key in FILES.names} for file in entries], FILES)

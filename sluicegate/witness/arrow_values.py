@@ -38,7 +38,7 @@ class TypedFile:
 
 
 def open_typed_file(source: Any, form: str) -> TypedFile:
-    """A file of the format ``parquet`` or ``orc``."""
+    """Return a file of the format ``parquet`` or ``orc``."""
     if form == "parquet":
         from pyarrow import parquet
 
@@ -53,7 +53,7 @@ def open_typed_file(source: Any, form: str) -> TypedFile:
 
 
 def landed_values(column: pa.Array, *, is_gregorian: bool = True) -> Sequence[Any]:
-    """Values of a column of a typed file; times as microseconds, of which Python has more years.
+    """Return values of a column of a typed file; times as microseconds, of which Python has more years.
 
     A time of day is its text, with as many digits as its unit has. A note in a file that its whole numbers are lengths
     of time, as pandas writes it, is no part of the format: they are numbers.
@@ -90,7 +90,7 @@ def _convert_values(column: pa.Array) -> Sequence[Any]:
 
 
 def _cast_type(kind: pa.DataType) -> pa.DataType:
-    """A type with texts in the place of times of day, and whole numbers in that of lengths of time."""
+    """Return a type with texts in the place of times of day, and whole numbers in that of lengths of time."""
     if pa.types.is_time(kind):
         return pa.string()
     if pa.types.is_duration(kind):
@@ -105,7 +105,7 @@ def _cast_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _map_parts(value: Any, change: Callable[[Any], Any]) -> Any:
-    """A value with each of its innermost parts changed."""
+    """Return a value with each of its innermost parts changed."""
     match value:
         case dict():
             return {name: _map_parts(part, change) for name, part in value.items()}
@@ -117,7 +117,7 @@ def _map_parts(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def _as_text(part: Any) -> Any:
-    """An identifier as its text; anything else as it is."""
+    """Return an identifier as its text; anything else as it is."""
     if isinstance(part, UUID):
         return str(part)
     return part

@@ -114,7 +114,7 @@ class Comparison:
     # --- blocks ------------------------------------------------------------------------------------------------------
 
     def _are_alike(self, landed: Sequence[Record], stored: Sequence[Row]) -> bool:
-        """Whether all rows are what landed, by a comparison that is fast where they are."""
+        """Return whether all rows are what landed, by a comparison that is fast where they are."""
         if not stored:
             return True
         fields = [record.fields for record in landed if record.fields is not None and not record.broken]
@@ -186,12 +186,12 @@ class Comparison:
         return 0, 0
 
     def _is_aligned(self, landed: Sequence[Record], stored: Sequence[Row], a: int, b: int) -> bool:
-        """Whether two records from here on are alike, or one if there is no other."""
+        """Return whether two records from here on are alike, or one if there is no other."""
         pairs = list(islice(zip(landed[a : a + 2], stored[b : b + 2], strict=False), 2))
         return bool(pairs) and not any(self._compare_row(*pair) for pair in pairs)
 
     def _compare_row(self, record: Record, row: Row) -> str:
-        """How a row differs from a record; empty if it does not."""
+        """Return how a row differs from a record; empty if it does not."""
         try:
             return self._value_difference(record, row)
         except RecursionError:
@@ -220,7 +220,7 @@ class Comparison:
         return difference
 
     def _rescued_values(self, rescued: str | None) -> dict[str, Any] | str:
-        """Values in the rescued data, or what is wrong with these."""
+        """Return values in the rescued data, or what is wrong with these."""
         if rescued is None:
             return {}
         try:
@@ -295,7 +295,7 @@ class Comparison:
     def _path_difference(
         self, fields: Mapping[str, Any], rescued_values: dict[str, Any], values: dict[str, Any]
     ) -> str:
-        """How the columns of the file's path differ from it; they are taken out of ``values``."""
+        """Return how the columns of the file's path differ from it; they are taken out of ``values``."""
         for name, expected in self._in_path.items():
             stored, rescued = values.pop(name), name in rescued_values
             if name not in fields:  # what was rescued is the path's, and no field's
@@ -307,7 +307,7 @@ class Comparison:
         return ""
 
     def _rescued_difference(self, name: str, value: Any, rescued: Any, values: dict[str, Any]) -> str:
-        """How the rescued data differ from a field.
+        """Return how the rescued data differ from a field.
 
         A part of the value may be in its column, which is taken out of ``values`` then.
         """
@@ -327,7 +327,7 @@ class Comparison:
         return ""
 
     def _field_difference(self, name: str, value: Any, values: dict[str, Any]) -> str:
-        """How the column of a field differs from it; it is taken out of ``values``."""
+        """Return how the column of a field differs from it; it is taken out of ``values``."""
         column, has_landed = self.columns.find_column(name), not is_nothing(value) and value != ""
         if column is None or column not in values:
             if has_landed and self.columns.rescues:

@@ -25,7 +25,7 @@ def codec_of_json(head: bytes) -> str:
 
 
 def add_byte_order(name: str, head: bytes) -> str:
-    """The codec of UTF-16 or UTF-32 with the byte order of a file: by its mark, else by where its zeros are.
+    """Return the codec of UTF-16 or UTF-32 with the byte order of a file: by its mark, else by where its zeros are.
 
     Python takes text without a mark for that of this machine.
 

@@ -13,7 +13,7 @@ class Number(str):
 
 
 def parse_json(text: str) -> Any:
-    """A JSON text, with numbers as they are written.
+    """Return a JSON text, with numbers as they are written.
 
     Raises:
         ValueError: it is none.
@@ -22,12 +22,12 @@ def parse_json(text: str) -> Any:
 
 
 def pairs(text: str) -> list[tuple[str, Any]]:
-    """Names and values of a JSON object, of which a name may have several; of objects within, too."""
+    """Return names and values of a JSON object, of which a name may have several; of objects within, too."""
     return list(_PAIRS.decode(text))
 
 
 def decoder(**hooks: Any) -> json.JSONDecoder:
-    """Decoder of JSON with numbers as they are written."""
+    """Return the decoder of JSON with numbers as they are written."""
     return json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=Number, strict=False, **hooks)
 
 

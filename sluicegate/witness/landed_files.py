@@ -177,7 +177,7 @@ class _Table:
         yield from self._result_findings(result, proved.proof)
 
     def _entries(self, statuses: pa.Table) -> dict[Key, Entry]:
-        """Files that rows of the table are of, by ledger batch and path."""
+        """Return files that rows of the table are of, by ledger batch and path."""
         line = offsets.restore_history(self.bronze)
         offset = offsets.committed_offset(self.bronze, offsets.app_id("bronze", self.name, self.ledger), line).offset
         return {
@@ -191,20 +191,20 @@ class _Table:
         }
 
     def _former_definitions(self) -> set[tuple[int, str]]:
-        """Files that were read by another definition than today's."""
+        """Return files that were read by another definition than today's."""
         read = status_log.read(self.lake, self.name, ["chunk", "path", "definition"])
         other = read.filter(pc.fill_null(pc.not_equal(read["definition"], self.table.fingerprint), False))
         return {(row["chunk"], row["path"]) for row in other.to_pylist()}
 
     def _moved_paths(self, statuses: pa.Table) -> dict[str, str]:
-        """Present paths of files that were read from a former landing folder, by the former path."""
+        """Return present paths of files that were read from a former landing folder, by the former path."""
         moved = set(statuses.filter(pc.equal(statuses["state"], FileStatus.MOVED))["path"].to_pylist())
         return {former: path for path, former in moved_files.aliases(self.ledger, moved).items()}
 
     # --- rows of the table -------------------------------------------------------------------------------------------
 
     def _stored_rows(self, entries: Collection[Key], *, whole: bool) -> Iterator[tuple[Key, Iterator[pa.RecordBatch]]]:
-        """Rows of the table by ledger batch and file, in the order of their records.
+        """Yield rows of the table by ledger batch and file, in the order of their records.
 
         Args:
             entries: ledger batches and paths of the files.
@@ -321,7 +321,7 @@ class _Table:
             result.wrong.append(Finding(FindingKind.WRONG, self.name, f"{path}: {difference}", reload))
 
     def _place(self, entry: Entry) -> tuple[str, str]:
-        """Where a file lies as it was when it was read, or why it cannot be compared."""
+        """Return where a file lies as it was when it was read, or why it cannot be compared."""
         landed = str(self._places.get(entry["path"], entry["path"]))
         if entry["state"] == FileStatus.ARCHIVED and not entry["place"]:
             return "", "it was deleted after it was read"
@@ -342,7 +342,7 @@ class _Table:
         return "", "it is missing from the archive" if entry["place"] else "it is missing from landing"
 
     def _damage(self, entry: Entry) -> str:
-        """What is wrong with a file that is not as it was read, if nobody who lands files has changed it."""
+        """Return what is wrong with a file that is not as it was read, if nobody who lands files has changed it."""
         place = str(entry["place"] or self._places.get(entry["path"], entry["path"]))
         facts = filesystems.file_facts(place)
         if facts is None or facts[0] == entry["size"]:
@@ -380,7 +380,7 @@ class _Table:
 
 
 def _proved_sentence(result: _Result) -> str:
-    """What has been proved of a table, in words."""
+    """Return what has been proved of a table, in words."""
     compared = files(result.files)
     if result.compared < result.total:
         compared = f"{result.files:,} of {files(result.total)}"
@@ -394,7 +394,7 @@ def _proved_sentence(result: _Result) -> str:
 
 
 def _check_times(batches: Iterator[pa.RecordBatch], entry: Entry, wrong: list[str]) -> Iterator[pa.RecordBatch]:
-    """Batches of a file's rows, of which it is noted if they have another time than the file, by the millisecond.
+    """Yield batches of a file's rows, of which it is noted if they have another time than the file, by the millisecond.
 
     A file that is read again from the archive may have another one there.
     """
@@ -407,7 +407,7 @@ def _check_times(batches: Iterator[pa.RecordBatch], entry: Entry, wrong: list[st
 
 
 def _sort_rows(rows: Any, columns: list[str], *, in_memory: bool) -> Iterator[pa.RecordBatch]:
-    """Rows by ledger batch and file, in the order of their records."""
+    """Yield rows by ledger batch and file, in the order of their records."""
     order = ["source_file", "_chunk", "_pos"]
     if in_memory:
         if isinstance(rows, pa.Table):

@@ -34,7 +34,7 @@ UNSURE = Moment(-(2**80))
 
 
 def microseconds(value: Any) -> int | None:
-    """Microseconds since 1970 UTC of a landed time; None if it is none that Python can tell."""
+    """Return microseconds since 1970 UTC of a landed time; None if it is none that Python can tell."""
     if isinstance(value, Moment):
         if value == UNSURE:
             return None
@@ -68,7 +68,7 @@ def _parse_moment(text: str) -> int | None:
 
 
 def _local(parts: re.Match[str]) -> int | None:
-    """Microseconds since 1970 in the zone of a time; None if there is no such day, or no such time of a day."""
+    """Return microseconds since 1970 in the zone of a time; None if there is no such day, or no such time of a day."""
     year, month, day, hour, minute, second = (int(part or 0) for part in parts.groups()[:6])
     fraction = (parts[7] or "").ljust(9, "0")
     if int(fraction[6:]):

@@ -64,7 +64,7 @@ class ProvedFiles:
             self.proof, self.keys = former, frozenset(self._unchanged_files(former, new_files))
 
     def keep(self, proved: Collection[Key]) -> None:
-        """Records that files have been proved, besides those that were before.
+        """Record that files have been proved, besides those that were before.
 
         Args:
             proved: the files.
@@ -90,7 +90,7 @@ class ProvedFiles:
         return was.new_files(self._states[TARGET])
 
     def _unchanged_files(self, former: Proof, new_files: list[str]) -> Iterator[Key]:
-        """Files that were proved, are as they were, and have no rows in data files that came since."""
+        """Yield files that were proved, are as they were, and have no rows in data files that came since."""
         touched = self._files_in(new_files)
         if touched is None:
             return
@@ -102,7 +102,7 @@ class ProvedFiles:
                 yield from {(int(chunk), path) for path in facts} - touched
 
     def _files_in(self, new_files: list[str]) -> set[Key] | None:
-        """Files that have rows in some data files; None where these cannot be read by themselves."""
+        """Return files that have rows in some data files; None where these cannot be read by themselves."""
         if not new_files:
             return set()
         if tables.filesystem(self._bronze) is None:
@@ -114,7 +114,7 @@ class ProvedFiles:
 
 
 def _facts(entries: Mapping[Key, Entry], moved: Mapping[str, str]) -> Iterator[tuple[Key, str]]:
-    """Where each file lies, and its size and time there, as text."""
+    """Yield where each file lies, and its size and time there, as text."""
     places = [str(entry["place"] or moved.get(entry["path"], entry["path"])) for entry in entries.values()]
     stats: Iterable[tuple[Any, ...]] = map(_stat, places)
     if None in map(filesystems.to_local_path, places):

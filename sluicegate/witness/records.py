@@ -69,7 +69,7 @@ class Record:
 
 
 def obstacle(table: BronzeTable) -> str:
-    """Why the files of a table are not read here; empty if they are."""
+    """Return why the files of a table are not read here; empty if they are."""
     if table.format not in READERS:
         return f"the second reader does not support the format {table.format}"
     if table.singleVariantColumn is not None:
@@ -86,7 +86,7 @@ def obstacle(table: BronzeTable) -> str:
 
 
 def _is_misread(pattern: str) -> bool:
-    """Whether times of a form look like year, month and day, and are not."""
+    """Return whether times of a form look like year, month and day, and are not."""
     parts = pattern.split("-")
     if len(parts) < 3:
         return False
@@ -110,7 +110,7 @@ class FileReader:
         self._options = table.options_by_lower_name
 
     def records(self, place: str) -> Iterator[Record]:
-        """Records of a file, in its order.
+        """Yield records of a file, in its order.
 
         Raises:
             Unreadable: it is not known what the file has.
@@ -150,7 +150,7 @@ class FileReader:
             text.detach()
 
     def _codec(self, place: str) -> str:
-        """Python's name of the encoding of a file."""
+        """Return Python's name of the encoding of a file."""
         encoding = self._options.get("encoding", self._options.get("charset", "utf-8"))
         try:
             name = codecs.lookup(encoding).name
@@ -188,7 +188,7 @@ class FileReader:
             yield Record(fields, text, len(row) != len(names) or has_bytes_that_are_no_text(text))
 
     def _rows(self, lines: Iterator[str], separator: str, quote: str) -> Iterator[tuple[list[str], str]]:
-        """Values of each record, and its text."""
+        """Yield values of each record, and its text."""
         escape = self.table.reader_options.get("escape", self._options.get("escape", "\\"))
         comment = self._options.get("comment", "")
         text: list[str] = []
@@ -214,7 +214,7 @@ class FileReader:
 
     @staticmethod
     def _names(rows: Iterator[tuple[list[str], str]]) -> list[str]:
-        """Names of the header; the second field of a name is called as it is rescued."""
+        """Return names of the header; the second field of a name is called as it is rescued."""
         header, _ = next(rows, ([], ""))
         called = [name or f"_c{place}" for place, name in enumerate(header)]
         names: list[str] = []
@@ -238,7 +238,7 @@ class FileReader:
 
 @contextmanager
 def _open_unpacked(place: str) -> Iterator[Any]:
-    """Bytes of a file, unpacked by the end of its name."""
+    """Yield bytes of a file, unpacked by the end of its name."""
     lower = place.lower()
     if lower.endswith(_PACKED):
         raise Unreadable(f"it has the unsupported compression .{lower.rpartition('.')[2]}")
@@ -254,7 +254,7 @@ def _open_unpacked(place: str) -> Iterator[Any]:
 
 
 def has_bytes_that_are_no_text(text: str) -> bool:
-    """Whether a text has bytes that are no UTF-8, which are halves of surrogate pairs in it."""
+    """Return whether a text has bytes that are no UTF-8, which are halves of surrogate pairs in it."""
     return not text.isascii() and any("\udc80" <= character <= "\udcff" for character in text)
 
 
@@ -278,7 +278,7 @@ def _json_lines(lines: Iterator[str]) -> Iterator[Record]:
 
 
 def _fields(value: Any) -> Mapping[str, Any] | None:
-    """Fields of a JSON value: none of NULL, and None of what is no object."""
+    """Return fields of a JSON value: none of NULL, and None of what is no object."""
     if value is None:
         return {}
     if isinstance(value, dict):
@@ -287,7 +287,7 @@ def _fields(value: Any) -> Mapping[str, Any] | None:
 
 
 def _has_halves(text: str, value: Any) -> bool:
-    """Whether a value has an escaped half of a surrogate pair."""
+    """Return whether a value has an escaped half of a surrogate pair."""
     if "\\u" not in text:
         return False
     try:
@@ -317,7 +317,7 @@ def _only_record(value: Any) -> Record:
 
 
 def _elements(text: str) -> Iterator[Record]:
-    """Records of a file that is one JSON value: an array of them, or one; each is decoded by itself."""
+    """Yield records of a file that is one JSON value: an array of them, or one; each is decoded by itself."""
     place = _skip_blanks(text, 0)
     if place == len(text):
         return
@@ -362,7 +362,7 @@ def _values(column: pa.Array, is_gregorian: bool) -> Sequence[Any]:
 
 
 def has_twins(text: str) -> bool:
-    """Whether an object in a JSON text has a field twice, of which each reader believes another one."""
+    """Return whether an object in a JSON text has a field twice, of which each reader believes another one."""
     twins: list[str] = []
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:

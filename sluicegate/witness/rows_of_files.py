@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def rows_of_files(rows: Any, columns: list[str], entries: Collection[Key]) -> Iterator[pa.RecordBatch]:
-    """Rows of some files alone; data files without rows of their ledger batches are not opened."""
+    """Yield rows of some files alone; data files without rows of their ledger batches are not opened."""
     chunks, paths = sorted({chunk for chunk, _ in entries}), {path for _, path in entries}
     for batch in rows.to_batches(columns=columns, filter=pc.field("_chunk").isin(chunks)) if chunks else ():
         sources = batch.column("source_file").dictionary_encode()
@@ -25,7 +25,7 @@ def rows_of_files(rows: Any, columns: list[str], entries: Collection[Key]) -> It
 
 
 def split_by_file(batch: pa.RecordBatch) -> Iterator[tuple[tuple[int, str | None], pa.RecordBatch]]:
-    """Parts of a sorted batch that are of one ledger batch and file."""
+    """Yield parts of a sorted batch that are of one ledger batch and file."""
     chunks, paths = batch.column("_chunk"), batch.column("source_file")
     first = 0
     while first < batch.num_rows:

@@ -69,7 +69,7 @@ def findings(pipeline: Pipeline, at: layout.Lake) -> Iterator[Finding]:
 
 
 def _tables(pipeline: Pipeline, at: layout.Lake) -> Iterator[tuple[str, str]]:
-    """Address of each table, side table and ledger, with the name of the table by which it is told."""
+    """Yield the address of each table, side table and ledger, with the name of the table by which it is told."""
     for name in pipeline.bronze:
         yield from ((name, uri) for uri in (at.table("bronze", name), at.ledger(name), at.file_status(name)))
     for name in pipeline.silver:
@@ -97,7 +97,7 @@ def _wrong_files(uri: str, table: DeltaTable) -> Iterator[tuple[str, str]]:
 
 
 def _differences(file: Mapping[str, Any], footer: FileMetaData) -> Iterator[str]:
-    """What the log says of a data file that its footer does not."""
+    """Yield what the log says of a data file that its footer does not."""
     count = file.get("num_records")
     if count not in (None, footer.num_rows):
         yield f"it has {_rows(count)}, but its footer says {footer.num_rows:,}"
@@ -144,7 +144,7 @@ def _bounds(footer: FileMetaData, column: int) -> _Bounds:
 
 
 def _is_not_greater(value: Any, bound: Any) -> bool:
-    """Whether a value is at most another, as far as a log has them; True if they cannot be compared."""
+    """Return whether a value is at most another, as far as a log has them; True if they cannot be compared."""
     match value, bound:
         case (str(), str()):
             return value.encode("utf-8", "surrogatepass") <= bound.encode("utf-8", "surrogatepass")

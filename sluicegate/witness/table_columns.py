@@ -54,7 +54,7 @@ class BronzeColumns:
         return {}
 
     def find_column(self, name: str) -> str | None:
-        """Column that a field's values may be in; None if they are rescued."""
+        """Return the column that a field's values may be in; None if they are rescued."""
         if name not in self._fields:
             self._fields[name] = self._find_column(name)
         return self._fields[name]
@@ -74,7 +74,7 @@ class BronzeColumns:
         return lower.get(name.lower())
 
     def plain_rows(self, batch: pa.RecordBatch) -> list[Row]:
-        """Rows of a batch, with times as whole numbers."""
+        """Return rows of a batch, with times as whole numbers."""
         columns = [batch.column(name) for name in self.names]
         values = [_plain_values(column).to_pylist() for column in columns]
         return list(zip(*values, strict=True))
@@ -92,7 +92,7 @@ def _plain_values(column: pa.Array) -> pa.Array:
 
 
 def path_value(path: str, name: str) -> str | None:
-    """Value of a folder ``name=value`` in a path, which Hive percent-encodes."""
+    """Return the value of a folder ``name=value`` in a path, which Hive percent-encodes."""
     prefix = f"{name}="
     value = next((unquote(part[len(prefix) :]) for part in path.split("/")[:-1] if part.startswith(prefix)), "")
     if value in ("", "__HIVE_DEFAULT_PARTITION__"):
@@ -110,7 +110,7 @@ def _whole_numbers(values: Sequence[Any]) -> list[Any] | None:
 
 
 def _is_double(value: Any) -> bool:
-    """Whether a value is sure to be the very number that its nearest DOUBLE is printed as."""
+    """Return whether a value is sure to be the very number that its nearest DOUBLE is printed as."""
     if isinstance(value, str):
         return len(value) < PRINTED_DIGITS - 1 and {"e", "E"}.isdisjoint(value)
     return value is None or isinstance(value, float) or (isinstance(value, int) and abs(value) < SKIPS_FROM)

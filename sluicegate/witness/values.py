@@ -36,7 +36,7 @@ SKIPS_FROM = 2.0**53
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """A type with whole numbers in the place of times, which Python has of the years 1 to 9999 only."""
+    """Return a type with whole numbers in the place of times, which Python has of the years 1 to 9999 only."""
     if pa.types.is_timestamp(kind):
         return pa.int64()
     if pa.types.is_date(kind):
@@ -70,7 +70,7 @@ def _unknown(*_: Any) -> Verdict:
 
 
 def is_nothing(value: Any) -> bool:
-    """Whether a landed value has nothing that could be lost: NULL, or an object of nothing else."""
+    """Return whether a landed value has nothing that could be lost: NULL, or an object of nothing else."""
     return value is None or (isinstance(value, Mapping) and all(map(is_nothing, value.values())))
 
 
@@ -258,7 +258,7 @@ def _map_comparer(key: Comparer, item: Comparer) -> Comparer:
 
 
 def _decode_json(landed: Any) -> Any:
-    """A landed text that is JSON, as what it says."""
+    """Return a landed text that is JSON, as what it says."""
     if type(landed) is not str:
         return landed
     try:
@@ -327,7 +327,7 @@ def _shown_text(landed: str, shown: Any) -> Verdict:
 
 
 def _are_same_doubles(landed: Any, shown: Any) -> Verdict:
-    """Whether numbers are the same doubles, which is as near as some JSON has them."""
+    """Return whether numbers are the same doubles, which is as near as some JSON has them."""
     try:
         same = isinstance(shown, str) and float(landed) == float(shown)
     except (ValueError, OverflowError):

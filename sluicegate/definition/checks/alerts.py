@@ -10,7 +10,7 @@ from sluicegate.definition.pipeline.alerts import KINDS, Alerts
 
 
 def findings(tables: DefinedTables, alerts: Alerts | None) -> Iterator[LocatedMistake]:
-    """All mistakes in alerts across tables."""
+    """Yield all mistakes in alerts across tables."""
     if alerts is None:
         return
     for kind in KINDS:

@@ -45,7 +45,7 @@ _HIDDEN = ("_chunk", "_pos", "_sequence", "_record_row", "_record_flow")
 
 
 def findings(tables: DefinedTables) -> Iterator[LocatedMistake]:
-    """All mistakes across the tables."""
+    """Yield all mistakes across the tables."""
     for name, bronze in tables.bronze.items():
         yield from _option_findings(("bronze", name, "options"), bronze)
         yield from _cleaning_findings(name, bronze, tables.bronze)
@@ -97,7 +97,7 @@ def _is_within(path: str, folder: str) -> bool:
 
 
 def _resolve_address(address: str) -> str:
-    """An address with the links of a local path resolved, and ``s3://`` spelled as Spark does."""
+    """Return an address with the links of a local path resolved, and ``s3://`` spelled as Spark does."""
     if address.startswith("/"):
         return os.path.realpath(address)
     return address.replace("s3://", "s3a://", 1)
@@ -203,7 +203,7 @@ def _row_findings(tables: DefinedTables, path: Path, table: SilverTable) -> Iter
 
 
 def _table_of_many_rows(tables: DefinedTables, name: str) -> str:
-    """The silver table with ``rows: many`` that a table is or is made of, row by row; empty if there is none."""
+    """Return the silver table with ``rows: many`` that a table is or is made of, row by row; empty if there is none."""
     visited: set[str] = set()
     pending = [name]
     while pending:
@@ -268,7 +268,7 @@ def _output_names(path: Path, query: Query) -> Iterator[LocatedMistake]:
 
 
 def _column_findings(tables: DefinedTables, name: str, table: SilverTable) -> Iterator[LocatedMistake]:
-    """Columns named by a table's fields must exist, as far as its columns are known."""
+    """Yield columns named by a table's fields must exist, as far as its columns are known."""
     path: Path = ("silver", name)
     columns = tables.columns(name)
     if columns is None:
@@ -325,7 +325,7 @@ def _unknown_columns(
 def _change_findings(
     name: str, of: str, table: SilverTable, changes: Changes, source: list[str]
 ) -> Iterator[LocatedMistake]:
-    """Source columns of ``apply_changes`` that do not exist, or that the table adds itself."""
+    """Yield source columns of ``apply_changes`` that do not exist, or that the table adds itself."""
     path: Path = ("silver", name, *table.changes_path)
     fields: dict[Path, list[str]] = {(field,): getattr(changes, field, None) or [] for field in _LISTS}
     yield from _unknown_columns(of, path, fields | {("sequence_by",): [changes.sequence_by]}, source)

@@ -11,7 +11,7 @@ from sluicegate.definition.yaml import Path
 
 
 def flow_findings(tables: DefinedTables, name: str, table: SilverTable) -> Iterator[LocatedMistake]:
-    """Mistakes of a table that only one with several flows can have."""
+    """Yield mistakes of a table that only one with several flows can have."""
     if (
         table.flows_or_branches and table.apply_changes_from_snapshot is not None
     ):  # flows are refused by the model itself
@@ -50,7 +50,7 @@ def _branch_findings(place: Path, maker: SilverFlow) -> Iterator[LocatedMistake]
 
 
 def _required_columns(table: SilverTable) -> Iterator[tuple[Path, str]]:
-    """Columns that each flow must give, with the field that names them."""
+    """Yield columns that each flow must give, with the field that names them."""
     keyed = table.apply_changes or table
     for number, column in enumerate(keyed.keys):
         yield (*table.changes_path, "keys", number), column

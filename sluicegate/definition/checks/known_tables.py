@@ -50,7 +50,7 @@ class DefinedTables:
     views: Views = field(default_factory=Views)
 
     def columns(self, name: str, visited: tuple[str, ...] = ()) -> list[str] | None:
-        """Columns of a table if they are known without its data; else None."""
+        """Return columns of a table if they are known without its data; else None."""
         if name in self.bronze:
             return self._bronze_columns(self.bronze[name])
         table = self.silver.get(name)
@@ -76,14 +76,14 @@ class DefinedTables:
         return list(dict.fromkeys([*table.declared_columns, *more, *_BRONZE_COLUMNS]))
 
     def output_columns(self, table: SilverTable, visited: tuple[str, ...] = ()) -> list[str] | None:
-        """Output columns of a silver table's transform; None if they are not known without its data."""
+        """Return output columns of a silver table's transform; None if they are not known without its data."""
         evaluated = self.evaluated_columns(table, visited)
         if evaluated is None or table.changes is None:
             return evaluated
         return [*table.changes.selected_columns(evaluated), *table.changes.added_columns]
 
     def evaluated_columns(self, table: SilverTable, visited: tuple[str, ...] = ()) -> list[str] | None:
-        """Columns of the records as rules see them, of all flows together; None if they are not known."""
+        """Return columns of the records as rules see them, of all flows together; None if they are not known."""
         columns: dict[str, str] = {}
         for maker in table.makers.values():
             of_maker = self.maker_columns(maker, visited)
@@ -94,7 +94,7 @@ class DefinedTables:
         return [*columns.values()]
 
     def maker_columns(self, maker: SilverTable | SilverFlow, visited: tuple[str, ...] = ()) -> list[str] | None:
-        """Output columns of a table's own transform, or of one of its flows; None if they are not known."""
+        """Return output columns of a table's own transform, or of one of its flows; None if they are not known."""
         if maker.is_python:
             return None
         if maker.query is not None:

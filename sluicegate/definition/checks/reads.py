@@ -34,7 +34,7 @@ def syntax_findings(path: Path, objections: Iterable[QuerySyntax]) -> Iterator[L
 
 
 def query_findings(tables: DefinedTables, path: Path, query: Query) -> Iterator[LocatedMistake]:
-    """What a query reads, as it is written: tables of this pipeline, or views."""
+    """Yield what a query reads, as it is written: tables of this pipeline, or views."""
     for read in query.tables:
         if read not in tables.views.names or read == query.stream:
             yield from source_findings(tables, path, read, query.line_of(read))
@@ -75,7 +75,7 @@ def cycles(
 
 
 def cycles_of_views(views: Views) -> Iterator[LocatedMistake]:
-    """Cycles of views alone."""
+    """Yield cycles of views alone."""
     for cycle in graph.cycles(views.reads):
         name, read, *_ = (*cycle, cycle[0])
         yield _cycle_mistake(cycle, ("views", name), views.written[name].line_of(read), "view")
@@ -95,7 +95,7 @@ def _cycle_mistake(cycle: Sequence[str], path: Path, line: int | None, kind: str
 
 
 def _place_of_reading(layer: Layer, name: str, table: SilverTable | GoldTable, read: str) -> tuple[Path, int | None]:
-    """Path of the field by which a table reads another, and the line in its query, if that is one."""
+    """Return the path of the field by which a table reads another, and the line in its query, if that is one."""
     if isinstance(table, GoldTable):
         if table.written_query is None:
             return (layer, name, "reads", table.reads.index(read)), None

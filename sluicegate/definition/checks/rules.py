@@ -38,7 +38,7 @@ _Made = Mapping[str, BronzeTable] | Mapping[str, SilverTable] | Mapping[str, Gol
 
 
 def findings(tables: DefinedTables) -> Iterator[LocatedMistake]:
-    """All mistakes in rules, but for the expectations of silver, which are among the checks of its fields."""
+    """Yield all mistakes in rules, but for the expectations of silver, which are among the checks of its fields."""
     layers: tuple[tuple[Layer, _Made], ...] = (
         ("bronze", tables.bronze), ("silver", tables.silver), ("gold", tables.gold),
     )  # fmt: skip
@@ -53,7 +53,7 @@ def findings(tables: DefinedTables) -> Iterator[LocatedMistake]:
 
 
 def _columns(tables: DefinedTables, name: str) -> list[str] | None:
-    """Columns of a table, if they are known without its data."""
+    """Return columns of a table, if they are known without its data."""
     if name not in tables.gold:
         return tables.columns(name)
     return tables.gold[name].outputs

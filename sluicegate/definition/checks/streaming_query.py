@@ -34,7 +34,7 @@ class Unkeyed(ValueError):
 
 
 def objections(table: GoldTable) -> Iterator[Unkeyed]:
-    """Objections to a gold table's query under its mode, without the schema of the table that it reads."""
+    """Yield objections to a gold table's query under its mode, without the schema of the table that it reads."""
     tree = parse_sql(table.query.text)
     reads = [node for node in tree.find_all(exp.Table) if not query_shape.is_from_with(node)]
     if len(table.query.tables) != 1 or len(reads) != 1:
@@ -55,7 +55,7 @@ def objections(table: GoldTable) -> Iterator[Unkeyed]:
 
 
 def keys(query: Query, columns: Sequence[str] = ()) -> list[str]:
-    """Output columns that identify a row's group, which mode ``update`` needs.
+    """Return output columns that identify a row's group, which mode ``update`` needs.
 
     Args:
         query: the query.
@@ -77,7 +77,7 @@ def keys(query: Query, columns: Sequence[str] = ()) -> list[str]:
 
 
 def _key(tree: exp.Select, expression: exp.Expr, columns: set[str]) -> str:
-    """Output that is a grouping expression."""
+    """Return the output that is a grouping expression."""
     outputs = [(str(output.alias_or_name), output.unalias()) for output in tree.expressions]
     if isinstance(expression, exp.Literal) and not expression.is_string and 0 < int(expression.name) <= len(outputs):
         return outputs[int(expression.name) - 1][0]
@@ -96,7 +96,7 @@ def _key(tree: exp.Select, expression: exp.Expr, columns: set[str]) -> str:
 
 
 def _text(expression: exp.Expr, table: str) -> str:
-    """An expression in the one form in which equal ones are compared."""
+    """Return an expression in the one form in which equal ones are compared."""
     return query_shape.comparable_form(expression, table).sql("spark")
 
 

@@ -119,7 +119,7 @@ class Pipeline(Header):
         return [name for name, table in tables.items() if table.has_rules]
 
     def names(self, layer: Layer) -> list[str]:
-        """Tables of a layer that a run writes, each de-identified one right after its silver table."""
+        """Return tables of a layer that a run writes, each de-identified one right after its silver table."""
         names: list[str] = []
         for name in getattr(self, layer):
             copy = f"{name}{DEIDENTIFIED}"
@@ -129,7 +129,7 @@ class Pipeline(Header):
         return names
 
     def table(self, name: str) -> tuple[Layer, BronzeTable | SilverTable | GoldTable]:
-        """Layer and definition of a table.
+        """Return the layer and definition of a table.
 
         Raises:
             PipelineMissing: it has no such table.
@@ -147,7 +147,7 @@ class Pipeline(Header):
         return graph.topological_order({name: [*self.reads(name), *tables[name].rules_read(name)] for name in tables})
 
     def reads(self, name: str) -> list[str]:
-        """Tables that a table reads, the followed one first; none for a bronze table, which reads files."""
+        """Return tables that a table reads, the followed one first; none for a bronze table, which reads files."""
         if name in self.deidentified_tables:
             return [self.deidentified_tables[name]]
         if name in self.silver:
@@ -157,7 +157,7 @@ class Pipeline(Header):
         return []
 
     def names_in(self, name: str) -> list[str]:
-        """Tables and views that the query of a table or view names; of any other table those that it reads."""
+        """Return tables and views that the query of a table or view names; of any other table those that it reads."""
         if name in self._views.reads:
             return list(self._views.reads[name])
         table = self.silver.get(name) or self.gold.get(name)
@@ -167,7 +167,7 @@ class Pipeline(Header):
 
 
 def bronze_table(pipeline: Pipeline, name: str) -> BronzeTable:
-    """Definition of a bronze table.
+    """Return the definition of a bronze table.
 
     Raises:
         PipelineMissing: it has no such bronze table.

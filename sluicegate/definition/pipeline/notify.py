@@ -51,7 +51,7 @@ class Notify(Part):
 
 
 def _nested_names(value: Any) -> Iterator[str]:
-    """All names in a value, at any depth."""
+    """Yield all names in a value, at any depth."""
     if isinstance(value, dict):
         yield from (str(name) for name in value)
         value = list(value.values())

@@ -83,7 +83,7 @@ class ParamValue:
 
 
 def parse_param_value(kind: ParamType, value: Any) -> ParamValue:
-    """The value of a type that YAML's value is.
+    """Return the value of a type that YAML's value is.
 
     Args:
         kind: type of a parameter.

@@ -88,7 +88,7 @@ class Params:
     def from_declarations(
         cls, declared: Mapping[str, Param | None], target_values: Mapping[str, Any], report: Report, *, complete: bool
     ) -> Params:
-        """Parameters with their values.
+        """Return parameters with their values.
 
         Args:
             declared: the parameters; None for one that was reported as wrong already.
@@ -112,7 +112,7 @@ class Params:
         return cls(values, report)
 
     def resolve(self, data: Any, path: Path = ()) -> Any:
-        """A part of the document with values for references; mistakes in them are reported.
+        """Return a part of the document with values for references; mistakes in them are reported.
 
         Args:
             data: the part.
@@ -209,6 +209,6 @@ def _place(path: Path) -> Place | None:
 
 
 def mistake_fields(error: PydanticCustomError, path: Path) -> tuple[str, Path, str, str]:
-    """Code, path, message and hint of a mistake."""
+    """Return the code, path, message and hint of a mistake."""
     context = error.context or {}
     return error.type, path, str(context["message"]), str(context["hint"])

@@ -75,7 +75,7 @@ class Target(Part):
 
 
 def choose_target(targets: Mapping[str, Target | None], settings: Settings, add: Add, *, of_many: bool) -> str:
-    """Name of the target that a definition is read for; empty if it has none, or the choice is a mistake.
+    """Return the name of the target that a definition is read for; empty if it has none, or the choice is a mistake.
 
     Args:
         targets: the targets; None for one that was reported as wrong already.
@@ -101,7 +101,7 @@ def choose_target(targets: Mapping[str, Target | None], settings: Settings, add:
 
 
 def settings_of(name: str, target: Target, settings: Settings, add: Add) -> Settings:
-    """Settings of a target.
+    """Return settings of a target.
 
     Args:
         name: its name.

@@ -43,7 +43,7 @@ class Views:
                 self._texts[name] = to_one_line(query.text)
 
     def expand(self, query: Query) -> Query | None:
-        """A query with the views that it reads as its WITH; None if one of these has a mistake, or reads itself.
+        """Return a query with the views that it reads as its WITH; None if one of these has a mistake, or reads itself.
 
         Raises:
             QuerySyntax: a WITH of the query has the name of one of these views.
@@ -56,7 +56,7 @@ class Views:
         return query
 
     def tables(self, name: str) -> list[str]:
-        """Tables that a view is made of, also by other views; none of one with a mistake."""
+        """Return tables that a view is made of, also by other views; none of one with a mistake."""
         if name in self._texts:
             return Query.parse(self._texts[name]).tables
         return []

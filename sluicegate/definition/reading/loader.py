@@ -53,7 +53,7 @@ P = TypeVar("P", bound=Part)
 
 
 def names(pipelines: Path) -> list[str]:
-    """Sorted names of the pipelines in a folder; none if there is no such folder."""
+    """Return sorted names of the pipelines in a folder; none if there is no such folder."""
     return sorted(path.parent.name for path in pipelines.glob(f"*/{FILE}"))
 
 
@@ -142,7 +142,7 @@ class _Loader:
         return pipeline
 
     def _resolve_references(self, data: dict[str, Any]) -> dict[str, Any]:
-        """The document without parameters and targets, and with values where it refers to them."""
+        """Return the document without parameters and targets, and with values where it refers to them."""
         self.targets = self._named_parts(Target, data, "targets")
         self.declared = self._named_parts(Param, data, "params")
         definition_targets.check_names(self.targets, self.mistakes.add)
@@ -164,14 +164,14 @@ class _Loader:
         return self.params.resolve(fields_)  # type: ignore[no-any-return]
 
     def _target_fields(self) -> dict[str, Any]:
-        """Fields of the pipeline that the target says, too."""
+        """Return fields of the pipeline that the target says, too."""
         target = self.targets.get(self.settings.target)
         if target and "schedule" in target.model_fields_set:
             return {"schedule": target.schedule}
         return {}
 
     def _section(self, data: dict[str, Any], field: str, content: str, example: str) -> dict[str, Any]:
-        """Parts of the document by name; none where the field is something else, which is a mistake."""
+        """Return parts of the document by name; none where the field is something else, which is a mistake."""
         section = data.get(field)
         if isinstance(section, dict):
             return section
@@ -181,7 +181,7 @@ class _Loader:
         return {}
 
     def _named_parts(self, model: type[Part], data: dict[str, Any], field: str) -> dict[str, Any]:
-        """Parts of the document that have names; None for one with mistakes."""
+        """Return parts of the document that have names; None for one with mistakes."""
         section = self._section(data, field, "its fields", "{…}")
         return {name: self._validate_part(model, part, (field, name), whole=True) for name, part in section.items()}
 
@@ -206,7 +206,7 @@ class _Loader:
         return header
 
     def _load_views(self, data: dict[str, Any]) -> Views:
-        """Views, which are read before the tables whose queries name them."""
+        """Return views, which are read before the tables whose queries name them."""
         section = self._section(data, "views", "a query", "SELECT …")
         return Views({name: self._parse_view(name, text) for name, text in section.items()})
 
@@ -338,7 +338,7 @@ class _Loader:
         return True
 
     def _query_text(self, text: str, path: yaml.Path) -> tuple[str, str | None] | None:
-        """The text of a query, and the file that it is in, if it is in one; None if there is none."""
+        """Return the text of a query, and the file that it is in, if it is in one; None if there is none."""
         if len(text.split()) != 1:
             return text, None
         sql_file = self._sql_file(text, path)

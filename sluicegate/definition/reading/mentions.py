@@ -9,7 +9,7 @@ from sluicegate.definition.reading.loader import FILE, SUFFIXES
 
 
 def may_define(folder: Path, table_name: str, database: str = "") -> bool:
-    """Whether a pipeline may have a table, in a database of this name if there is one; False only if it has not.
+    """Return whether a pipeline may have a table, in a database of this name if there is one; False only if it has not.
 
     Names are plain words, so the text has them unless it is written with escapes. A file that cannot be read may have
     any table.

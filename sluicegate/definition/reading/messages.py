@@ -104,7 +104,7 @@ def _describe_choice(field: str, value: Any, expected: str) -> tuple[str, str, s
 
 
 def _fields(path: Path, model: type[Part]) -> list[str]:
-    """Names of the fields that are allowed next to an unknown one."""
+    """Return names of the fields that are allowed next to an unknown one."""
     for step in reversed(path[:-1]):
         if step in _INNER:
             model = _INNER[str(step)]

@@ -29,7 +29,7 @@ class Reloaded:
         self._pipeline: Pipeline | None = None
 
     def load(self, settings: Settings) -> Pipeline:
-        """The pipeline; the same object as before if nothing that it is made of has changed.
+        """Return the pipeline; the same object as before if nothing that it is made of has changed.
 
         Raises:
             PipelineMissing: there is no such pipeline.
@@ -43,7 +43,7 @@ class Reloaded:
         return self._pipeline
 
     def _definition_state(self, settings: Settings) -> Any:
-        """Settings, variables that its texts may name, and state of all files of its folder.
+        """Return settings, variables that its texts may name, and state of all files of its folder.
 
         The time of a file's last change of any kind is among its facts: a tool that puts back the time of a file's
         content, as ``rsync --times`` does, cannot put back that.

@@ -75,7 +75,7 @@ class _Changes(Part):
         return []
 
     def selected_columns(self, columns: Sequence[str]) -> list[str]:
-        """Source columns that the table has, in the source's order."""
+        """Return source columns that the table has, in the source's order."""
         return list(columns)
 
     @model_validator(mode="after")
@@ -136,7 +136,7 @@ class ApplyChanges(_Changes):
         return Condition.parse(self.apply_as_deletes).columns
 
     def selected_columns(self, columns: Sequence[str]) -> list[str]:
-        """Source columns that the table has, in the source's order.
+        """Return source columns that the table has, in the source's order.
 
         As in Spark, case does not matter. A listed column that does not exist is left out.
         """

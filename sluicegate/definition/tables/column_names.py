@@ -13,7 +13,7 @@ _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def normalize_name(field: str) -> str:
-    """Name of the column for a field: ``us_gross`` for ``US Gross``, ``usGross`` and ``US-Gross``.
+    """Return the name of the column for a field: ``us_gross`` for ``US Gross``, ``usGross`` and ``US-Gross``.
 
     It has small letters, digits and ``_``, with a letter first. Letters of other scripts stay; accents go. It is empty
     where no letter or digit is left. The name of a name is that name.

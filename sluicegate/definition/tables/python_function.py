@@ -87,7 +87,7 @@ class PythonTransform:
 
 
 def _find_file(folder: Path, name: str) -> Path:
-    """Path of a file in the folder; refuses paths and links that lead out of it."""
+    """Return the path of a file in the folder; refuses paths and links that lead out of it."""
     file = folder / name
     outside = Path(name).is_absolute() or ".." in Path(name).parts or "\\" in name
     if outside or not file.resolve().is_relative_to(folder.resolve()):
@@ -119,7 +119,7 @@ def _parse_module(source: bytes, file: Path) -> ast.Module:
 
 
 def _find_function(module: ast.Module, name: str, file: Path, parameters: Sequence[str]) -> ast.FunctionDef:
-    """The last function of that name, which is the one bound after the file has run."""
+    """Return the last function of that name, which is the one bound after the file has run."""
     functions = [node for node in module.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
     function = next((node for node in reversed(functions) if node.name == name), None)
     if function is None:
@@ -135,7 +135,7 @@ def _find_function(module: ast.Module, name: str, file: Path, parameters: Sequen
 
 
 def _can_take(arguments: ast.arguments, count: int) -> bool:
-    """Whether the function can be called with ``count`` positional arguments."""
+    """Return whether the function can be called with ``count`` positional arguments."""
     positional = len(arguments.posonlyargs) + len(arguments.args)
     needed = positional - len(arguments.defaults)
     keywords_needed = any(default is None for default in arguments.kw_defaults)

@@ -128,7 +128,7 @@ def check_option(format_: Format, name: str, value: str) -> Problem | None:
 
 
 def _check_zone(name: str, value: str) -> Problem | None:
-    """Fault of the time zone that an option names."""
+    """Return the fault of the time zone that an option names."""
     if _OFFSET.fullmatch(value):
         return None
     try:
@@ -139,7 +139,7 @@ def _check_zone(name: str, value: str) -> Problem | None:
 
 
 def _check_encoding(name: str, value: str) -> Problem | None:
-    """Fault of the encoding that an option names."""
+    """Return the fault of the encoding that an option names."""
     encoding = encodings.find(value)
     if encoding is None:
         near = encodings.nearest_name(value)

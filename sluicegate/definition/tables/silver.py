@@ -229,13 +229,13 @@ class SilverTable(MadeTable, Ruled):
         return list(dict.fromkeys(names))
 
     def can_follow(self, lookup: str) -> bool:
-        """Whether the records are known that a changed row of a lookup touches, in every flow that reads it."""
+        """Return whether the records are known that a changed row of a lookup touches, in every flow that reads it."""
         makers = self.makers.values()
         queries = [maker.query for maker in makers if maker.query and lookup in maker.query.lookups]
         return bool(queries) and not self.runs_python and all(lookup in query.join_keys for query in queries)
 
     def lookup_mode(self, name: str) -> LookupMode:
-        """Effect of a lookup's changes on rows made with it."""
+        """Return the effect of a lookup's changes on rows made with it."""
         return self.lookups.get(name, "follow")
 
     @property

@@ -128,7 +128,7 @@ class TableRule(Part):
         return [*(self.unique or ()), *(self.foreign_key or ())]
 
     def reads(self, table: str) -> list[str]:
-        """Tables that it reads besides its own."""
+        """Return tables that it reads besides its own."""
         names: list[str] = []
         if self.references:
             names = [self.foreign_key_target[0]]

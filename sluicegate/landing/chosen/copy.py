@@ -85,7 +85,7 @@ class Copy:
     def _force_discovery(
         self, name: str, chosen: pa.Table, lake: layout.Lake, copy_options: Mapping[str, Any]
     ) -> discovery.Discovery:
-        """All files in one ledger batch, all or nothing, without those that an unfinished attempt entered.
+        """Return all files in one ledger batch, all or nothing, without those that an unfinished attempt entered.
 
         The ledger alone does not show which copy entered a file, so the batch records the command.
         """
@@ -105,13 +105,13 @@ class Copy:
         return idempotent_commands.name_of({"copy": parts, "how": replace(self.how, fields=None).facts})
 
     def is_unfinished(self, name: str, lake: layout.Lake) -> bool:
-        """Whether there is work without new files: entered files wait, or a forced attempt did not finish."""
+        """Return whether there is work without new files: entered files wait, or a forced attempt did not finish."""
         return idempotent_commands.has_waiting_batches(lake, name) or (
             self.force and bool(idempotent_commands.unfinished_command(lake, name, self.name).chunks)
         )
 
     def arguments(self, table: str, validate: int | None) -> list[str]:
-        """The copy as arguments of ``spark_jobs/tools/copy_into.py``."""
+        """Return the copy as arguments of ``spark_jobs/tools/copy_into.py``."""
         # With =, so that a name that begins with - is not taken for an option.
         arguments = [f"--table={table}", f"--source={self.source}", *(["--force"] if self.force else [])]
         arguments += [f"--files={name}" for name in self.files]
@@ -128,7 +128,7 @@ class Copy:
         return [*arguments, f"--validate={validate}"]
 
     def chosen_files(self, name: str, table: BronzeTable, refused: dict[str, str] | None = None) -> pa.Table:
-        """All files that the copy selects, in the ledger or not (schema ``storage.listings.FILES``).
+        """Return all files that the copy selects, in the ledger or not (schema ``storage.listings.FILES``).
 
         Args:
             name: the bronze table.

@@ -58,7 +58,7 @@ class CopyOptions:
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> CopyOptions:
-        """Options from recorded ``facts``."""
+        """Return options from recorded ``facts``."""
         return cls(**{**facts, "columns": tuple(facts.get("columns", ()))})
 
     def pin_format(self, effective: BronzeTable) -> CopyOptions:
@@ -97,7 +97,7 @@ class CopyOptions:
             ) from None
 
     def table(self, name: str, table: BronzeTable) -> BronzeTable:
-        """The table's definition with the overrides of this copy.
+        """Return the table's definition with the overrides of this copy.
 
         Raises:
             UserError: a copy does not accept the format, options, columns or SELECT.
@@ -123,7 +123,7 @@ class CopyOptions:
         return effective
 
     def _names_of_select(self, name: str) -> tuple[str, ...]:
-        """Names of the columns that the SELECT makes, as far as they do not depend on the files."""
+        """Return names of the columns that the SELECT makes, as far as they do not depend on the files."""
         outputs = self.query.outputs
         named = [output.name for output in outputs if not output.is_star]
         if self.columns and len(named) == len(outputs) != len(self.columns):
@@ -143,7 +143,7 @@ class CopyOptions:
             )
 
     def _overrides(self, name: str, table: BronzeTable) -> dict[str, Any]:
-        """Definition fields that the copy overrides."""
+        """Return definition fields that the copy overrides."""
         overrides: dict[str, Any] = {}
         if self.merge_schema is not None:
             overrides["schemaEvolutionMode"] = "addNewColumns" if self.merge_schema else "failOnNewColumns"
@@ -164,7 +164,7 @@ class CopyOptions:
         return overrides
 
     def _file_format(self, name: str, table: BronzeTable) -> reader_options.Format:
-        """The format of the files: that of the copy, or else of the definition."""
+        """Return the format of the files: that of the copy, or else of the definition."""
         for form in FORMATS:
             if form == (self.format or table.format):
                 return form
@@ -172,7 +172,7 @@ class CopyOptions:
         raise UserError(f"unsupported format {self.format}", where=Where(table=name), hint=hint)
 
     def _merge_options(self, defined: Mapping[str, str]) -> dict[str, str]:
-        """Options of the definition, and those of the copy in their place, whatever their case."""
+        """Return options of the definition, and those of the copy in their place, whatever their case."""
         overridden = {option.lower() for option in self.options}
         return {o: v for o, v in defined.items() if o.lower() not in overridden} | dict(self.options)
 

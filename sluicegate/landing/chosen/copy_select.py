@@ -102,7 +102,7 @@ class Select:
         return cls(alias, tuple(outputs))
 
     def names(self, columns: Sequence[str], fields: Sequence[str]) -> list[str]:
-        """Output column names for files with these fields.
+        """Return output column names for files with these fields.
 
         Args:
             columns: names to give them, in order; none: their own.
@@ -121,7 +121,7 @@ class Select:
 
 
 def names_fault(names: Sequence[str]) -> str:
-    """First fault in a copy's column names, as a sentence; empty if there is none."""
+    """Return the first fault in a copy's column names, as a sentence; empty if there is none."""
     lower = [name.lower() for name in names]
     for name in names:
         if not name:
@@ -178,7 +178,7 @@ def _fault(node: exp.Expr) -> str:
 
 
 def _fields(node: exp.Expr, alias: str) -> tuple[str, ...]:
-    """Fields of the files that an expression refers to.
+    """Return fields of the files that an expression refers to.
 
     Raises:
         QuerySyntax: it refers to a field that ``_metadata`` does not have.

@@ -36,7 +36,7 @@ class Prefix:
     present: str
 
     def present_path(self, path: str) -> str | None:
-        """The path as it is called here; None if it does not begin so."""
+        """Return the path as it is called here; None if it does not begin so."""
         former = normalize_path(self.former).rstrip("/")
         if path != former and not path.startswith(f"{former}/"):
             return None
@@ -48,7 +48,7 @@ class Prefix:
 
 
 def prefixes(former: Sequence[str], present: Sequence[str]) -> tuple[Prefix, ...]:
-    """Pairs of prefixes, those with the longest former one first.
+    """Return pairs of prefixes, those with the longest former one first.
 
     Raises:
         UserError: one of them has no partner, or is empty.
@@ -99,7 +99,7 @@ class Landing:
         return tuple(dict.fromkeys(name.rstrip("/") + "/" for name in names))
 
     def names_below(self, listed: str) -> tuple[str, ...]:
-        """Names below the folder that a path of a list can mean; none if it is elsewhere.
+        """Return names below the folder that a path of a list can mean; none if it is elsewhere.
 
         There are two where a path has ``%``: Spark's paths are percent-encoded, and others are as they are.
         """
@@ -134,7 +134,7 @@ class Landing:
 
 
 def paths(address: str, column: str | None = None) -> list[str]:
-    """The paths of a list, each once, in the order of the list.
+    """Return the paths of a list, each once, in the order of the list.
 
     Args:
         address: path or URI of the list; its format is that of its name: ``.csv``, ``.json`` (an array, or a value on
@@ -180,7 +180,7 @@ def _part_paths(part: str, column: str | None) -> Iterator[str]:
 
 
 def _lines(text: str) -> list[str]:
-    """Lines that are not blank; only a line feed ends one, as names may have what Unicode takes for an end."""
+    """Return lines that are not blank; only a line feed ends one, as names may have what Unicode takes for an end."""
     return [line.removesuffix("\r") for line in text.split("\n") if line.strip()]
 
 
@@ -228,7 +228,7 @@ def _json_paths(text: str, part: str, column: str | None) -> Iterator[str]:
 
 
 def _path_column(names: Sequence[str], part: str, column: str | None) -> str:
-    """The column that has the paths.
+    """Return the column that has the paths.
 
     Raises:
         UserError: there is none, or it is not clear which.

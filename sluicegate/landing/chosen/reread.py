@@ -67,7 +67,7 @@ class Reload:
         return _discovery(entered, copied=copied)
 
     def missing(self, name: str, table: BronzeTable, lake: layout.Lake) -> list[str]:
-        """Files of the ledger that match, but cannot be read again; their rows stay."""
+        """Return files of the ledger that match, but cannot be read again; their rows stay."""
         return [path for path, file in self._chosen_files(name, table, lake)[1].items() if file is None]
 
     def _chosen_files(
@@ -88,7 +88,7 @@ class Reload:
         return not {path, relative}.isdisjoint(self.files)
 
     def arguments(self, table: str) -> list[str]:
-        """The reload as arguments of ``spark_jobs/tools/reload.py``."""
+        """Return the reload as arguments of ``spark_jobs/tools/reload.py``."""
         arguments = [f"--table={table}", *(f"--files={name}" for name in self.files)]
         if self.pattern is None:
             return arguments
@@ -129,7 +129,7 @@ class FromArchive:
         return []
 
     def arguments(self, table: str) -> list[str]:
-        """The command as arguments of ``spark_jobs/tools/reload.py``."""
+        """Return the command as arguments of ``spark_jobs/tools/reload.py``."""
         return [f"--table={table}", "--archived", *(f"--files={name}" for name in self.files)]
 
 
@@ -160,7 +160,7 @@ class Reset:
         return _discovery(entered, whole=True, copied=copied, remarks=remarks)
 
     def arguments(self, table: str) -> list[str]:
-        """The reset as arguments of ``spark_jobs/tools/reset.py``."""
+        """Return the reset as arguments of ``spark_jobs/tools/reset.py``."""
         return [f"--table={table}", *(["--drop-missing"] if self.drop_missing else [])]
 
 
@@ -195,7 +195,7 @@ class ResetPreview:
         return asdict(self)
 
     def sentences(self, drop_missing: bool) -> list[str]:
-        """Lines for the person who decides."""
+        """Return lines for the person who decides."""
         if self.files == 1:
             are, their = ("is", "its")
         else:
@@ -209,7 +209,7 @@ class ResetPreview:
         return lines + self.staying_lines(drop_missing)
 
     def staying_lines(self, drop_missing: bool) -> list[str]:
-        """Lines on files that are not read again."""
+        """Return lines on files that are not read again."""
         lines = []
         if self.missing:
             consequence = "are kept (--drop-missing deletes them)"
@@ -227,7 +227,7 @@ class ResetPreview:
 
 
 def preview(name: str, table: BronzeTable, lake: layout.Lake) -> ResetPreview:
-    """What a reset would do; writes nothing.
+    """Return what a reset would do; writes nothing.
 
     Raises:
         LandingMissing: the folder does not exist.
@@ -265,7 +265,7 @@ def _preview(
 
 
 def _count_rows(statuses: pa.Table, staying: Sequence[tuple[str, arrivals.Batches]]) -> int:
-    """Rows that some paths gave in some ledger batches."""
+    """Return rows that some paths gave in some ledger batches."""
     ranges: dict[str, list[arrivals.Batches]] = defaultdict(list)
     for path, batches in staying:
         ranges[path].append(batches)

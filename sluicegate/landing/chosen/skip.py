@@ -89,7 +89,7 @@ class SkipPreview:
     places: tuple[str, ...] = field(default=(), repr=False)
 
     def sentences(self) -> list[str]:
-        """What it does, in lines for people."""
+        """Return what it does, in lines for people."""
         lines = [
             f"{files(self.listed)} listed in {self.request.name}: {self.files.num_rows:,} to enter as skipped, "
             f"{self.already:,} skipped before, {len(self.missing):,} not in landing"
@@ -143,7 +143,7 @@ def _path_lines(paths: Sequence[str]) -> list[str]:
 
 
 def preview(pipeline: Pipeline, request: Skip) -> SkipPreview:
-    """What an entry does, as landing and ledger are now. Nothing is written.
+    """Return what an entry does, as landing and ledger are now. Nothing is written.
 
     Raises:
         PipelineMissing: the pipeline has no such bronze table.
@@ -192,7 +192,7 @@ def _commit(lake: layout.Lake, entered: SkipPreview) -> None:
 
 
 def reasons(ledger: DeltaTable, chunks: Iterable[int]) -> dict[int, str]:
-    """Why the files of some ledger batches are skipped, as far as they were listed."""
+    """Return why the files of some ledger batches are skipped, as far as they were listed."""
     texts = {}
     for chunk in chunks:
         of_list = on_record.batch_info(ledger, chunk).ledger.skip_list
@@ -267,7 +267,7 @@ class _Comparison:
         )
 
     def _paths(self, listed: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Paths of the listed files that landing or the ledger has, and what the list has besides.
+        """Return paths of the listed files that landing or the ledger has, and what the list has besides.
 
         Raises:
             UserError: two files are what a path of the list can mean.

@@ -43,12 +43,12 @@ Facts = tuple[str, int, datetime]
 
 
 def facts_of(row: Mapping[str, Any]) -> Facts:
-    """Identity of a file: path, size and modification time."""
+    """Return the identity of a file: path, size and modification time."""
     return row["path"], row["size"], row["modification_time"]
 
 
 def table(lake: layout.Lake, name: str, ledger: DeltaTable) -> pa.Table:
-    """Archived files of bronze table ``name`` (schema ``ARCHIVE``)."""
+    """Return archived files of bronze table ``name`` (schema ``ARCHIVE``)."""
     log = tables.delta_table(lake.archive(name))
     if log is None:
         return ARCHIVE.empty_table()
@@ -85,7 +85,7 @@ def archived_rows(lake: layout.Lake, name: str, entries: list[Facts]) -> dict[Fa
 
 
 def archived_by_facts(lake: layout.Lake, name: str) -> dict[Facts, dict[str, Any]]:
-    """Archived files of a bronze table, by identity."""
+    """Return archived files of a bronze table, by identity."""
     ledger = tables.delta_table(lake.ledger(name))
     if ledger is None:
         return {}
@@ -93,7 +93,7 @@ def archived_by_facts(lake: layout.Lake, name: str) -> dict[Facts, dict[str, Any
 
 
 def landed_facts(lake: layout.Lake, name: str, ledger: DeltaTable, places: Iterable[str]) -> dict[str, Facts]:
-    """Files that were moved to some addresses, as they were in landing, by these addresses."""
+    """Return files that were moved to some addresses, as they were in landing, by these addresses."""
     log = tables.delta_table(lake.archive(name))
     addresses = pa.array(sorted(places), pa.string())
     if log is None or not len(addresses):
@@ -196,7 +196,7 @@ def _microseconds(moment: datetime) -> int:
 
 
 def announced_removals(log: DeltaTable | None, ledger: DeltaTable) -> list[dict[str, Any]]:
-    """Removals that were announced, and of which no run has recorded the outcome (columns of ``ARCHIVE``)."""
+    """Return removals that were announced, and of which no run has recorded the outcome (columns of ``ARCHIVE``)."""
     number = tables.txn_version(log, _announced_id(ledger))
     if log is None or number is None or number == tables.txn_version(log, _recorded_id(ledger)):
         return []
@@ -213,7 +213,7 @@ def announced_removals(log: DeltaTable | None, ledger: DeltaTable) -> list[dict[
 
 
 def is_removed(removal: Mapping[str, Any]) -> bool:
-    """Whether an announced removal was carried out, judged by the files that are there now.
+    """Return whether an announced removal was carried out, judged by the files that are there now.
 
     If another file has landed under the name and the former was to be deleted, it counts as deleted: the other file is
     then read as a new arrival, and no row of the former is lost.

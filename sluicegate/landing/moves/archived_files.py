@@ -25,7 +25,7 @@ NUMBER = re.compile(r"^([^.]*)\.\d+(?=\.|$)")
 
 
 def unknown_files(name: str, table: BronzeTable, lake: layout.Lake) -> pa.Table:
-    """Files in the archive of a bronze table that its ledger does not know (schema ``FILES``), by path.
+    """Return files in the archive of a bronze table that its ledger does not know (schema ``FILES``), by path.
 
     A file is known if a run has recorded that it was moved there, if the ledger has its address, or if it has the name,
     size and time of a file that the ledger has, of this or a former landing folder, or that lies in landing.
@@ -77,7 +77,7 @@ def _exclude_known(files: pa.Table, name: str, table: BronzeTable, lake: layout.
 
 
 def _is_copy(file: dict[str, Any], archived: str, landing: str, paths: Mapping[tuple[Any, ...], Sequence[str]]) -> bool:
-    """Whether a file of the archive is one that the ledger has, or that lies in landing."""
+    """Return whether a file of the archive is one that the ledger has, or that lies in landing."""
     below = file["path"][len(archived) :].lstrip("/")
     folder, slash, file_name = below.rpartition("/")
     facts = (file["size"], file["modification_time"])

@@ -143,7 +143,7 @@ def _batch_before(due_files: pa.Table, stays: Collection[str]) -> int:
 
 
 def _unread_by_others(due_files: pa.Table, folder: str, readers: Sequence[LandingReader], report: Cleaned) -> set[str]:
-    """Paths of files that another table is still to read; ``report`` gets their number by table."""
+    """Return paths of files that another table is still to read; ``report`` gets their number by table."""
     still_unread: set[str] = set()
     for reader in readers:
         if unread := reader.unread_paths(due_files, folder):
@@ -196,12 +196,12 @@ def _sync(name: str, lake: layout.Lake, folder: str, readers: Sequence[LandingRe
 
 
 def _retention_limit(table: BronzeTable, current_time: datetime | None) -> pa.Scalar:
-    """Latest commit time at which a file's retention has passed."""
+    """Return the latest commit time at which a file's retention has passed."""
     return pa.scalar((current_time or datetime.now(UTC)) - table.cleanSourceRetentionDuration, archive.TIME)
 
 
 def _batch_before_young(name: str, table: BronzeTable, lake: layout.Lake, current_time: datetime | None) -> int:
-    """Last ledger batch before the first one with files still under retention."""
+    """Return the last ledger batch before the first one with files still under retention."""
     young = status_log.read(lake, name, ["chunk"], pc.field("ingested") > _retention_limit(table, current_time))[
         "chunk"
     ]

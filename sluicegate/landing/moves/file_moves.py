@@ -21,7 +21,7 @@ class Changed(Exception):
 
 
 def destination(file: Mapping[str, Any], target: str, taken: Container[str]) -> str | None:
-    """Where to move a file: ``target``, or a numbered name if another file is there; None if the file is gone.
+    """Return where to move a file: ``target``, or a numbered name if another file is there; None if the file is gone.
 
     A kill may leave the file at both addresses or only at the new one. It is then recognised by its content or, if
     the original is gone, by its size and, on local disk, its modification time.

@@ -35,7 +35,7 @@ ENTERED = pa.schema([*FILES, pa.field("action", pa.string(), nullable=False)])
 
 
 def aliases(ledger: DeltaTable | pa.Table, paths: Collection[str]) -> dict[str, str]:
-    """Former path, which their rows may have, of files that were moved.
+    """Return the former path, which their rows may have, of files that were moved.
 
     Args:
         ledger: the ledger, or all of its entries.
@@ -47,12 +47,12 @@ def aliases(ledger: DeltaTable | pa.Table, paths: Collection[str]) -> dict[str, 
 
 
 def former_paths(ledger: DeltaTable | pa.Table) -> set[str]:
-    """Former paths of all files that were ever moved."""
+    """Return former paths of all files that were ever moved."""
     return {former for _, former in _recorded_moves(ledger, pc.scalar(True))}
 
 
 def find_superseded(ledger: DeltaTable | pa.Table, landed: Collection[str]) -> set[str]:
-    """Paths of moved files that are not in landing, but for the last one of each file that is nowhere in it.
+    """Return paths of moved files that are not in landing, but for the last one of each file that is nowhere in it.
 
     Args:
         ledger: the ledger, or all of its entries.
@@ -69,7 +69,7 @@ def find_superseded(ledger: DeltaTable | pa.Table, landed: Collection[str]) -> s
 
 
 def _recorded_moves(ledger: DeltaTable | pa.Table, where: pc.Expression) -> Iterator[tuple[str, str]]:
-    """Path and former path of each moved file, in the order in which they were moved."""
+    """Yield the path and former path of each moved file, in the order in which they were moved."""
     moved = _facts(ledger, where & (pc.field("action") == LedgerAction.MOVED))
     if not moved.num_rows:
         return
@@ -96,7 +96,7 @@ def _facts(ledger: DeltaTable | pa.Table, where: pc.Expression) -> pa.Table:
 
 
 def _count_common_parts(first: str, second: str) -> int:
-    """Number of equal trailing components of two paths."""
+    """Return the number of equal trailing components of two paths."""
     pairs = zip(reversed(first.split("/")), reversed(second.split("/")), strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
@@ -104,7 +104,7 @@ def _count_common_parts(first: str, second: str) -> int:
 def adopt_files(
     lake: layout.Lake, name: str, ledger: DeltaTable, place: Home, files: pa.Table, failed: Collection[str]
 ) -> pa.Table:
-    """Entries for new files that the ledger has below a former landing folder (schema ``ENTERED``).
+    """Return entries for new files that the ledger has below a former landing folder (schema ``ENTERED``).
 
     It is the same file if name below the folder, size and modification time agree, and the former file is gone from
     where it was or has the same content: it was moved, or copied with its time. With another time it is read: if it was
@@ -132,7 +132,7 @@ def adopt_files(
 
 
 def _is_nested(first: str, second: str) -> bool:
-    """Whether one folder lies in the other, so that the ledger has their files under their own paths."""
+    """Return whether one folder lies in the other, so that the ledger has their files under their own paths."""
     first, second = f"{first.rstrip('/')}/", f"{second.rstrip('/')}/"
     return first.startswith(second) or second.startswith(first)
 
@@ -177,7 +177,7 @@ def _entries_at_former(
 def read_mask(
     lake: layout.Lake, name: str, was: pa.Table, candidates: pa.Array, failed: Collection[str]
 ) -> pa.ChunkedArray:
-    """Whether each of some former files has been read, or is left out for good.
+    """Return whether each of some former files has been read, or is left out for good.
 
     A file that failed without giving a row counts as neither: it can be read here, and nothing would be duplicated.
     """
@@ -189,7 +189,7 @@ def read_mask(
 
 
 def _last_entries(ledger: DeltaTable, former: str, place: Home, files: pa.Table) -> pa.Table:
-    """Paths that files would have in a former folder, with the newest entry of each.
+    """Return paths that files would have in a former folder, with the newest entry of each.
 
     The entry is null where the ledger has none, or has a newer one of the file where it is now.
     """
@@ -202,7 +202,7 @@ def _last_entries(ledger: DeltaTable, former: str, place: Home, files: pa.Table)
 
 
 def newest_entries(ledger: DeltaTable, paths: pa.ChunkedArray) -> tuple[pa.Table, pa.ChunkedArray]:
-    """Entries of a ledger, and the place among them of the newest entry of each path."""
+    """Return entries of a ledger, and the place among them of the newest entry of each path."""
     span = pc.min_max(paths).as_py()
     last = ledger_index.entries(ledger, span["min"], span["max"])
     return last, pc.index_in(paths, value_set=last["path"])  # the first of equal ones
@@ -211,7 +211,7 @@ def newest_entries(ledger: DeltaTable, paths: pa.ChunkedArray) -> tuple[pa.Table
 def _same_files(
     recorded: pa.Table, archived: Mapping[archive.Facts, Mapping[str, Any]], at_former: Mapping[str, Facts | None]
 ) -> list[str]:
-    """Former paths of those files that are the former ones.
+    """Return former paths of those files that are the former ones.
 
     Args:
         recorded: entries of files below a former folder, and where each would be now.
@@ -235,14 +235,14 @@ def _same_files(
 
 
 def _have_equal_content(former: str, current: str) -> bool:
-    """Whether two files have the same content; also if the former, once archived, is nowhere."""
+    """Return whether two files have the same content; also if the former, once archived, is nowhere."""
     if filesystems.file_facts(former) is None:
         return True
     return filesystems.digest(former) == filesystems.digest(current)
 
 
 def _stat_former(paths: list[str], folder: str) -> dict[str, Facts | None]:
-    """Size and time of what lies at each path of a former folder; None where there is no file."""
+    """Return the size and time of what lies at each path of a former folder; None where there is no file."""
     try:
         return dict(zip(paths, map_concurrently(filesystems.file_facts, paths), strict=True))
     except (OSError, ValueError, ImportError) as error:
@@ -253,7 +253,7 @@ def _stat_former(paths: list[str], folder: str) -> dict[str, Facts | None]:
 
 
 def _store_error(error: Exception, folder: str) -> LandingMissing | StoreUnreachable:
-    """The error for former files that cannot be looked at, or whose contents cannot be read."""
+    """Return the error for former files that cannot be looked at, or whose contents cannot be read."""
     of_store = store_errors.translate_error(error)
     if isinstance(of_store, StoreUnreachable):
         return of_store
@@ -268,7 +268,7 @@ def _store_error(error: Exception, folder: str) -> LandingMissing | StoreUnreach
 def overwritten_entries(
     lake: layout.Lake, name: str, ledger: DeltaTable, place: Home, files: pa.Table, moved: pa.Table
 ) -> pa.Table:
-    """Entries for files that were overwritten since their folder was moved (schema ``ENTERED``).
+    """Return entries for files that were overwritten since their folder was moved (schema ``ENTERED``).
 
     They have the facts of the former files, so that what is read replaces the rows of these. A folder counts as moved,
     or copied, if most of the names that it has in common with the former one are of the same files; files without a
@@ -319,7 +319,7 @@ def _is_moved(
 
 
 def _paths(ledger: DeltaTable, names: Iterable[str], folders: Sequence[str]) -> dict[str, list[str]]:
-    """Paths of names in some folders, and those that the ledger has for the same files."""
+    """Return paths of names in some folders, and those that the ledger has for the same files."""
     roots = [folder.rstrip("/") for folder in folders]
     paths_of = {name: [f"{root}/{name}" for root in roots] for name in names}
     origins = aliases(ledger, [path for paths in paths_of.values() for path in paths])
@@ -327,7 +327,7 @@ def _paths(ledger: DeltaTable, names: Iterable[str], folders: Sequence[str]) -> 
 
 
 def _actions_by_name(entries: pa.Table, folder: str) -> dict[str, set[str]]:
-    """Actions of the entries of each name below a folder."""
+    """Return actions of the entries of each name below a folder."""
     actions: dict[str, set[str]] = {}
     for name, action in zip(relative_names(entries, folder).to_pylist(), entries["action"].to_pylist(), strict=True):
         actions.setdefault(name, set()).add(action)

@@ -92,7 +92,7 @@ def _name_and_facts(file: Mapping[str, Any]) -> _Named:
 
 
 def _values_in(path: str, partitions: Collection[str]) -> set[str]:
-    """The folders of a path that name the value of a partition column."""
+    """Return the folders of a path that name the value of a partition column."""
     return {folder for folder in path.split("/")[:-1] if folder.partition("=")[0] in partitions and "=" in folder}
 
 
