@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -35,15 +35,25 @@ UNREPORTED = (
 COMMAND = "command line"
 
 
-def closing_sentence(failed_files: int) -> str:
+def closing_sentence(tables: Iterable[Mapping[str, Any]]) -> str:
     """Return the closing sentence of a run that reconciles.
 
     Args:
-        failed_files: files that could not be read; their records are in no table.
+        tables: facts of each table; ``failed files`` could not be read, so their records are in no table.
     """
-    if not failed_files:
+    unread = unread_files(tables)
+    if not unread:
         return "every file and every record is accounted for"
-    return f"every record that was read is accounted for, but {files(failed_files)} could not be read"
+    return f"every record that was read is accounted for, but {unread}"
+
+
+def unread_files(tables: Iterable[Mapping[str, Any]]) -> str:
+    """Return how many files could not be read, and the name of the first; empty if all could."""
+    failed = [table for table in tables if table.get("failed files")]
+    count = sum(table["failed files"] for table in failed)
+    if not count:
+        return ""
+    return f"{files(count)} could not be read, first: {failed[0].get('first failed file', failed[0]['table'])}"
 
 
 @dataclass

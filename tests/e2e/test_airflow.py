@@ -175,7 +175,7 @@ def test_runs_of_every_kind(airflow: LocalAirflow, workspace: Workspace) -> None
     # A full refresh waits for a person. Rejected, nothing is done; approved, it goes on.
     assert full_refresh(airflow, "Approve") == FIRST_DONE | {
         "wait_for_files": "success", "bronze": "failed", "silver": "upstream_failed", "gold": "upstream_failed",
-        "account": "upstream_failed",
+        "account": "failed",
     }  # fmt: skip
     others = ("wait_for_files", "bronze", "silver", "gold", "account")
     assert full_refresh(airflow, "Reject") == FIRST_DONE | dict.fromkeys(others, "skipped")
@@ -187,7 +187,8 @@ def test_runs_of_every_kind(airflow: LocalAirflow, workspace: Workspace) -> None
     assert ended(airflow, waiting) == "failed"
     assert airflow.result(DAG, waiting, "wait_for_files") == {"files": 1, "bytes": 2}
     failed_with(airflow, "there are no Delta jars", waiting, "bronze", 1)
-    assert states(airflow, waiting)["account"] == "upstream_failed"
+    assert states(airflow, waiting)["account"] == "failed"
+    failed_with(airflow, "failed in bronze: there are no Delta jars", waiting, "account", 1)
     said = airflow.call("GET", f"{DAGS}/dagRuns/{waiting}")["note"]
     assert said.startswith("**This run failed in bronze: there are no Delta jars")
     assert "Requested: it ingests new data; only recordings_bronze; at most 1 files" in said

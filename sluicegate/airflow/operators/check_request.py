@@ -89,7 +89,7 @@ class CheckRequest(ApprovalOperator):
                     lines.append(f"{name}: not refreshed, because Kafka may have deleted older records")
                 else:
                     rows = tables.rows(tables.delta_table(lake.table(layer, name)))
-                    lines.append(f"{name}: its {rows:,} rows are recomputed by today's definition")
+                    lines.append(f"{name}: its {rows:,} rows are replaced by the rows of today's definition")
         if not lines:
             raise UserError("no table to refresh")
         return lines

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, TriggerRule
+from airflow.sdk.bases.xcom import BaseXCom
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from sluicegate.airflow.connections import provide_store
 from sluicegate.airflow.operators.submit import exclude_other_runs
 from sluicegate.airflow.reporting import metrics
-from sluicegate.airflow.reporting.failure_reason import keep_failure_reason
-from sluicegate.airflow.run_request import failure, read_request, run_name
+from sluicegate.airflow.reporting.failure_reason import REASON, keep_failure_reason
+from sluicegate.airflow.reporting.task_alerts import LOST, REPEATED
+from sluicegate.airflow.run_request import create_exception, failure, read_request, run_name
 from sluicegate.definition import LAYERS, load
 from sluicegate.errors import SluicegateError
 from sluicegate.escapes import escape_text
@@ -40,6 +43,8 @@ class Account(BaseOperator):
     It fails, too, if a run over everything that is new ends with a table behind: its job may have been ended, or marked
     as done by hand. What arrived while the run went on is only reported.
 
+    It runs after tasks that failed, too, and fails with the reason of the first.
+
     Args:
         pipeline: name of the pipeline.
         settings: where things are, as ``settings_below`` or ``Settings.of`` gives it.
@@ -48,7 +53,8 @@ class Account(BaseOperator):
     """
 
     def __init__(self, *, pipeline: str, settings: Settings, sensor: str = "wait_for_files", **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        # Not after a rejected request, nor where nothing has landed, which skip all that follows.
+        super().__init__(**{"trigger_rule": TriggerRule.NONE_SKIPPED, **kwargs})
         self.sensor = sensor
         self.pipeline = pipeline
         self.settings = settings
@@ -63,7 +69,7 @@ class Account(BaseOperator):
             skipped, what waits for it, and how many rows broke each rule in this run.
 
         Raises:
-            AirflowFailException: something does not add up; no retry changes that.
+            AirflowFailException: something does not add up, or a task before failed; no retry changes that.
             AirflowException: a table is behind that this run should have brought up to date.
         """
         from sluicegate.lake.exclusion.lock import pipeline_lock
@@ -72,7 +78,9 @@ class Account(BaseOperator):
         # not above: parsing a DAG file needs neither pyarrow nor deltalake
         from sluicegate.monitor import backlog, verify
 
-        run = context["dag_run"]
+        run, outcome = context["dag_run"], _earlier_failure(context)
+        if outcome is not None:
+            self.log.error(str(outcome))
         try:
             pipeline = load(self.pipeline, self.settings)
             lake = Lake(self.settings.lake, self.pipeline)
@@ -86,18 +94,19 @@ class Account(BaseOperator):
                 behind = [problem for problem in problems if problem.kind == FindingKind.BEHIND]
                 overdue = self._overdue_work(pipeline, context, waiting, behind)
         except SluicegateError as error:
-            raise failure(error) from None
+            if outcome is None:
+                raise failure(error) from None
+            self.log.warning(escape_text(error.for_people(), keep="\n"))
+            raise outcome from None
         for line in _lines(tables):
             self.log.info(escape_text(line))
         metrics.send_tables(self.pipeline, tables, {table["table"]: _last_change(lake, table) for table in tables})
-        if any(problem.kind != FindingKind.BEHIND for problem in problems):
-            lines = [f"  {escape_text(line)}" for problem in problems for line in problem.lines()]
-            raise AirflowFailException("\n".join(["reconciliation failed:", *lines]))
-        if overdue:
-            raise AirflowException(
-                "\n".join(["this run did not process all data that was new when it started:", *overdue])
-            )
-        self.log.info(closing_sentence(sum(table.get("failed files", 0) for table in tables)))
+        if outcome is not None:
+            context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, tables)
+        verdict = _verdict(problems, outcome, overdue)
+        if verdict is not None:
+            raise verdict
+        self.log.info(escape_text(closing_sentence(tables)))
         return tables
 
     def _overdue_work(
@@ -136,6 +145,33 @@ class Account(BaseOperator):
         return late
 
 
+def _verdict(
+    problems: Sequence[Finding], outcome: AirflowException | None, overdue: Sequence[str]
+) -> AirflowException | None:
+    """Return the error of the run: records that do not add up, an earlier failure, or what is overdue; None if none."""
+    if any(problem.kind != FindingKind.BEHIND for problem in problems):
+        lines = [f"  {escape_text(line)}" for problem in problems for line in problem.lines()]
+        return AirflowFailException("\n".join(["reconciliation failed:", *lines]))
+    if outcome is None and overdue:
+        return AirflowException(
+            "\n".join(["this run did not process all data that was new when it started:", *overdue])
+        )
+    return outcome
+
+
+def _earlier_failure(context: Context) -> AirflowException | None:
+    """Return the error of a run whose first failed task left a reason, or none; None if no task failed."""
+    task, instance = context["task"], context["ti"]
+    states = instance.get_task_states(dag_id=task.dag_id, run_ids=[instance.run_id]).get(instance.run_id, {})
+    before = task.get_flat_relative_ids(upstream=True)
+    first = next((name for name in context["dag"].task_ids if name in before and states.get(name) == "failed"), None)
+    if first is None:
+        return None
+    reason = instance.xcom_pull(task_ids=first, key=REASON) or LOST
+    sentence = escape_text(f"failed in {first}: {reason}")
+    return create_exception(sentence, {"message": sentence, REPEATED: True}, final=True)
+
+
 def _tables(pipeline: Pipeline, settings: Settings, run_id: str, waiting: list[Waiting]) -> list[dict[str, Any]]:
     from sluicegate.lake import layout, log
     from sluicegate.lake import tables as lake_tables
@@ -167,7 +203,7 @@ def _tables(pipeline: Pipeline, settings: Settings, run_id: str, waiting: list[W
     return facts_of_tables
 
 
-def _files(pipeline: Pipeline, lake: Lake, name: str) -> dict[str, int]:
+def _files(pipeline: Pipeline, lake: Lake, name: str) -> dict[str, Any]:
     """Numbers of the files of a bronze table that are not in it: those that cannot be read, and those that it skips."""
     from sluicegate.lake import tables as lake_tables
     from sluicegate.landing import file_status, on_record
@@ -177,11 +213,14 @@ def _files(pipeline: Pipeline, lake: Lake, name: str) -> dict[str, int]:
         ledger = lake_tables.delta_table(lake.ledger(name))
     if ledger is None:
         return {}
-    counts = {
-        "failed files": len(file_status.failed_files(lake, name, "")),
-        "skipped files": on_record.skipped_files(ledger).files,
-    }
-    return {state: count for state, count in counts.items() if count}
+    failed = sorted(file_status.failed_files(lake, name, ""))
+    facts: dict[str, Any] = {}
+    if failed:
+        facts |= {"failed files": len(failed), "first failed file": failed[0].rsplit("/", 1)[-1]}
+    skipped = on_record.skipped_files(ledger).files
+    if skipped:
+        facts |= {"skipped files": skipped}
+    return facts
 
 
 def _last_change(lake: Lake, table: dict[str, Any]) -> datetime | None:

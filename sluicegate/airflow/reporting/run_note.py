@@ -16,7 +16,7 @@ from sluicegate.airflow.markdown import escape_markdown
 from sluicegate.airflow.reporting.failure_reason import REASON
 from sluicegate.console import files
 from sluicegate.escapes import escape_text
-from sluicegate.flow.report import RunReport, closing_sentence
+from sluicegate.flow.report import RunReport, closing_sentence, unread_files
 
 UNREPORTED = "unreported"
 """Key of the result of ``wait_for_files``: the number of files that waited, and that the triggerer did not report."""
@@ -155,6 +155,8 @@ def note(results: Mapping[str, Any], kinds: Mapping[str, str], failures: Mapping
             continue
         if kind == "CheckRequest":
             request = _request_text(results[task])
+        elif kind == "Account" and failures:
+            lines += _open_lines(results[task])
         elif kind in _LINES:
             lines += _LINES[kind](results[task])
     first_failed = next((task for task in kinds if task in failures), None)
@@ -181,10 +183,10 @@ def _failure_lines(task: str, reason: str, request: str) -> list[str]:
 def _unread_text(results: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
     """Words on the files that could not be read, which Airflow shows with the request; empty if all were."""
     tables = [table for task, kind in kinds.items() if kind == "Account" for table in results.get(task) or ()]
-    count = sum(table.get("failed files", 0) for table in tables)
-    if not count:
+    unread = unread_files(tables)
+    if not unread:
         return ""
-    return f"; {files(count)} could not be read"
+    return f"; {escape_markdown(unread)}"
 
 
 def _request_text(result: Any) -> str:
@@ -211,7 +213,7 @@ def _job_lines(result: Any) -> list[str]:
 
 
 def _reconciliation_lines(tables: Any) -> list[str]:
-    sentence = closing_sentence(sum(table.get("failed files", 0) for table in tables))
+    sentence = escape_markdown(closing_sentence(tables))
     return [*_open_lines(tables), "", f"{sentence[0].upper()}{sentence[1:]}."]
 
 

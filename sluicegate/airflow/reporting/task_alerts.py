@@ -20,6 +20,8 @@ ERROR = "error"
 FACTS = "sluicegate"
 """Attribute of an exception for Airflow: the facts of the error that it was made of."""
 
+REPEATED = "repeated"
+"""Fact of an error that another task of the run has raised, and alerted of."""
 
 LOST = "the task ended without a report: it was killed, it lost its worker, or it was queued too long"
 """Sentence about a task that could not say what its error was."""
@@ -84,5 +86,7 @@ class TaskAlert:
         self.notifier = notifier
 
     def __call__(self, context: Mapping[str, Any]) -> None:
-        """Notifies; called by Airflow once a task has failed for good."""
+        """Notify once a task has failed for good, unless it failed by the error of another; called by Airflow."""
+        if getattr(context.get("exception"), FACTS, {}).get(REPEATED):
+            return
         self.notifier({**context, ERROR: TaskError.from_context(context)})

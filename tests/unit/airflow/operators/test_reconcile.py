@@ -21,6 +21,16 @@ from tests.unit.monitor.test_status import committed
 pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("airflow_home")]
 
 
+@pytest.fixture(autouse=True)
+def states(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """States of the tasks of the run, as Airflow's server would give them."""
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+    of_tasks: dict[str, str] = {}
+    monkeypatch.setattr(RuntimeTaskInstance, "get_task_states", lambda *_, run_ids, **__: {run_ids[0]: of_tasks})
+    return of_tasks
+
+
 @pytest.fixture
 def three_records(workspace: Workspace) -> Workspace:
     """Of three records of bronze one is in silver and one in quarantine; gold has followed."""
@@ -151,6 +161,53 @@ def test_what_other_runs_brought_meanwhile_is_told_and_does_not_fail_it(three_re
     assert told["recordings_enriched"]["waits"] == "2 rows of recordings_bronze wait"
 
 
+@pytest.mark.parametrize("reason", ["recordings_enriched: 12 rows broke known_patient", None])
+def test_after_a_task_that_failed_it_says_so_first_and_what_the_tables_have(
+    three_records: Workspace, states: dict[str, str], reason: str | None, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    from airflow.sdk.exceptions import AirflowFailException
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+    from sluicegate.airflow.reporting.failure_reason import REASON
+    from sluicegate.airflow.reporting.task_alerts import LOST, TaskAlert
+
+    records(three_records, "recordings_enriched_set_aside", [3])
+    gone(three_records, "daily_patient_avg")  # which no retry of this task brings up to date
+    states |= {"gold": "upstream_failed", "silver": "failed", "bronze": "success", "account": "failed"}
+    pushed: dict[str, Any] = {}
+    monkeypatch.setattr(RuntimeTaskInstance, "xcom_push", lambda _, key, value: pushed.update({key: value}))
+    monkeypatch.setattr(
+        RuntimeTaskInstance, "xcom_pull", lambda _, task_ids, key: {("silver", REASON): reason}[task_ids, key]
+    )
+    outcome = f"failed in silver: {reason or LOST}"
+    with pytest.raises(AirflowFailException) as raised:
+        account(three_records)
+    assert str(raised.value) == pushed[REASON] == outcome
+    assert {table["table"]: table["rows"] for table in pushed["return_value"]}["recordings_enriched"] == 1
+    shown = capsys.readouterr().out
+    assert 0 < shown.index(outcome) < shown.index("recordings_enriched  ")
+
+    sent: list[Any] = []
+    TaskAlert(sent.append)({"exception": raised.value, "ti": None})  # type: ignore[arg-type]
+    assert sent == [], "the alert of silver is the one to read"
+
+
+def test_after_a_task_that_failed_tables_that_cannot_be_read_do_not_hide_why(
+    three_records: Workspace, states: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+    states |= {"bronze": "failed"}
+    monkeypatch.setattr(RuntimeTaskInstance, "xcom_push", lambda *_, **__: None)
+    monkeypatch.setattr(RuntimeTaskInstance, "xcom_pull", lambda *_, **__: "the store does not respond")
+    task = task_of(three_records, "account")
+    three_records.edit("pipeline.yaml", "event_time: time", "event_tiem: time")
+    with pytest.raises(AirflowFailException, match=r"^failed in bronze: the store does not respond$"):
+        task.execute(context_of(task))
+
+
 def test_files_that_are_in_no_table_are_counted_and_said(
     workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -169,7 +226,7 @@ def test_files_that_are_in_no_table_are_counted_and_said(
     told = {table["table"]: table for table in account(workspace, tables=[name])}
     assert told[name]["failed files"] == 1
     shown = capsys.readouterr().out
-    assert "every record that was read is accounted for, but 1 file could not be read" in shown
+    assert "every record that was read is accounted for, but 1 file could not be read, first: b.json" in shown
     assert "every file" not in shown
     assert "1 failed files" in shown
 
@@ -192,3 +249,31 @@ def test_a_run_that_read_none_of_the_files_it_was_begun_for_fails(
     intake.enter("recordings_bronze", workspace.definition.bronze["recordings_bronze"], workspace.lake)
     with pytest.raises(AirflowException, match="recordings_bronze: 1 file of its ledger waits"):
         account(workspace)
+
+
+@pytest.mark.parametrize(
+    ("gold", "runs", "becomes"),
+    [("success", True, []), ("failed", True, []), ("upstream_failed", True, []), ("skipped", False, ["skipped"])],
+)
+def test_it_runs_after_a_failure_and_not_where_the_run_was_skipped(
+    workspace: Workspace, gold: str, runs: bool, becomes: list[str]
+) -> None:
+    """As Airflow's scheduler decides: a rejected request, or no new file, skips every task."""
+    from types import SimpleNamespace
+
+    from airflow.serialization.serialized_objects import DagSerialization
+    from airflow.ti_deps.dep_context import DepContext
+    from airflow.ti_deps.deps.trigger_rule_dep import TriggerRuleDep
+
+    dag = task_of(workspace, "account").dag
+    tasks = DagSerialization.from_dict(DagSerialization.to_dict(dag)).task_dict
+    states: list[str] = []
+    finished = SimpleNamespace(task_id="gold", task=tasks["gold"], state=gold, map_index=-1)
+    instance = SimpleNamespace(
+        task=tasks["account"], map_index=-1, run_id="r", get_dagrun=lambda **_: None, start_date=None, end_date=None,
+        set_state=lambda state, *_, **__: states.append(state),
+    )  # fmt: skip
+    context: Any = DepContext(flag_upstream_failed=True, finished_tis=[finished])  # type: ignore[list-item]
+    statuses = TriggerRuleDep()._evaluate_trigger_rule(ti=instance, dep_context=context, session=None)  # type: ignore[arg-type]
+    passed = [status.passed for status in statuses]
+    assert (all(passed), states) == (runs, becomes)

@@ -85,6 +85,8 @@ def test_a_run_that_failed_begins_with_where_and_why_and_says_what_was_requested
         "the first of the DAG"
     )
     assert told(asked) == ["**This run ingests new data**"]
+    left = [{"table": "patients", "waits": "2 files wait"}]
+    assert told({**asked, "account": left}, silver=why)[3:] == ["", "- patients is behind: 2 files wait"]
     assert told({}) == []
 
 
@@ -137,7 +139,7 @@ def test_a_task_leaves_the_reason_of_its_failure_and_fails_as_it_did() -> None:
     assert of(AirflowException("")) == {REASON: "AirflowException"}
     assert of(AirflowSkipException("nothing to do")) == {}
     assert of(ValueError("a value")) == {REASON: "ValueError; the log of the task has more"}
-    assert of(AirflowRescheduleException(datetime.now(UTC))) == {}
+    assert of(AirflowRescheduleException(datetime.now(UTC))) == {}  # type: ignore[no-untyped-call]
 
 
 @pytest.mark.parametrize(("chosen", "word"), [("Approve", "approved"), ("Reject", "rejected")])
@@ -155,16 +157,17 @@ def test_a_note_is_never_longer_than_airflow_keeps_nor_has_what_a_database_refus
 
 def test_a_note_counts_the_files_that_are_in_no_table() -> None:
     account = [
-        {"table": "a", "failed files": 6, "skipped files": 1}, {"table": "b", "failed files": 1}, {"table": "c"},
+        {"table": "a", "failed files": 6, "first failed file": "x.json", "skipped files": 1},
+        {"table": "b", "failed files": 1}, {"table": "c"},
     ]  # fmt: skip
     found = told({"check_request": ASKED, "account": account})
-    assert found[0] == f"**This run {ASKED}; 7 files could not be read**"
+    assert found[0] == f"**This run {ASKED}; 7 files could not be read, first: x.json**"
     assert found[2:] == [
         "- a: 6 files could not be read",
         "- a: 1 file skipped; `sluicegate reload` reads them",
         "- b: 1 file could not be read",
         "",
-        "Every record that was read is accounted for, but 7 files could not be read.",
+        "Every record that was read is accounted for, but 7 files could not be read, first: x.json.",
     ]
 
 
