@@ -8,7 +8,7 @@ from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessE
 from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
 
 READS = {
-    "reader": {"heart_rate", "mistaken"},
+    "reader": {"heart_rate", "mistaken", "we-ird"},
     "counter": {"heart_rate"},  # may not read logs
     "starter": {"heart_rate"},  # may trigger runs, too
     "editor": {"heart_rate"},  # the same

@@ -17,6 +17,7 @@ from airflow.models.dag import DagModel
 from fastapi import Depends, HTTPException, status
 
 from sluicegate.airflow.page.forms import Forbidden
+from sluicegate.definition.dag_ids import dag_id
 
 
 class Viewer:
@@ -32,7 +33,7 @@ class Viewer:
     def readable_pipelines(self, names: Iterable[str]) -> list[str]:
         """Those of some pipelines whose DAG the user may read."""
         permitted = get_auth_manager().get_authorized_dag_ids(user=self._user, method="GET")
-        return [name for name in names if name in permitted]
+        return [name for name in names if dag_id(name) in permitted]
 
     def demand_read(self, pipeline: str, names: Iterable[str]) -> None:
         """Check that the user may read the DAG of a pipeline.
@@ -74,7 +75,8 @@ class Viewer:
     def _is_permitted(
         self, pipeline: str, entity: DagAccessEntity | None = None, method: Literal["GET", "POST"] = "GET"
     ) -> bool:
-        details = DagDetails(id=pipeline, team_name=DagModel.get_team_name(pipeline))
+        dag = dag_id(pipeline)
+        details = DagDetails(id=dag, team_name=DagModel.get_team_name(dag))
         return bool(
             get_auth_manager().is_authorized_dag(method=method, access_entity=entity, details=details, user=self._user)
         )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
+from sluicegate.definition.dag_ids import dag_id
+
 
 @dataclass(frozen=True)
 class Addresses:
@@ -86,7 +88,7 @@ class Addresses:
 
     def dag(self, pipeline: str) -> str:
         """The DAG in Airflow."""
-        return f"{self.root}../dags/{quote(pipeline, safe='')}"
+        return f"{self.root}../dags/{quote(dag_id(pipeline), safe='')}"
 
     def dag_run(self, pipeline: str, run_id: str) -> str:
         """A run in Airflow."""

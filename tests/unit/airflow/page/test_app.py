@@ -306,6 +306,27 @@ def test_html_in_values_and_names_is_text(server: Any, world: PageWorld) -> None
     assert get(server, f"search?q={evil}").text.count("&lt;img") >= 1
 
 
+def test_a_folder_whose_name_no_pipeline_can_have_is_listed_with_its_mistake(server: Any, world: PageWorld) -> None:
+    """Its DAG has another id than its name."""
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import delete
+
+    folder = world.workspace.settings.pipelines / "we ird"
+    folder.mkdir()
+    (folder / "pipeline.yaml").write_text("name: we ird\n")
+    with create_session() as session:
+        session.add(DagModel(dag_id="we-ird", bundle_name="dags-folder", fileloc="x", relative_fileloc="x"))  # type: ignore[no-untyped-call]
+    try:
+        page = get(server, "").text
+        assert ">we ird</a>" in page
+        assert page.index(">we ird</a>") < page.index(">heart_rate</a>"), "what needs a person comes first"
+    finally:
+        shutil.rmtree(folder)
+        with create_session() as session:
+            session.execute(delete(DagModel).where(DagModel.dag_id == "we-ird"))
+
+
 def test_tabs_of_a_dag_and_a_dag_run_lead_to_the_pipeline(server: Any) -> None:
     assert get(server, "dag/heart_rate").headers["location"] == "../p/heart_rate"
     for other in ("maintenance", "verify", "alerts"):
