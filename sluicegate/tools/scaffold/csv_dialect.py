@@ -19,6 +19,8 @@ SEPARATORS = (",", ";", "\t", "|")
 # Spark, which reads line by line without multiLine, ends a line at each of them.
 LINE_BREAK = re.compile(r"[\r\n]")
 
+COMMENT = "#"
+
 # Rows for detecting the separator, and the longest value, in characters.
 _FIRST, _LONGEST = 200, 1 << 20
 
@@ -58,6 +60,9 @@ def read(text: str, whole: bool, most: int, header: bool | None = None) -> CsvTe
     lines = list(io.StringIO(text, newline=""))
     if not whole and len(lines) > 1:
         lines.pop()
+    commented = _has_comments(lines, separator)
+    if commented:
+        lines = [line for line in lines if not line.startswith(COMMENT)]
     grammar, remarks = _grammar(lines, separator)
     rows = list(itertools.islice(_sound_rows(lines, grammar), most + 1))
     if not rows:
@@ -75,7 +80,20 @@ def read(text: str, whole: bool, most: int, header: bool | None = None) -> CsvTe
         names = rows[0]
     columns = column_names(names)
     values = [_pad_row(row, len(columns)) for row in rows[header : most + header]]
-    return CsvText(_options(separator, grammar, rows, header=header), columns, values, remarks, doubt)
+    options = _options(separator, grammar, rows, header=header)
+    if commented:
+        options["comment"] = COMMENT
+    return CsvText(options, columns, values, remarks, doubt)
+
+
+def _has_comments(lines: Sequence[str], separator: str) -> bool:
+    """Whether the first lines are comments, and not a header or rows, which have as many values as other lines."""
+    separators = Counter(line.count(separator) for line in lines if not line.startswith(COMMENT))
+    comments = [line for line in lines if line.startswith(COMMENT)]
+    if not separators or not lines[0].startswith(COMMENT):
+        return False
+    usual = max(separators, key=lambda count: separators[count])
+    return all(line.count(separator) < usual for line in comments)
 
 
 def _usual_width(rows: Sequence[Sequence[str]]) -> int:
@@ -123,6 +141,9 @@ def records(lines: Iterable[str], options: Mapping[str, str]) -> Iterator[list[s
     Raises:
         csv.Error: it cannot be parsed further, or text follows a quoted value, which programs read differently.
     """
+    comment = options.get("comment")
+    if comment:
+        lines = (line for line in lines if not line.startswith(comment))
     backslash, quoted = options.get("escape") == "\\", options.get("quote", '"') != ""
     for row in _reader(lines, options.get("sep", ","), backslash, strict=True, quoted=quoted):
         if any(value.strip() for value in row):

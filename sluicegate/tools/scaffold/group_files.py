@@ -12,6 +12,7 @@ from sluicegate.definition.fields import name_fault
 from sluicegate.errors import SourceError, UserError, Where
 from sluicegate.landing.file_names import COMPANION_NAME, UNFINISHED_NAME
 from sluicegate.tools.scaffold.naming import table_name
+from sluicegate.tools.scaffold.readings import NUMBERS, usual_kind
 from sluicegate.tools.scaffold.sniff import FileSample, sniff
 from sluicegate.tools.scaffold.table import NewTable, make_table
 
@@ -42,8 +43,18 @@ class _Group:
             sample.options.get(name) != first.options.get(name) for name in options
         ):
             return False
+        if sample.options.get("header") == "false":
+            return _have_equal_types(first, sample)
         mine, other = {*first.columns}, {*sample.columns}
         return 2 * len(mine & other) >= len(mine | other)
+
+
+def _have_equal_types(one: FileSample, other: FileSample) -> bool:
+    """Whether the columns of two files, which have no names, have the same types by their first rows."""
+    kinds = [[usual_kind(column) for column in zip(*sample.rows, strict=True)] for sample in (one, other)]
+    return len(one.columns) == len(other.columns) and all(
+        mine == its or None in (mine, its) or {mine, its} <= {*NUMBERS} for mine, its in zip(*kinds, strict=False)
+    )
 
 
 def tables(sources: Sequence[str], header: bool | None = None) -> list[NewTable]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
@@ -247,6 +247,15 @@ _FIGURES = (*NUMBERS_AS_CAST, *ISO_TIMES, *TRUTH_VALUES, *WRITTEN_TIMES, *WRITTE
 def is_figure(text: str) -> bool:
     """Whether a text looks like a number, a time or a truth value, also as only people write them."""
     return any(reading.matches(text) for reading in _FIGURES)
+
+
+def usual_kind(values: Sequence[object]) -> Kind | None:
+    """Type that a look at the form of some values suggests; None without values."""
+    texts = [value for value in values if isinstance(value, str) and value.strip() not in NOTHING]
+    for reading in _FIGURES:
+        if texts and all(reading.matches(text.strip()) for text in texts):
+            return reading.kind
+    return "STRING" if texts else None
 
 
 def kind_of_number(text: str) -> Kind:

@@ -31,9 +31,19 @@ def stage_folder(name: str, folder: Path) -> Iterator[Path]:
     """Context with a folder to write into, which the caller moves to ``folder`` when it is whole; else it is deleted.
 
     It is two levels deep, where nothing that looks for definitions finds it.
+
+    Raises:
+        UserError: nothing can be written there.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder.parent) as room:
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        staging = tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder.parent)
+    except OSError as error:
+        hint = "choose another folder: --pipelines DIR"
+        raise UserError(
+            "the pipeline cannot be written", where=Where(str(folder)), cause=str(error), hint=hint
+        ) from error
+    with staging as room:
         half = Path(room) / name
         half.mkdir()
         yield half

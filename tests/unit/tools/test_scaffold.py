@@ -215,6 +215,8 @@ def test_all_rows_prove_a_type(tmp_path: Path, first: str, later: str, kind: str
         ('county,unemployed\nA,12\nB,"1,571"\n', {"header": "true"}, ["county", "unemployed"]),
         ("Ann;1,50;2\nBen;2,25;2\n", {"header": "false", "sep": ";"}, ["_c0", "_c1", "_c2"]),
         ("R1;02.03.2024\nR2;3.3.2024\n", {"header": "false", "sep": ";"}, ["_c0", "_c1"]),
+        ("# made\n# by, us\nid,n,m\n1,2,3\n", {"header": "true", "comment": "#"}, ["id", "n", "m"]),
+        ("#id,n\n1,2\n3,4\n", {"header": "true"}, ["#id", "n"]),
         ("Ann;1.234,50;2\nBen;5,00;2\n", {"header": "false", "sep": ";"}, ["_c0", "_c1", "_c2"]),
     ],
 )
@@ -786,6 +788,20 @@ def test_files_of_one_shape_given_one_by_one_make_one_table(tmp_path: Path) -> N
     made = new(tmp_path, *files)
     assert [(table.name, len(table.files)) for table in made.tables] == [("orders", 3)]
     assert made.tables[0].guess.keys == []  # each is in all three files
+
+
+def test_files_without_headers_are_one_table_only_if_their_types_are_equal(tmp_path: Path) -> None:
+    vendors = [write(tmp_path, f"vendors_{n}.csv", f"1,Acme,true,202{n}-01-02\n2,Bolt,false,\n") for n in range(2)]
+    provinces = write(tmp_path, "provinces.csv", "AB,Alberta,CA,4.4\nBC,British Columbia,CA,5\n")
+    made = new(tmp_path, *vendors, provinces)
+    assert {table.name: len(table.files) for table in made.tables} == {"vendors": 2, "provinces": 1}
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    file = write(tmp_path, "orders.csv", ORDERS)
+    settings = Settings.of(str(tmp_path / "lake"), str(tmp_path / "landing"), Path(file))
+    with pytest.raises(UserError, match=r"cannot be written|exists"):
+        create("mine", [file], settings, False, None)
 
 
 def test_a_table_can_be_named_and_have_files_of_several_folders(tmp_path: Path) -> None:
