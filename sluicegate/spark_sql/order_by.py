@@ -111,9 +111,10 @@ class _Outputs:
         return self._output_by_expression(node) or self._star_column(node)
 
     def _output_by_number(self, node: exp.Literal) -> list[str]:
-        if node.is_string or not node.name.isdecimal() or not 1 <= int(node.name) <= len(self.all):
+        number = query_shape.column_number(node)
+        if not 0 < number <= len(self.all):
             return []
-        upto = [name for name, _ in self.all[: int(node.name)]]
+        upto = [name for name, _ in self.all[:number]]
         if upto[-1] and None not in upto:
             return [upto[-1]]
         return []

@@ -73,6 +73,13 @@ def item_names(expression: exp.Expr) -> list[str]:
     return [""]
 
 
+def column_number(node: exp.Expr) -> int:
+    """Return the column that a number in GROUP BY or ORDER BY means, counted from 1; 0 for all else."""
+    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdecimal():
+        return int(node.name)
+    return 0
+
+
 def output(select: exp.Select, name: str, names: Sequence[str] | None = None) -> exp.Expr | None:
     """Return the expression of a column of a SELECT list, without its alias; None if a star brings it.
 

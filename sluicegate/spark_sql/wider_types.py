@@ -43,7 +43,6 @@ def widen_type(existing: DataType, added: DataType) -> DataType:
             return DoubleType()
         case ((IntegralType() | DecimalType()), _):
             both = common_type(existing, added)
-            if both is None or not isinstance(both, (DecimalType, DoubleType)):
-                return wider_type(existing, added)
-            return both
+            if isinstance(both, (DecimalType, DoubleType)):
+                return both
     return wider_type(existing, added)

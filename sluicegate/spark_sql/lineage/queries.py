@@ -215,7 +215,7 @@ class _Select:
             plain = [item for item in self.node.expressions if not _is_aggregating(item)]
             self.rows |= self.read.origins_of_all(iter(plain), _GROUP_BY)
         for node in _group_expressions(group):
-            place = _place(node)
+            place = query_shape.column_number(node)
             if 0 < place <= len(items):
                 self.rows |= apply_use(_GROUP_BY, items[place - 1][1])
             else:
@@ -236,7 +236,7 @@ def _sort_origins(node: exp.Query, read: ExpressionReader, relation: Relation) -
             inner = part
             if isinstance(part, exp.Ordered):
                 inner = part.this
-            place = _place(inner)
+            place = query_shape.column_number(inner)
             if isinstance(inner, exp.Var) and inner.name.upper() == "ALL":
                 origins |= apply_use(_SORT, relation.all_origins)
             elif 0 < place <= len(relation.columns):
@@ -244,13 +244,6 @@ def _sort_origins(node: exp.Query, read: ExpressionReader, relation: Relation) -
             else:
                 origins |= read.origins(inner, _SORT)
     return origins
-
-
-def _place(node: exp.Expr) -> int:
-    """Return the column that a number in GROUP BY or ORDER BY means, counted from 1; 0 for all else."""
-    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
-        return int(node.name)
-    return 0
 
 
 def _group_expressions(group: exp.Group) -> Iterator[exp.Expr]:

@@ -78,7 +78,7 @@ class Expressions:
             return False
         if word in _WORDS or (word in ("ANY", "SOME") and self.tokens.word(index - 1) in ("LIKE", "ILIKE")):
             return False
-        return bool(word) and (word[0].isalpha() or word[0] == "_") and self.is_opening(index + 1)
+        return word[:1].isidentifier() and self.is_opening(index + 1)
 
     def is_opening(self, index: int) -> bool:
         """Return whether a parenthesis opens at ``index``."""
