@@ -56,10 +56,7 @@ def chunk_predicate(chunks: Sequence[int], column: str = "_chunk") -> Column:
 
 def range_predicate(column: str, spans: Sequence[tuple[Any, Any]]) -> Column:
     """Return the predicate for values of a column within closed ranges."""
-    inside = F.lit(False)
-    for first, last in spans:
-        inside = inside | F.col(column).between(first, last)
-    return inside
+    return reduce(or_, [F.col(column).between(first, last) for first, last in spans], F.lit(False))
 
 
 def candidate_rows(frame: DataFrame, rows: DataFrame, event_time: str | None, keys: Sequence[str]) -> DataFrame:
@@ -107,7 +104,7 @@ def value_predicate(rows: DataFrame, of: str) -> Callable[[Column], Column] | No
         None if Delta has no usable statistics for this type, or Python cannot represent a value.
     """
     kind = rows.schema[of].dataType.simpleString()
-    if not _has_statistics(kind):
+    if not (_is_counted(kind) or kind == "string" or kind.startswith("decimal")):
         return None
     number, value = _AS_NUMBERS.get(kind, ("{}", "{}"))
     spans = _spans_of(rows.select(F.expr(number.format(quote_name(of))).alias("value")).distinct(), kind)
@@ -132,11 +129,6 @@ class _Spans:
     null: bool
 
 
-def _has_statistics(kind: str) -> bool:
-    """Return whether Delta's statistics of a type bound its values."""
-    return _is_counted(kind) or kind == "string" or kind.startswith("decimal")
-
-
 def _is_counted(kind: str) -> bool:
     """Return whether values of a type are integers, directly or as days and microseconds."""
     return kind in _WHOLE or kind in _AS_NUMBERS
@@ -147,7 +139,7 @@ def _spans_of(distinct: DataFrame, kind: str) -> _Spans:
     values = [row[0] for row in distinct.limit(FEW_VALUES + 1).collect()]
     if len(values) > FEW_VALUES:
         return _Spans([tuple(distinct.agg(F.min("value"), F.max("value")).collect()[0])], null=True)
-    ascending = sorted(value for value in values if value is not None)
+    ascending = sorted({*values} - {None})
     if _is_counted(kind):
         return _Spans(ranges(ascending), None in values)
     return _Spans([(value, value) for value in ascending], None in values)

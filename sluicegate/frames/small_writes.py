@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -193,9 +193,6 @@ def _value_predicate(values: pa.ChunkedArray, column: str) -> str:
 
 def _are_comparable_keys(rows: pa.Table, keys: Sequence[str]) -> bool:
     """Return whether ``=`` matches a key: no NULL, and no number that can equal another."""
-
-    def is_plain_key(column: Any) -> bool:
-        nested = pa.types.is_nested(column.type) or pa.types.is_floating(column.type)
-        return not nested and column.null_count == 0
-
-    return all(is_plain_key(rows[key]) for key in keys)
+    columns = rows.select(keys)
+    inexact = (pa.types.is_nested(kind) or pa.types.is_floating(kind) for kind in columns.schema.types)
+    return not any(inexact) and not any(column.null_count for column in columns.columns)

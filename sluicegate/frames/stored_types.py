@@ -38,25 +38,18 @@ def demand_same(rows: StructType, uri: str, opened: DeltaTable | None = None) ->
     Raises:
         SchemaMismatch: a column, or a part of one, has another type.
     """
-    table = opened
-    if table is None:
-        table = tables.delta_table(uri)
+    table = opened or tables.delta_table(uri)
     if table is None:
         return
-    stored_kinds = {field.name.lower(): field.dataType for field in table_reader.schema(table)}
     widens = table.metadata().configuration.get(WIDENS) == "true"
-    for field in rows:
-        stored = stored_kinds.get(field.name.lower())
-        if stored is None:
-            continue
-        for difference in types.differences(stored, field.dataType):
-            if not (widens and types.wider_type(difference.held, difference.made) == difference.made):
-                raise _mismatch(uri, field.name, difference)
+    for difference in types.differences(table_reader.schema(table), rows):
+        if not (widens and types.wider_type(difference.held, difference.made) == difference.made):
+            raise _mismatch(uri, difference)
 
 
-def _mismatch(uri: str, column: str, difference: TypeDifference) -> SchemaMismatch:
+def _mismatch(uri: str, difference: TypeDifference) -> SchemaMismatch:
     pipeline, layer, table = uri.rstrip("/").split("/")[-3:]
-    name = ".".join((column, *difference.path))
+    name = ".".join(difference.path)
     of = next((table.removesuffix(end) for end in _SIDE_TABLES if table.endswith(end)), table)
     command = f"sluicegate run {pipeline} --full-refresh {of}"
     if layer == "bronze":

@@ -73,10 +73,8 @@ def _add_missing_columns(new: DataFrame, old: DataFrame) -> DataFrame:
 
 def _compared_columns(rows: DataFrame, keys: Sequence[str]) -> list[str]:
     """Return the columns that are compared: those that are not keys, and keys that can differ although equal."""
-    kinds = {field.name: field.dataType for field in rows.schema}
-    values = {name for name in kinds if name not in keys and name not in WRITTEN}
-    loose_keys = {name for name in keys if name in kinds and is_loose(kinds[name])}
-    return [name for name in kinds if name in values | loose_keys]
+    fixed_keys = {field.name for field in rows.schema if field.name in keys and not is_loose(field.dataType)}
+    return [name for name in rows.columns if name not in {*WRITTEN, *fixed_keys}]
 
 
 def merged_rows(stored: DataFrame, changes: DataFrame, keys: Sequence[str]) -> DataFrame:

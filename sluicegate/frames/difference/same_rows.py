@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType
+
 
 # Column with the key of a row, as Spark compares it.
 _KEY = "_sluicegate_key"
@@ -59,8 +59,11 @@ def rows_with_keys(frame: DataFrame, of: DataFrame, keys: Sequence[str], *, few:
 
 
 def _row_deltas(frame: DataFrame, sign: int, keys: Sequence[str] = ()) -> DataFrame:
-    """Return each row as one comparable value with its weight, and with its key if there are key columns."""
-    compared = [field for field in frame.schema if field.name not in keys or _differs_as_key(field.dataType)]
+    """Return each row as one comparable value with its weight, and with its key if there are key columns.
+
+    Key columns are left out where values that are equal as keys cannot differ.
+    """
+    compared = [f for f in frame.schema if f.name not in keys or is_loose(f.dataType) or has_variant(f.dataType)]
     values = [exact_form(F.col(quote_name(f.name)), f.dataType).alias(f"c{n}") for n, f in enumerate(compared)]
     columns = [F.struct(F.lit(0), *values).alias("row"), F.lit(sign).alias("sign")]
     if keys:
@@ -71,8 +74,3 @@ def _row_deltas(frame: DataFrame, sign: int, keys: Sequence[str] = ()) -> DataFr
 def _key(frame: DataFrame, keys: Sequence[str]) -> Column:
     kinds = {field.name: field.dataType for field in frame.schema}
     return F.struct(*[group_form(F.col(quote_name(key)), kinds[key]).alias(f"k{n}") for n, key in enumerate(keys)])
-
-
-def _differs_as_key(kind: DataType) -> bool:
-    """Return whether values of a type can differ although they are equal as keys."""
-    return is_loose(kind) or has_variant(kind)
