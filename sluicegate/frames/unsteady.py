@@ -44,11 +44,16 @@ def why_nondeterministic(frame: DataFrame) -> str:
 
 def why_order_dependent(frame: DataFrame) -> str:
     """Return why a query may return other rows if some of its rows are equal; empty if it may not."""
-    named = set(words(frame._jdf.queryExecution().analyzed()))
-    choices = sorted(word for word in named if word in CHOICES or word.startswith(SKETCHES))
-    if not choices:
+    named = sorted(choices(frame))
+    if not named:
         return ""
-    return f"it cannot be verified, as its query may choose among equals ({', '.join(choices)})"
+    return f"it cannot be verified, as its query may choose among equals ({', '.join(named)})"
+
+
+def choices(frame: DataFrame) -> set[str]:
+    """Return the plan nodes of a query that may choose among equal rows."""
+    named = words(frame._jdf.queryExecution().analyzed())
+    return {word for word in named if word in CHOICES or word.startswith(SKETCHES)}
 
 
 def words(node: Any) -> Iterator[str]:

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 
 from sluicegate.frames.difference.value_equality import exact_form
 from sluicegate.spark_sql.identifiers import quote_name
+from sluicegate.spark_sql.type_parts import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,15 +130,9 @@ def sample_rows(frame: DataFrame, kinds: dict[str, DataType], keys: Sequence[str
 
 def is_rounded(kind: DataType) -> bool:
     """Return whether a type is, or contains, a floating-point number."""
-    from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructType
+    from pyspark.sql.types import DoubleType, FloatType
 
-    if isinstance(kind, ArrayType):
-        return is_rounded(kind.elementType)
-    if isinstance(kind, MapType):
-        return is_rounded(kind.keyType) or is_rounded(kind.valueType)
-    if isinstance(kind, StructType):
-        return any(is_rounded(field.dataType) for field in kind.fields)
-    return isinstance(kind, (DoubleType, FloatType))
+    return any(isinstance(part, (DoubleType, FloatType)) for part in walk(kind))
 
 
 def canonical_form(value: Column, kind: DataType) -> Column:

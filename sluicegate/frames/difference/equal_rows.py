@@ -7,11 +7,12 @@ rows below each of them are counted by these columns, in Spark's own plan, as of
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from sluicegate.frames.unsteady import CHOICES, SKETCHES, nodes, why_nondeterministic, why_order_dependent, words
+from sluicegate.frames.unsteady import choices, nodes, why_nondeterministic, why_order_dependent, words
 from sluicegate.spark.catalyst import Catalyst, elements, name_of
 
 if TYPE_CHECKING:
@@ -38,9 +39,7 @@ def has_equal_rows(frame: DataFrame) -> bool:
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
-    named = set(words(frame._jdf.queryExecution().analyzed()))
-    chosen = {word for word in named if word in CHOICES or word.startswith(SKETCHES)}
-    if chosen - WINDOWED - GREATEST.keys() - LIMITS:
+    if choices(frame) - WINDOWED - GREATEST.keys() - LIMITS:
         return True
     try:
         return any(not equal_rows.isEmpty() for equal_rows in _Equals(frame).frames())
@@ -69,7 +68,7 @@ class _Equals:
                     yield self._limit_peers(node)
 
     def _window_peers(self, node: Any) -> Iterator[DataFrame]:
-        if not any(word in WINDOWED for one in elements(node.windowExpressions()) for word in words(one)):
+        if WINDOWED.isdisjoint(chain.from_iterable(map(words, elements(node.windowExpressions())))):
             return
         keys = [*elements(node.partitionSpec()), *(order.child() for order in elements(node.orderSpec()))]
         yield self._peers(node.child(), keys)
@@ -77,8 +76,8 @@ class _Equals:
     def _aggregate_peers(self, node: Any) -> Iterator[DataFrame]:
         from pyspark.sql import Window
 
-        groups = [self._column(one) for one in elements(node.groupingExpressions())]
-        for function in (one for item in elements(node.aggregateExpressions()) for one in nodes(item)):
+        groups = [*map(self._column, elements(node.groupingExpressions()))]
+        for function in chain.from_iterable(map(nodes, elements(node.aggregateExpressions()))):
             name = name_of(function)
             if name not in GREATEST:
                 continue
@@ -107,7 +106,7 @@ class _Equals:
 
     def _peers(self, plan: Any, keys: Sequence[Any]) -> DataFrame:
         """Return distinct rows with the same keys."""
-        values = F.struct(*[self._column(one) for one in elements(plan.output())])
+        values = F.struct(*map(self._column, elements(plan.output())))
         named = [self._column(key).alias(f"k{number}") for number, key in enumerate(keys)]
         distinct = self.catalyst.frame(plan).select(*named, F.xxhash64(values).alias("v")).distinct()
         return distinct.groupBy(*[f"k{number}" for number in range(len(keys))]).count().where("count > 1")
