@@ -14,7 +14,7 @@ from sluicegate.spark_sql.tokens import QuerySyntax
 from sluicegate.spark_sql.unstable_functions import use_receipt_time
 from sluicegate.tools.migrate import auto_loader, casts, flows, layers, underscores
 from sluicegate.tools.migrate.draft import Draft
-from sluicegate.tools.migrate.model import FILES, ChangeFlow, Dataset, ParsedSource, Rule
+from sluicegate.tools.migrate.model import FILES, ChangeFlow, Dataset, ParsedSource, Remark, Rule
 from sluicegate.tools.migrate.rewriting import count_reads, remove_streams, rename_tables, stream_first_table, tables_of
 from sluicegate.tools.migrate.table_names import Ambiguous, addresses
 from sluicegate.tools.scaffold.naming import ident
@@ -212,7 +212,7 @@ class _Mapping:
         joined = layers.shape(text)
         if joined and joined.joins and not streams:
             remarks.append("A record that gives several rows stops the run: where it is to, write `rows: many`.")
-        streamed = self._use_receipt_time(dataset, streamed)
+        streamed = self._use_receipt_time(dataset, streamed, streams)
         objections = Query.parse(streamed).stream_objections(many=True)
         if objections:
             self._gold(dataset, text, streams, objections[0].message)
@@ -227,16 +227,18 @@ class _Mapping:
         self._silver(dataset, fields | lookups)
         self._draft.queries[dataset.name] = streamed
 
-    def _use_receipt_time(self, dataset: Dataset, text: str) -> str:
-        """A query over a bronze table with receipt_time in place of the time of the run."""
+    def _use_receipt_time(self, dataset: Dataset, text: str, streams: bool) -> str:
+        """A query over a bronze table with receipt_time in place of the time of the run.
+
+        What the source does not stream, it may make anew at another time.
+        """
         if Query.parse(text).stream not in self._draft.bronze:
             return text
         by_receipt_time = use_receipt_time(text)
         if by_receipt_time != text:
             part = f"the time of the run in {dataset.name}"
-            self.source.leave_harmless(
-                dataset.query_line, part, "replaced by receipt_time, which stays the same when a record is re-evaluated"
-            )
+            reason = "replaced by receipt_time, which stays the same when a record is re-evaluated"
+            self.source.remarks.append(Remark(dataset.query_line, part, reason, changes_meaning=not streams))
         return by_receipt_time
 
     def _union(self, dataset: Dataset, text: str, branches: list[Query]) -> None:

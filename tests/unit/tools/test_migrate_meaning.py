@@ -187,11 +187,18 @@ def test_a_view_that_depends_on_its_time_is_made_anew_by_each_run(tmp_path: Path
 
 def test_a_stream_keeps_the_time_of_a_record(tmp_path: Path) -> None:
     text = f"""{RAW}CREATE STREAMING TABLE t AS SELECT id, now() AS x FROM STREAM(raw);
-    CREATE TEMPORARY VIEW v AS SELECT id, now() AS x FROM raw;
+    CREATE TEMPORARY VIEW v AS SELECT id, now() AS x FROM STREAM(raw);
     CREATE STREAMING TABLE u; APPLY CHANGES INTO u FROM STREAM(v) KEYS (id) SEQUENCE BY x"""
     made = imported(tmp_path, text)
     assert (list(made.draft.silver), made.draft.gold, made.error) == (["t", "v", "u"], {}, None)
     assert made.is_complete
+
+
+@pytest.mark.parametrize("reader", ["SELECT id FROM STREAM(v)", "SELECT r.id FROM STREAM(raw) r JOIN v ON r.id = v.id"])
+def test_a_view_that_a_stream_needs_is_told_where_it_depends_on_its_time(tmp_path: Path, reader: str) -> None:
+    views = f"CREATE VIEW v AS SELECT id FROM raw WHERE at > now();\nCREATE STREAMING TABLE t AS {reader}"
+    made = imported(tmp_path, RAW + views)
+    assert (list(made.draft.silver), made.error, lines_by_meaning(made)[True]) == (["v", "t"], None, [2])
 
 
 @pytest.mark.parametrize(
