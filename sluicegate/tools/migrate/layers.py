@@ -53,7 +53,8 @@ def shape(text: str) -> Shape | None:
         return None
     joins = any(isinstance(node, (exp.Join, exp.Lateral)) or generator(node) for node in tree.walk())
     aggregates = any(isinstance(node, _AGGREGATING) for node in tree.walk())
-    unstable = isinstance(tree, exp.Query) and any(unstable_functions.objections(tokens, tree))
+    sampled = tree.find(exp.TableSample) is not None
+    unstable = sampled or (isinstance(tree, exp.Query) and any(unstable_functions.objections(tokens, tree)))
     reads = [name for name in query.tables if name != FILES]
     return Shape(reads, query.stream is not None, aggregates, joins, unstable)
 

@@ -315,7 +315,7 @@ class _Mapping:
         subject = f"STREAM in {dataset.name}"
         reason = f"it becomes a gold table over all rows instead of a stream: {because}"
         query_shape = layers.shape(text)
-        if query_shape and not query_shape.joins and not query_shape.unstable:
+        if query_shape and count_reads(text) == 1 and not query_shape.unstable:
             self.source.leave_harmless(dataset.line, subject, reason)
             return
         self.source.leave(dataset.line, subject, reason)

@@ -185,6 +185,11 @@ def test_a_view_that_depends_on_its_time_is_made_anew_by_each_run(tmp_path: Path
     assert expression in made.draft.queries["shown"]
 
 
+def test_a_sample_is_taken_anew_by_each_run(tmp_path: Path) -> None:
+    made = imported(tmp_path, f"{RAW}CREATE MATERIALIZED VIEW v AS SELECT id FROM raw TABLESAMPLE (10 PERCENT)")
+    assert (list(made.draft.gold), made.error) == (["v"], None)
+
+
 def test_a_stream_keeps_the_time_of_a_record(tmp_path: Path) -> None:
     text = f"""{RAW}CREATE STREAMING TABLE t AS SELECT id, now() AS x FROM STREAM(raw);
     CREATE TEMPORARY VIEW v AS SELECT id, now() AS x FROM STREAM(raw);
@@ -207,6 +212,7 @@ def test_a_view_that_a_stream_needs_is_told_where_it_depends_on_its_time(tmp_pat
         ("SELECT id, count(*) AS n FROM STREAM(raw) GROUP BY id", False),
         ("SELECT DISTINCT id FROM STREAM(raw)", False),
         ("SELECT id, uuid() AS x FROM STREAM(raw)", True),
+        ("SELECT id FROM STREAM(raw) WHERE at > (SELECT max(at) FROM raw)", True),
         ("SELECT r.id, count(p.id) AS n FROM STREAM(raw) r JOIN places p ON r.id = p.id GROUP BY r.id", True),
     ],
 )
