@@ -14,7 +14,7 @@ from croniter import croniter
 from sluicegate.dashboard import batches, discarded, runs
 from sluicegate.dashboard.as_json import OF_THE_MOMENT
 from sluicegate.definition.tables.table import LAYERS
-from sluicegate.errors import DefinitionError, SluicegateError
+from sluicegate.errors import DefinitionError, LandingMissing, SluicegateError
 from sluicegate.flow import flows
 from sluicegate.monitor.plan import Pending, TableState, pending
 
@@ -172,21 +172,24 @@ class _Facts:
     batches: tuple[CommittedBatch, ...] = ()
     quarantined: int = 0
     error: str = ""
+    landing_missing: bool = False
 
 
 def _read(source: Source, name: str) -> _Facts:
     pipeline = source.pipeline(name)
+    landing_missing = False
     try:
         backlog_now = _backlog_from_pending(_pending(source, pipeline), datetime.now(UTC))
     except SluicegateError as error:
         backlog_now = PipelineBacklog(error=error.message)
+        landing_missing = isinstance(error, LandingMissing)
     lake = source.lake(pipeline)
     try:
         last = batches.newest_batches(source, pipeline, NEWEST)
         quarantined = sum(discarded.waiting_rows(source, lake, table) for table in pipeline.silver)
     except SluicegateError as error:
         return _Facts(pipeline, backlog_now, error=error.message)
-    return _Facts(pipeline, backlog_now, last, quarantined)
+    return _Facts(pipeline, backlog_now, last, quarantined, landing_missing=landing_missing)
 
 
 def line(source: Source, name: str, dag_runs: Sequence[DagRun], moment: datetime, until: float | None = None) -> Line:
@@ -209,6 +212,8 @@ def line(source: Source, name: str, dag_runs: Sequence[DagRun], moment: datetime
         return about
     last = runs.group_batches(work.batches, dag_runs)
     points = tuple(RunPoint(r.key, r.state, r.began, r.entered, r.quarantined) for r in reversed(last[:RUNS]))
+    if work.landing_missing and not last:
+        return replace(about, state=PipelineState.EMPTY, sentence=f"it has not run yet: {waiting.error}")
     state, sentence = _state(last, waiting, pipeline.schedule, moment)
     return replace(
         about, state=state, sentence=sentence, runs=points, fresh=_last_success(last), quarantined=work.quarantined,
@@ -256,14 +261,14 @@ def _state(
     trouble = _trouble(last, waiting)
     if trouble is not None:
         return trouble
-    under_way = [run for run in last if run.is_running]
-    if not all(run.waits_for_files for run in under_way):
+    running = [run for run in last if run.is_running]
+    if not all(run.waits_for_files for run in running):
         return PipelineState.RUNNING, "a run is under way"
     if late_since := _late_since(last, schedule, time):
         return PipelineState.LATE, f"no run has succeeded since {late_since:%Y-%m-%d %H:%M} UTC"
     if waiting.files or waiting.behind:
         return PipelineState.BEHIND, waiting.sentence
-    if under_way:
+    if running:
         return PipelineState.FINE, "a run is waiting for files"
     if last:
         return (PipelineState.FINE, "")

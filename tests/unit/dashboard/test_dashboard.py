@@ -232,9 +232,11 @@ def test_pipelines_in_trouble_come_first(tmp_path: Path) -> None:
     bad.mkdir()
     (bad / "pipeline.yaml").write_text("name: bad\nbrnze: {}\n")
     lines = overview.overview(Source(made.settings, None), ["good", "bad"], {}, NOW)
-    assert [(line.name, line.state) for line in lines] == [("bad", "mistakes"), ("good", "broken")]
+    assert [(line.name, line.state) for line in lines] == [("bad", "mistakes"), ("good", "empty")]
     assert "brnze" in lines[0].mistakes[0]
-    assert "landing" in lines[1].sentence  # its folder is not there
+    assert "landing" in lines[1].sentence  # its folder is not there, as no data was sent yet
+    former = DagRun("r", "success", "manual", BEGAN, BEGAN)
+    assert overview.line(Source(made.settings, None), "good", [former], NOW).state == "broken", "it was there once"
     (tmp_path / "landing" / "x").mkdir(parents=True)
     empty = overview.line(Source(made.settings, None), "good", (), NOW)
     assert (empty.state, empty.tables, empty.runs) == ("empty", 1, ())
