@@ -74,6 +74,11 @@ def spark_conf(settings: Settings, *, archive: bool = True, long_lived: bool = F
         conf |= {
             **_LOOPBACK,
             "spark.ui.enabled": "false",
+            # For that interface alone Spark writes the plan of each query, here without the details of each operator.
+            "spark.sql.ui.explainMode": "simple",
+            # Each sort, aggregate and broadcast of a few rows takes such a page. Spark's own size, 32 MB of a driver
+            # with 2 GB, fills the heap with them, whose collection then costs more than the rows.
+            "spark.buffer.pageSize": "4m",
             "spark.sql.streaming.numRecentProgressUpdates": "1",
             # The default manager runs the program `readlink` several times for each small file that it writes.
             "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
