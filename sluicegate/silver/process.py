@@ -155,7 +155,7 @@ class _NewRecords:
             stored = data_skipping.candidate_rows(stored, rows, self.evaluator.table.event_time, keys)
         if self.few:
             of_batch = F.broadcast(rows.select(*map(quote_name, keys)))
-            stored = materialize(stored.join(of_batch, [*keys], "left_semi"), few=True)
+            stored = F.broadcast(stored.join(of_batch, [*keys], "left_semi"))
         return self.evaluator.settle(rows, stored)
 
     def write(self, rows: DataFrame, reconciliation: Reconciliation) -> None:
@@ -163,7 +163,7 @@ class _NewRecords:
         reconciliation.fill(self.batch.report)
         _faults.point("silver.before_commit")
         self.batch.demand_not_overtaken()
-        ruled = table_rules.demand(self.evaluator, self._resulting_table(rows, reconciliation))
+        ruled = table_rules.demand(self.evaluator, lambda: self._resulting_table(rows, reconciliation))
         enters = self._write_side_tables(rows, reconciliation)
         _faults.point("silver.between_commits")
         self.batch.demand_not_overtaken()

@@ -232,7 +232,7 @@ class _Reprocessing:
             return
         _faults.point("silver.before_commit")
         self.batch.demand_not_overtaken()
-        ruled = table_rules.demand(self.evaluator, self._resulting_table(changes.table))
+        ruled = table_rules.demand(self.evaluator, lambda: self._resulting_table(changes.table))
         self._enter_side_tables(changes)
         _faults.point("silver.between_commits")
         self.batch.demand_not_overtaken()
