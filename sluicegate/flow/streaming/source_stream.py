@@ -8,7 +8,9 @@ https://docs.delta.io/latest/delta-streaming.html
 
 from __future__ import annotations
 
+import json
 import tempfile
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -85,6 +87,7 @@ def take_first_batch(
             raise truncated_batch_error(flow, f"batch {number} arrived although the first should have everything")
 
     with tempfile.TemporaryDirectory(prefix="sluicegate-", ignore_cleanup_errors=True) as scratch:
+        _prepare_checkpoint(Path(scratch))
         writer = stream.writeStream.queryName(flow.stream_name)
         enough = None
         if stops:
@@ -93,6 +96,17 @@ def take_first_batch(
     if taken:
         return taken[0]
     return None
+
+
+def _prepare_checkpoint(folder: Path) -> None:
+    """Create what Spark would create in a new checkpoint before its first batch.
+
+    For each folder and file that it creates on a local disk Hadoop starts a process, ``chmod``, and another one for the
+    checksum of a file.
+    """
+    (folder / "metadata").write_text(json.dumps({"id": str(uuid.uuid4())}))
+    for name in ("offsets", "commits"):
+        (folder / name).mkdir()
 
 
 def counted_changes(flow: Flow, part: Progress) -> ExpectedRows | None:

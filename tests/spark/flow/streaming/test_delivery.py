@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -110,6 +111,20 @@ def test_what_came_after_the_marks_were_read_is_the_next_runs(
     assert (world.taken, world.rows) == (2, 3)
     assert world.run().read == 1
     assert world.taken == 3
+
+
+@pytest.mark.in_the_jvm
+def test_spark_takes_the_prepared_checkpoint_and_writes_its_batch_alone(spark: SparkSession, tmp_path: Path) -> None:
+    spark.range(3).write.format("delta").save(str(tmp_path / "source"))
+    names: set[str] = set()
+
+    def take(rows: DataFrame, checkpoint: Path) -> bool:
+        names.update(str(path.relative_to(checkpoint)) for path in checkpoint.rglob("*"))
+        return rows.count() == 3
+
+    stream = spark.readStream.format("delta").load(str(tmp_path / "source"))
+    assert source_stream.take_first_batch(stream, WAY, take)
+    assert names == {"metadata", "offsets", "commits", "offsets/0", "offsets/.0.crc"}
 
 
 @pytest.mark.in_the_jvm
