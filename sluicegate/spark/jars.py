@@ -11,6 +11,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -71,14 +72,16 @@ def folder() -> Path:
 
 
 def find_jars(*, s3: bool = False) -> list[Path]:
-    """Return all jars of the folder in a fixed order.
+    """Return all jars of the folder in a fixed order; an installed package fetches what its folder lacks.
 
     Args:
         s3: whether the jars for ``s3a://`` are required.
 
     Raises:
-        JavaMissing: a pinned jar is missing. (Their checksums were verified when they were fetched.)
+        JavaMissing: a pinned jar is missing, or cannot be fetched. (Checksums were verified when they were fetched.)
     """
+    if HOME == PACKAGE:
+        _fetch_at_first_use(read() + read(S3_LOCK) * s3)
     files = sorted(folder().glob("*.jar"))
     names = {file.name for file in files}
     if s3 and (without := [jar.file for jar in read(S3_LOCK) if jar.file not in names]):
@@ -95,6 +98,24 @@ def find_jars(*, s3: bool = False) -> list[Path]:
             f"there {which} in {folder()}", hint=f"run `{SET_UP}`, or set SLUICEGATE_JARS to a folder that has them"
         )
     return files
+
+
+def _fetch_at_first_use(required: Sequence[Jar]) -> None:
+    """Fetch the jars of which the folder has no file, with a line for each on stderr."""
+    lacking = [jar for jar in required if not (folder() / jar.file).is_file()]
+    if not lacking:
+        return
+    mirror = os.environ.get("SLUICEGATE_MAVEN", "").rstrip("/") or CENTRAL
+    try:
+        folder().mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".fetching-", dir=folder()) as scratch:
+            for number, jar in enumerate(lacking, 1):
+                sys.stderr.write(f"fetching {jar.file}, {number} of {len(lacking)}, once\n")
+                _fetch_from_mirror(jar, mirror, Path(scratch) / jar.file)
+                _move_verified(Path(scratch) / jar.file, jar, folder(), mirror)
+    except OSError as error:
+        hint = "set SLUICEGATE_JARS to a folder that this user can write to"
+        raise JavaMissing(f"the jars cannot be written to {folder()}", cause=str(error), hint=hint) from error
 
 
 def demand_kafka(table: str) -> None:
@@ -155,16 +176,21 @@ def fetch(jars: Sequence[Jar], folder: Path, java: str, spark: Path | None) -> l
             fetched = Path(scratch) / jar.file
             if mirror:
                 _fetch_from_mirror(jar, mirror, fetched)
-            if (checksum := _sha256(fetched)) != jar.sha256:
-                fetched.unlink()
-                raise JavaMissing(
-                    f"{jar.file} from {mirror or 'Maven Central'} has the SHA-256 sum {checksum}, but jars.lock pins"
-                    f" {jar.sha256}, so it was deleted",
-                    hint=f"run `{SET_UP}` again, and do not use that source if it happens again (SLUICEGATE_MAVEN"
-                    " sets another)",
-                )
-            fetched.replace(folder / jar.file)
+            _move_verified(fetched, jar, folder, mirror or "Maven Central")
     return lacking
+
+
+def _move_verified(fetched: Path, jar: Jar, folder: Path, source: str) -> None:
+    """Move a fetched file to its place, or delete it if its checksum is another."""
+    if (checksum := _sha256(fetched)) != jar.sha256:
+        fetched.unlink()
+        raise JavaMissing(
+            f"{jar.file} from {source} has the SHA-256 sum {checksum}, but jars.lock pins {jar.sha256}, so it was"
+            " deleted",
+            hint=f"run `{SET_UP}` again, and do not use that source if it happens again (SLUICEGATE_MAVEN sets"
+            " another)",
+        )
+    fetched.replace(folder / jar.file)
 
 
 def _fetch_by_ivy(jars: Sequence[Jar], java: str, spark: Path | None, target: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import tomllib
 from pathlib import Path
@@ -93,3 +94,29 @@ def test_where_java_trusts_no_certificate_python_can_fetch_from_maven_central(
     assert words in error.cause
     assert ("SLUICEGATE_MAVEN=https://repo1.maven.org/maven2 " in error.hint) is names_central
     assert "SSL_CERT_FILE" in error.hint
+
+
+def test_an_installed_package_fetches_its_jars_at_first_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = b"a jar"
+    jar = jars.Jar("org.example:thing:1", "thing-1.jar", hashlib.sha256(content).hexdigest())
+    mirror = tmp_path / "maven"
+    (mirror / jar.path).parent.mkdir(parents=True)
+    (mirror / jar.path).write_bytes(b"another")
+    monkeypatch.setattr(jars, "HOME", jars.PACKAGE)
+    monkeypatch.setattr(jars, "read", lambda lock=jars.LOCK: [jar] if lock == jars.LOCK else [])
+    monkeypatch.setenv("SLUICEGATE_JARS", str(tmp_path / "jars"))
+    monkeypatch.setenv("SLUICEGATE_MAVEN", mirror.as_uri())
+    with pytest.raises(JavaMissing):
+        jars.find_jars()
+    assert not (tmp_path / "jars" / jar.file).exists()
+    (mirror / jar.path).write_bytes(content)
+    assert jars.find_jars() == [tmp_path / "jars" / jar.file]
+    assert jar.file in capsys.readouterr().err
+    jars.find_jars()
+    assert capsys.readouterr().err == ""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SLUICEGATE_JARS", str(tmp_path / "file" / "jars"))
+    with pytest.raises(JavaMissing):
+        jars.find_jars()
