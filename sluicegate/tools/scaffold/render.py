@@ -58,9 +58,10 @@ def definition(pipeline: str, tables: Sequence[NewTable]) -> str:
         "# Made by `sluicegate new` from the rows of files. What it says is yours to change: what is a",
         f"# guess is called so. `sluicegate plan {pipeline}` tells every mistake at once.",
         f"name: {scalar(pipeline)}",
-        f"description: {scalar('Made from ' + ', '.join(_describe_files(table) for table in tables) + '.')}",
         '# schedule: "0 * * * *"  # for Airflow: each hour; without it, runs start by hand',
         "",
+        "# Bronze keeps each value as its text in the files; silver gives it its type, and quarantines a record with a",
+        "# value that does not fit. Columns have normalized names: us_gross for a field US Gross.",
         "bronze:",
     ]
     for table in tables:
@@ -71,11 +72,6 @@ def definition(pipeline: str, tables: Sequence[NewTable]) -> str:
     of = gold_name(main_table(tables))
     lines += ["", "gold:", f"  {of}: {{sql: {of}.sql}}", ""]
     return "\n".join(lines)
-
-
-def _describe_files(table: NewTable) -> str:
-    count = len(table.files)
-    return f"{count} {table.samples[0].format} file{'s' if count > 1 else ''} of {table.name}"
 
 
 def _bronze(pipeline: str, table: NewTable) -> Iterator[str]:
@@ -90,10 +86,8 @@ def _bronze(pipeline: str, table: NewTable) -> Iterator[str]:
         yield f"    options: {{{inner}}}"
     hints = [] if first.format == "parquet" else _hints(table)
     if hints:
-        yield "    # Each value is kept as its text in the files. Silver gives it its type, and quarantines a"
-        yield "    # record with a value that does not fit. A column that is named here is there from the first run on."
-        yield f"    schemaHints: {scalar(', '.join(hints))}"
-    yield "    columnNames: normalized  # us_gross for a field US Gross, which is then the column's comment"
+        yield from _folded("    schemaHints", ",", hints)
+    yield "    columnNames: normalized"
     rescued = [comment_text(column.field) for column in table.columns if not table.bronze_column(column)]
     if rescued:
         yield "    # Other fields have the columns of these names, so they are in _rescued_data, and silver finds them:"
@@ -101,6 +95,18 @@ def _bronze(pipeline: str, table: NewTable) -> Iterator[str]:
     if table.unusable_fields:
         yield "    # Left out of silver, for their names cannot be written in SQL or stand there more than twice:"
         yield from (f"    # - {comment_text(name)}" for name in table.unusable_fields)
+
+
+def _folded(name: str, separator: str, parts: Sequence[str]) -> Iterator[str]:
+    """Text of a definition, with its parts in a line of their own where one line is too long for them."""
+    text = scalar(f"{separator} ".join(parts))
+    if len(name) + len(text) < _WIDTH:
+        yield f"{name}: {text}"
+        return
+    indent = " " * (len(name) - len(name.lstrip()) + 2)
+    yield f"{name}: >-"
+    yield from (f"{indent}{part}{separator}" for part in parts[:-1])
+    yield f"{indent}{parts[-1]}"
 
 
 def _option(value: str) -> str:
@@ -181,17 +187,17 @@ def _rules(table: NewTable) -> Iterator[str]:
         f"{_rule(name, number)}: {{expect: {scalar(f'{ident(name)} >= 0')}}}"
         for number, name in enumerate(table.guess.positive, 1)
     ]
-    whole = []
-    # In a file with types a row of nothing but NULL is data; in one of text it may be what could not be read.
-    if not table.guess.keys and table.samples[0].format != "parquet":
-        any_value = " OR ".join(f"{ident(column.name)} IS NOT NULL" for column in table.columns)
-        whole = [f"some_value: {{expect_or_quarantine: {scalar(any_value)}}}"]
-    if not (rules or whole):
-        return
-    yield "    expectations:"
-    if whole:
+    # In a file with types a row of nothing but NULL is data; in one of text it may be what could not be read. Without
+    # a key or an event time it is quarantined anyway.
+    is_named = table.guess.keys or table.guess.event_time
+    if not is_named and table.samples[0].format != "parquet":
+        yield "    expectations:"
         yield "      # of a record that cannot be read no column has a value"
-        yield from (f"      {rule}" for rule in whole)
+        yield "      some_value:"
+        values = [f"{ident(column.name)} IS NOT NULL" for column in table.columns]
+        yield from _folded("        expect_or_quarantine", " OR", values)
+    elif rules:
+        yield "    expectations:"
     if rules:
         yield "      # a guess: it holds in the first rows; a row that breaks it is kept, and counted in the report"
         yield from (f"      {rule}" for rule in rules)
@@ -241,9 +247,8 @@ def _misfits(table: NewTable, column: NewColumn, comma: str) -> list[str]:
     single = misfits.count == 1
     return [
         f"  -- a guess: {misfits.count:,} of {misfits.among:,} values {'is' if single else 'are'} no"
-        f" {column.inferred_type.kind}, as in {comment_text(misfits.place)}.",
-        f"  -- Such a record goes to {table.name}_quarantine, with the reason. To keep all as text, write instead:",
-        f"  --   {_alias_value(column, _bronze_value(table, column))}{comma}",
+        f" {column.inferred_type.kind}, as in {comment_text(misfits.place)}; as text:"
+        f" {_alias_value(column, _bronze_value(table, column))}{comma}",
     ]
 
 

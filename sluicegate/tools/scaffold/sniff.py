@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -88,7 +89,7 @@ def sniff(path: Path, header: bool | None = None) -> FileSample:
             hint = "only CSV, JSON and Parquet are supported here; for ORC, Avro and XML write the definition yourself"
             raise _fault(path, f"looks like {kind}", hint)
         text, encoding = _text(path, head, whole)
-        if text.lstrip()[:1] in ("{", "["):
+        if _has_json(path, text):
             return _json(path, text, whole, encoding)
         return _csv(path, text, whole, encoding, header)
     except (OSError, EOFError, zlib.error) as error:
@@ -209,6 +210,13 @@ def _encoding_remarks(encoding: str | None) -> list[str]:
     if encoding is None:
         return []
     return [f"it is {encoding}" if encoding.startswith("UTF") else f"it is not UTF-8, so {encoding}"]
+
+
+def _has_json(path: Path, text: str) -> bool:
+    """Whether a text begins as JSON does: in a file called CSV with an object."""
+    if re.search(r"\.(csv|tsv)(\.gz|\.bz2)?$", path.name, re.IGNORECASE):
+        return re.match(r"\s*(\{|\[\s*\{)", text) is not None
+    return text.lstrip()[:1] in ("{", "[")
 
 
 def _is_value(line: str) -> bool:

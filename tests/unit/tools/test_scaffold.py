@@ -216,6 +216,7 @@ def test_all_rows_prove_a_type(tmp_path: Path, first: str, later: str, kind: str
         ("Ann;1,50;2\nBen;2,25;2\n", {"header": "false", "sep": ";"}, ["_c0", "_c1", "_c2"]),
         ("R1;02.03.2024\nR2;3.3.2024\n", {"header": "false", "sep": ";"}, ["_c0", "_c1"]),
         ("# made\n# by, us\nid,n,m\n1,2,3\n", {"header": "true", "comment": "#"}, ["id", "n", "m"]),
+        ("[10.0.0.1],1\n[10.0.0.2],2\n", {"header": "false"}, ["_c0", "_c1"]),
         ("#id,n\n1,2\n3,4\n", {"header": "true"}, ["#id", "n"]),
         ("Ann;1.234,50;2\nBen;5,00;2\n", {"header": "false", "sep": ";"}, ["_c0", "_c1", "_c2"]),
     ],
@@ -654,7 +655,8 @@ def test_a_file_that_cannot_be_read_to_its_end_proves_nothing(
 def test_a_few_rows_that_differ_make_no_keys(tmp_path: Path) -> None:
     made = new(tmp_path, write(tmp_path, "t.csv", "day,shop\n2024-01-01,a\n2024-01-02,b\n"))
     assert made.tables[0].guess.keys == []
-    assert "some_value" in definition.load("mine", at(tmp_path)).silver["t"].expectations
+    silver = definition.load("mine", at(tmp_path)).silver["t"]
+    assert (silver.event_time, silver.expectations) == ("day", {})  # a row of nothing has no event time
 
 
 @pytest.mark.parametrize("beyond", [-1, 0, 1])
@@ -1055,8 +1057,8 @@ def test_misfits_are_told_with_their_place_and_written_without_their_value(tmp_p
         write(tmp_path, f"in/{name}.csv", "line,amount,email\n" + rows)
     made = new(tmp_path, f"t={tmp_path}/in")
     sql = (made.folder / "t.sql").read_text()
-    assert "  -- a guess: 2 of 60 values are no BIGINT, as in record 5 of b.csv.\n" in sql
-    assert "  --   r.amount,\n  CAST(r.amount AS BIGINT) AS amount,\n" in sql
+    assert "  -- a guess: 2 of 60 values are no BIGINT, as in record 5 of b.csv; as text: r.amount,\n" in sql
+    assert "  CAST(r.amount AS BIGINT) AS amount,\n" in sql
     assert "Zebedee" not in sql + json.dumps(made.facts())
     said = near_misses.sentences(made.tables[0], examples=True)
     assert said == [
@@ -1284,6 +1286,16 @@ def test_any_json_file_is_refused_or_makes_a_definition_that_loads(
     folder = tmp_path_factory.mktemp("any")
     text = "\n".join(json.dumps(one) for one in records) if lines else json.dumps(records)
     refused_or_right(folder, write(folder, "any.json", text), None)
+
+
+def test_a_wide_table_has_a_line_for_each_column(tmp_path: Path) -> None:
+    names = [f"measure number {n}" for n in range(70)]
+    text = f"{','.join(names)}\n" + f"{','.join(['x'] * 70)}\n" * 20
+    made = new(tmp_path, write(tmp_path, "wide.csv", text))
+    assert max(map(len, (made.folder / "pipeline.yaml").read_text().splitlines())) < 120
+    loaded = definition.load("mine", at(tmp_path))
+    assert len(loaded.bronze["wide_bronze"].hints) == 70
+    assert loaded.silver["wide"].expectations["some_value"].condition.count("IS NOT NULL") == 70
 
 
 def test_a_parquet_row_of_nothing_is_data(tmp_path: Path) -> None:
