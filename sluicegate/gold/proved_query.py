@@ -42,9 +42,6 @@ _VALUES = "_sluicegate_values"
 # Strategies that Spark has confirmed in this process, by query and columns; its answer to the same would be the same.
 _CONFIRMED: dict[tuple[object, ...], RefreshStrategy] = {}
 
-# Aggregate functions with the types that Spark gave them in this process, by query and columns.
-_TYPED: dict[tuple[object, ...], Partials] = {}
-
 
 class ProvedQuery(BatchQuery):
     """User's query, with its parts as far as they may be used."""
@@ -55,9 +52,16 @@ class ProvedQuery(BatchQuery):
         query_analysis.keep_nulls_of_maps(
             self.full_result, self._tables_read.values(), self._text
         )  # Spark may refuse it
-        if self._query_and_columns not in _CONFIRMED:
-            _CONFIRMED[self._query_and_columns] = self._refresh_strategy()
-        strategy = _CONFIRMED[self._query_and_columns]
+        question = (
+            self.name,
+            self._text or self.table.fingerprint,
+            self.table.refresh,
+            *self.table.drop_conditions,
+            *[(name, frame.schema.json()) for name, frame in self._tables_read.items()],
+        )
+        if question not in _CONFIRMED:
+            _CONFIRMED[question] = self._refresh_strategy()
+        strategy = _CONFIRMED[question]
         if strategy.grouped is not None:
             self._rows.createOrReplaceTempView(ROWS)
             create_join_views(self.batch, strategy.grouped.joins)
@@ -68,13 +72,6 @@ class ProvedQuery(BatchQuery):
                 hint=strategy.cheaper or "refresh: auto",
             )
         return strategy
-
-    @cached_property
-    def _query_and_columns(self) -> tuple[object, ...]:
-        """All that Spark's answers about the query depend on: its text and rules, and the columns of its tables."""
-        columns = [(name, frame.schema.json()) for name, frame in self._tables_read.items()]
-        text = self._text or self.table.fingerprint
-        return (self.name, text, self.table.refresh, *self.table.drop_conditions, *columns)
 
     def _refresh_strategy(self) -> RefreshStrategy:
         strategy = self.table.refresh_strategy({name: table.columns for name, table in self._tables_read.items()})
@@ -224,9 +221,7 @@ class ProvedQuery(BatchQuery):
 
     @cached_property
     def _partials(self) -> Partials:
-        if self._query_and_columns not in _TYPED:
-            _TYPED[self._query_and_columns] = Partials.from_query(self.grouped, self._rows)
-        return _TYPED[self._query_and_columns]
+        return Partials.from_query(self.grouped, self._rows)
 
     @cached_property
     def _rows_from_state(self) -> DataFrame:
