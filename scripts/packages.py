@@ -102,6 +102,22 @@ def try_wheel(wheel: Path, version: str, folder: Path) -> None:
     plan = run([command, "plan", "sales"], folder)
     if "orders" not in plan:
         raise PackageError(f"`sluicegate plan` of the wheel does not name the table of orders: {plan.strip()!r}")
+    try_project(command, folder)
+
+
+def try_project(command: str, folder: Path) -> None:
+    """Begin a project with the command line of a wheel, of the sample and of a file, and plan both.
+
+    Raises:
+        PackageError: one of the commands fails, or names another folder than the project's.
+    """
+    for options, pipeline in (([], "sales"), (["--from", "orders.csv"], "of_files")):
+        run([command, "init", pipeline, *options], folder)
+        project = folder / pipeline
+        run([command, "plan", pipeline], project)
+        settings = run([command, "settings", "--json"], project)
+        if str(project / "lake") not in settings:
+            raise PackageError(f"`sluicegate settings` of the wheel names another lake: {settings.strip()!r}")
 
 
 def run(command: Sequence[str], folder: Path | None = None, **environment: str) -> str:

@@ -47,20 +47,24 @@ def _write(file: TextIO, lines: Iterable[str]) -> None:
     file.flush()
 
 
-def program() -> str:
-    """Return ``sluicegate`` as a person can type it: by its name where PATH has this one, else by its path.
+def program(folder: Path | None = None) -> str:
+    """Return ``sluicegate`` as a person can type it in a folder: by its name where PATH has this one, else by its path.
 
     A checkout whose environment is not activated has it in ``.venv/bin``, and a shell finds none or another one.
+
+    Args:
+        folder: the folder; by default the working directory.
     """
+    folder = folder or Path.cwd()
     script = Path(sys.executable).with_name("sluicegate")  # the script of this environment, however this process began
     if not script.exists():
         return "sluicegate"
     script_on_path = shutil.which("sluicegate")
     if script_on_path and os.path.samefile(script_on_path, script):
         return "sluicegate"
-    if not script.is_relative_to(Path.cwd()):
+    if not script.is_relative_to(folder):
         return shlex.quote(str(script))
-    below = str(script.relative_to(Path.cwd()))
+    below = str(script.relative_to(folder))
     return shlex.quote(below if "/" in below else f"./{below}")
 
 

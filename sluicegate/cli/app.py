@@ -46,6 +46,8 @@ _COMMANDS = {
     "jars": "running.jars.jars",
     "serve": "running.serve.serve",
     "sql": "inspecting.sql.sql",
+    "doctor": "inspecting.doctor.doctor",
+    "init": "building.init.init",
     "new": "building.new.new",
     "import": "building.import_.import_",
     "contract": "building.contract.contract",

@@ -60,6 +60,27 @@ def maven(folder: Path) -> str:
     return folder.as_uri()
 
 
+def test_a_project_begins_with_the_wheel_alone(installed: Path, tmp_path: Path) -> None:
+    """From an empty folder to a gold table and a passed case, with nothing of this checkout but its jars."""
+    program, folder = str(installed / "sluicegate"), tmp_path / "shop"
+    (tmp_path / "people.csv").write_text("id,name\n1,Ada\n2,Bo\n")
+    said([program, "init", str(folder)])
+    said([program, "init", str(tmp_path / "club"), "--from", str(tmp_path / "people.csv")])
+    # The jars come at first use.
+    places = {"SLUICEGATE_MASTER": "local[2]", "SLUICEGATE_WARM": "0", "SLUICEGATE_MAVEN": maven(tmp_path / "maven")}
+
+    def said_in(project: Path, *words: str) -> str:
+        return said(["sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", str(project), program, *words], **places)
+
+    said_in(folder, "run", "sales")
+    checks = json.loads(said_in(folder, "doctor", "--json"))["checks"]
+    assert {check["state"] for check in checks} <= {"ok", "optional"}
+    rows = json.loads(said_in(folder, "sql", "SELECT orders FROM sales.orders_by_day ORDER BY day", "--json"))
+    assert json.dumps(rows).count("orders") >= 3
+    assert "2 passed" in said_in(folder, "test", "sales")
+    assert "1 passed" in said_in(tmp_path / "club", "test", "club")
+
+
 def test_a_pipeline_runs_in_an_airflow_that_has_only_the_wheel(installed: Path, workspace: Workspace) -> None:
     folder = workspace.folder
     # One task, and so one start of Spark, for all layers; of the others the demo has one each.

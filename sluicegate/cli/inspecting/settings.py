@@ -20,8 +20,6 @@ def settings(
 ) -> None:
     """Show each setting that commands use here, and where its value comes from.
 
-    Flags come before the environment, then the chosen target of sluicegate.toml, the file itself, and defaults.
-
     Example: sluicegate settings --target prod
     """
     flags = {"lake": lake, "landing": landing, "pipelines": pipelines, "master": master, "target": target}
