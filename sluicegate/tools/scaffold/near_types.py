@@ -20,7 +20,7 @@ def is_cast(kind: Kind, pattern: str, text: str) -> bool:
     if kind == "BOOLEAN":
         return text.lower() in _CAST_TO_BOOLEAN
     if "AS DOUBLE" in pattern or kind not in TIMES:
-        text = _replace(pattern, text)
+        text = _replace(pattern, text).strip()  # as a cast does it
         return _CAST_TO_NUMBER.fullmatch(text) is not None
     if "timestamp_millis" in pattern:
         return _CAST_TO_NUMBER.fullmatch(text) is not None

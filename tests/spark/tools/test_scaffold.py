@@ -7,7 +7,7 @@ import gzip
 import itertools
 import json
 from collections import Counter, defaultdict
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,6 +97,37 @@ def test_numbers_as_programs_write_them_are_those_numbers(spark: SparkSession, t
     expected = [(value, number + 0.5) for number, value in enumerate(first)] + [(value, 1.25) for value in later]
     assert sorted(workspace.rows("a", "wert", "menge")) == sorted(expected)
     assert workspace.rows("a_quarantine") == []
+
+
+@pytest.mark.more
+def test_values_as_people_write_them_are_cast_and_other_ones_quarantined(spark: SparkSession, tmp_path: Path) -> None:
+    """Days and times of one format, money, thousands, percent, yes and no, and words for nothing."""
+    header = "id,day,at,closed,price,people,share,paid,seats\n"
+    times = "12/{n}/2024,{n}.1.2024 1{last}:30,{n}-Nov-23"
+    null = "\\N"
+    rows = [
+        f'{n},{times.format(n=n, last=n % 10)},"$1,{n:03d}.50","{n},571",{n}.5%,'
+        f"{'yes' if n % 2 else 'No'},{null if n % 3 else n}"
+        for n in range(1, 29)
+    ]
+    (tmp_path / "a.csv").write_text(header + "".join(f"{row}\n" for row in rows))
+    workspace = made(tmp_path, "written", str(tmp_path / "a.csv"))
+    run(spark, workspace)
+    good = times.format(n=14, last=1)
+    odd = [f"29,{good.replace('12/14', '14/12')},,,,,", f"30,{good},$7,,,,", f'31,{good},"$7,5",,,,']
+    workspace.land("written/a/b.csv", header + "".join(f"{row}\n" for row in odd))
+    workspace.run(spark)
+
+    columns = [column.strip() for column in header.split(",")]
+    expected = [
+        (n, date(2024, 12, n), datetime(2024, 1, n, 10 + n % 10, 30, tzinfo=UTC), date(2023, 11, n), 1000.5 + n,
+         n * 1000 + 571, n + 0.5, n % 2 == 1, None if n % 3 else n)
+        for n in range(1, 29)
+    ]  # fmt: skip
+    assert sorted(workspace.rows("a", *columns))[:28] == expected
+    assert [row[0] for row in workspace.rows("a", "id") if row[0] > 28] == [30]
+    quarantined = [json.loads(record)["id"] for (record,) in workspace.rows("a_quarantine", "_record")]
+    assert sorted(quarantined) == ["29", "31"]
 
 
 @pytest.mark.more
@@ -254,7 +285,7 @@ def test_bad_values_are_quarantined_and_copies_of_rows_set_aside(spark: SparkSes
 PIECES = [
     "", "1", "09", "-", "+", ".", ",", "e", "d", "F", "T", " ", ":", "/", "x", "n", "y", "2024", "-13", "-01", "-30",
     "10:00", "25:00", "10:61", "UTC", "+02:00", "true", "NaN", "inf", "Infinity", "NA", "now", "epoch", "0x1p3", "1_0",
-    "\u0663", "\t", "\xa0",
+    "\u0663", "\t", "\xa0", "$", "€", "%", "1,000",
 ]  # fmt: skip
 CASTS: list[tuple[Kind, str]] = [
     ("BIGINT", "CAST({} AS BIGINT)"),
@@ -276,7 +307,7 @@ def test_what_spark_casts_is_known(spark: SparkSession) -> None:
     texts = sorted({"".join(some) for some in itertools.product(PIECES, repeat=3)})
     frame = spark.createDataFrame(pa.table({"t": texts}).to_pandas())
     with override_settings(spark, LENIENT):
-        cast = [f"{pattern.format('t')} IS NOT NULL AS c{n}" for n, (_, pattern) in enumerate(CASTS)]
+        cast = [f"{pattern.replace('{}', 't')} IS NOT NULL AS c{n}" for n, (_, pattern) in enumerate(CASTS)]
         rows = frame.selectExpr("t", *cast).collect()
     assert len(rows) == len(texts)
     for number, (kind, pattern) in enumerate(CASTS):
