@@ -93,9 +93,8 @@ class Balance:
 
     def __add__(self, other: Balance) -> Balance:
         """Both together."""
-        if self.made is None and other.made is None:
-            produced = None
-        else:
+        produced = None
+        if self.made is not None or other.made is not None:
             produced = self._produced_rows + other._produced_rows
         return Balance(
             _sum(self.read, other.read), produced, self.no_rows + other.no_rows,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -87,8 +87,7 @@ def kinds(source: Source, pipeline: Pipeline, layer: str, table: str) -> dict[st
     Raises:
         SluicegateError: it cannot be read.
     """
-    uri = source.lake(pipeline).table(layer, table)
-    return source.compute_once(uri, "kinds", _kinds) or {}
+    return source.compute_once(source.lake(pipeline).table(layer, table), "kinds", _kinds) or {}
 
 
 def _kinds(table: DeltaTable) -> dict[str, str]:
@@ -118,7 +117,10 @@ def links(source: Source, pipeline: Pipeline, table: str, readable: Collection[s
     elsewhere = None
     if len(source.names()) > 1:
         elsewhere = other_pipelines.readers(source)
-    for other, bronze in _reading_tables(elsewhere.value if elsewhere else None, pipeline.name, of_table, readable):
+    readers = (elsewhere.value if elsewhere else None) or {}
+    for other, bronze in readers.get((pipeline.name, of_table.layer, of_table.table), ()):
+        if other not in readable:
+            continue
         for column, link in _passed_columns(source, other, bronze, of_table).items():
             used_by[column] = (*used_by.get(column, ()), link)
     searching = elsewhere is not None and elsewhere.since is None
@@ -188,15 +190,6 @@ def _columns_of_source(
         return {}
     passed = set(columns) - _OF_ENGINE
     return {column: (ColumnLink(of, name, column, _words([IDENTITY])),) for column in passed if column in present}
-
-
-def _reading_tables(
-    readers: other_pipelines.Readers | None, pipeline: str, of_table: TableLineage, readable: Collection[str]
-) -> Iterator[tuple[str, str]]:
-    """Bronze tables of other pipelines, of those that may be named, that read a table."""
-    for other, bronze in (readers or {}).get((pipeline, of_table.layer, of_table.table), ()):
-        if other in readable:
-            yield other, bronze
 
 
 def _passed_columns(source: Source, other: str, bronze: str, of_table: TableLineage) -> dict[str, ColumnLink]:

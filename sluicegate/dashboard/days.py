@@ -122,9 +122,8 @@ def _days(rows: dict[date, int], intervals: Sequence[CommittedBatch]) -> tuple[D
     if not rows:
         return ()
     first, last = min(rows), max(rows)
-    first = max(
-        first, date.fromordinal(max(1, last.toordinal() - 10 * SHOWN))
-    )  # one date of the year 1 makes no calendar of 2,000 years
+    # One date of the year 1 makes no calendar of 2,000 years.
+    first = max(first, date.fromordinal(max(1, last.toordinal() - 10 * SHOWN)))
     calendar = []
     for number in range((last - first).days + 1):
         day = first + timedelta(days=number)

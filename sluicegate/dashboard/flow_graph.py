@@ -117,8 +117,7 @@ def graph(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], key: s
         dag_runs: its runs in Airflow; that of ``key`` with its tasks and seconds.
         key: key of the run.
     """
-    lake = source.lake(pipeline)
-    source.open_together(lake.table(layer, name) for layer in LAYERS for name in pipeline.names(layer))
+    source.open_together(source.lake(pipeline).table(layer, name) for layer in LAYERS for name in pipeline.names(layer))
     until = source.deadline()
     overview.pending_work(source, pipeline, 0.0)  # it is listed while the tables are looked at
     last = runs.group_batches(batches.newest_batches(source, pipeline), dag_runs)
@@ -190,9 +189,8 @@ def place_of(table: BronzeTable) -> str:
 
 def _node(source: Source, pipeline: Pipeline, layer: str, name: str) -> tuple[Node, TableFacts | None]:
     """A table with what is wrong with it, and what it has; None of one that cannot be read."""
-    if name in pipeline.deidentified_tables:
-        comment = ""
-    else:
+    comment = ""
+    if name not in pipeline.deidentified_tables:
         comment = pipeline.table(name)[1].comment
     try:
         has = status.facts(source.table_handles(), source.lake(pipeline), layer, name)

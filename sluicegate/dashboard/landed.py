@@ -226,25 +226,19 @@ def _ranges(source: Source, ledger: str) -> int:
 
 def _landed_files(pipeline: Pipeline, name: str) -> tuple[LedgerFile, ...]:
     """Files in landing that the ledger does not have as they are."""
-    if _is_small(pipeline, name):
+    lake = layout.Lake(pipeline.settings.lake, pipeline.name)
+    if tables.rows(tables.delta_table(lake.ledger(name))) <= ledger_files.FEW:
         files = status.files(name, pipeline, pipeline.settings, LANDED)
     else:
-        files = _discover_files(pipeline, name)
+        files = _discover_files(pipeline, name, lake)
     rows = files.filter(pc.is_null(files["chunk"])).to_pylist()
     return tuple(file_of(row) for row in reversed(rows))
 
 
-def _is_small(pipeline: Pipeline, name: str) -> bool:
-    """Whether the ledger is small enough to be read whole."""
-    lake = layout.Lake(pipeline.settings.lake, pipeline.name)
-    return tables.rows(tables.delta_table(lake.ledger(name))) <= ledger_files.FEW
-
-
-def _discover_files(pipeline: Pipeline, name: str) -> pa.Table:
+def _discover_files(pipeline: Pipeline, name: str, lake: layout.Lake) -> pa.Table:
     """The same as ``status.files`` for files that are not in the ledger, without the ledger's own."""
     from sluicegate.landing import discovery
 
-    lake = layout.Lake(pipeline.settings.lake, pipeline.name)
     discovered = discovery.discover(name, pipeline.bronze[name], lake)
     parts = [*status.of_landing(discovered), file_status.STATUSES.empty_table()]
     return pa.concat_tables(parts, promote_options="default")

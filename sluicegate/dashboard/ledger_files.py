@@ -126,8 +126,7 @@ def page_of(request: FilesRequest) -> Answer[Page]:
     key = ("files", lake, name, versions, request.state, request.before)
     if request.state:
         return source.compute_soon(key, lambda: _ledger_page(request))
-    page = source.compute_once(request.ledger, key, lambda _: _ledger_page(request))
-    return Answer(page or Page())
+    return Answer(source.compute_once(request.ledger, key, lambda _: _ledger_page(request)) or Page())
 
 
 def _ledger_page(request: FilesRequest) -> Page:

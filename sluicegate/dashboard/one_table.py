@@ -222,12 +222,9 @@ def table_details(
     history: tuple[CommittedBatch, ...] = facts.pop("history", ())
     if "columns" in facts:
         facts |= _link_columns(column_links.links(source, pipeline, name, readable), facts["columns"])
-    last = None
-    if history:
-        last = history[-1]
     of_run = {}
-    if last:
-        of_run = {"strategy": last.strategy, "because": last.because, "mixed": last.mixed}
+    if history:
+        of_run = {"strategy": history[-1].strategy, "because": history[-1].because, "mixed": history[-1].mixed}
     return TableDetails(
         pipeline.name, layer, name, history=history, rules=tuple(_rules(pipeline, name, history)),
         **(about | of_run | facts),
@@ -326,18 +323,12 @@ def columns_of(pipeline: Pipeline, name: str, table: DeltaTable) -> tuple[Column
 
 def _columns(pipeline: Pipeline, name: str, table: DeltaTable) -> Iterator[ColumnSummary]:
     copied = pipeline.deidentified_tables.get(name)
-    if copied:
-        defined: Any = None
-    else:
+    defined: Any = None
+    comments: dict[str, str] = {}
+    if not copied:
         defined = pipeline.table(name)[1]
-    if copied or not hasattr(defined, "pii"):
-        personal_columns = set()
-    else:
-        personal_columns = {column.lower() for column in defined.pii}
-    if copied:
-        comments = {}
-    else:
         comments = {column.lower(): text for column, text in defined.column_comments.items()}
+    personal_columns = {column.lower() for column in getattr(defined, "pii", ())}
     rules: dict[str, list[str]] = {}
     for rule, expectation in {} if copied else defined.expectations.items():
         for column in expectation.columns:
@@ -367,8 +358,7 @@ def newest_rows(table: DeltaTable, columns: Sequence[str], count: int) -> list[d
     """Rows of the data files that were written last; only their first pages are read."""
     store = tables.filesystem(table)
     if store is None or not tables.is_plain(table):
-        rows = tables.dataset(table).head(count, columns=list(columns))
-        return rows_of(rows)
+        return rows_of(tables.dataset(table).head(count, columns=list(columns)))
     import pyarrow.parquet as pq
 
     files = tables.statistics(table, "path", "modification_time").sort_by([("modification_time", "descending")])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from croniter import croniter
 
+from sluicegate.console import files, quantity
 from sluicegate.dashboard import batches, discarded, runs
 from sluicegate.dashboard.as_json import OF_THE_MOMENT
 from sluicegate.definition.tables.table import LAYERS
@@ -197,7 +198,8 @@ def line(source: Source, name: str, dag_runs: Sequence[DagRun], moment: datetime
     answer = source.compute_soon(("line", name), partial(_read, source, name), until)
     if isinstance(answer.error, DefinitionError):
         mistakes = mistakes_of(answer.error, source.settings)
-        return Line(name, PipelineState.MISTAKES, f"pipeline.yaml has {_mistakes(len(mistakes))}", mistakes=mistakes)
+        sentence = f"pipeline.yaml has {quantity(len(mistakes), 'mistake')}"
+        return Line(name, PipelineState.MISTAKES, sentence, mistakes=mistakes)
     if answer.error is not None:
         return Line(name, PipelineState.BROKEN, answer.error.message)
     work = answer.value
@@ -283,7 +285,7 @@ def _trouble(last: Sequence[PipelineRun], waiting: PipelineBacklog) -> tuple[Pip
     if waiting.error:
         return PipelineState.BROKEN, waiting.error
     if waiting.failed:
-        return PipelineState.FAILED_FILES, f"{_files(waiting.failed)} could not be read"
+        return PipelineState.FAILED_FILES, f"{files(waiting.failed)} could not be read"
     return None
 
 
@@ -310,15 +312,3 @@ def _late_since(last: Sequence[PipelineRun], schedule: str | None, time: datetim
 
 def _last_success(last: Sequence[PipelineRun]) -> datetime | None:
     return next((run.ended for run in last if run.ended and run.state in ("success", "committed")), None)
-
-
-def _mistakes(count: int) -> str:
-    if count == 1:
-        return "1 mistake"
-    return f"{count} mistakes"
-
-
-def _files(count: int) -> str:
-    if count == 1:
-        return "1 file"
-    return f"{count:,} files"

@@ -191,17 +191,14 @@ def _hidden_columns(source: Source, other: str, layer: str, table: str, readers:
     """Columns of a pipeline's table that have personal data; ``*`` if that is not known."""
     try:
         pipeline = source.pipeline(other)
-        if other in readers:
-            personal = None
-        else:
+        personal = None
+        if other not in readers:
             personal = find_columns(source, pipeline, readers)
         if personal is None and other not in readers:
             return
-        is_known = personal is not None and layer in LAYERS and table in pipeline.names(layer)
-        if is_known:
+        columns = {}
+        if personal is not None and layer in LAYERS and table in pipeline.names(layer):
             columns = kinds(source, pipeline, layer, table)
-        else:
-            columns = {}
     except SluicegateError:
         personal, columns = None, {}
     if personal is None or not columns:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -143,7 +143,8 @@ def quarantine_details(
     standing_now = standing or discarded.Standing()
     broken = None
     if described is not None:
-        broken = {reason.rule for reason in described} | {*_discarded_rules(standing_now.made)}
+        discarded_rules = {rule for discard in standing_now.made for rule in discard.rules}
+        broken = discarded_rules.union(reason.rule for reason in described)
     if not _may_be_broken(pipeline, name, rule, broken):
         raise PipelineMissing("unknown rule")
     examples = _examples(source, pipeline, name, table, rule) if rows else None
@@ -153,10 +154,6 @@ def quarantine_details(
         pipeline.name, name, source.rows(uri) - standing_now.discarded, described, rule, examples, hidden, trend, state,
         standing_now.discarded, standing_now.made,
     )  # fmt: skip
-
-
-def _discarded_rules(discards: Sequence[Discarded]) -> Iterator[str]:
-    return (rule for discard in discards for rule in discard.rules)
 
 
 def _may_be_broken(pipeline: Pipeline, name: str, rule: str, broken: Collection[str] | None) -> bool:

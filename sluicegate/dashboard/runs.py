@@ -143,9 +143,8 @@ class PipelineRun:
     @property
     def waits_for_files(self) -> bool:
         """Whether it has begun nothing but its wait for landed files."""
-        if self.dag_run is None:
-            return False
-        return any(step.name == SENSOR and step.state in WAITING for step in self.dag_run.steps)
+        steps = self.dag_run.steps if self.dag_run is not None else ()
+        return any(step.name == SENSOR and step.state in WAITING for step in steps)
 
     def step(self, layer: str) -> str:
         """Return the state of the task that fills the tables of a layer; empty if its tasks are not loaded."""

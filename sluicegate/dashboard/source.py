@@ -199,9 +199,8 @@ class Source:
         if last_opened is not None and self._is_newest(uri, last_opened):
             return last_opened.table
         opened = tables.delta_table(uri)
-        if opened is None:
-            commit = None
-        else:
+        commit = None
+        if opened is not None:
             commit = _commit(uri, opened.version())
         self._store(("table", uri), _Opened(opened, commit, time.monotonic()))
         return opened
@@ -272,12 +271,8 @@ class Source:
         with self._lock:
             running = self._running.get(key)
             if running is None:
-                running = self._running[key] = self._workers.submit(
-                    contextvars.copy_context().run,
-                    self._answer,
-                    key,
-                    compute,  # with the store's keys of this request
-                )
+                in_context = contextvars.copy_context().run  # with the store's keys of this request
+                running = self._running[key] = self._workers.submit(in_context, self._answer, key, compute)
         wait = self.patience
         if until is not None and wait is not None:
             wait = max(0.0, until - time.monotonic())
