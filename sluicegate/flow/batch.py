@@ -146,10 +146,7 @@ class Batch:
 
     def _read(self, uri: str, version: int) -> DataFrame:
         # A query over whole tables speaks of their data: `SELECT *` must not bring identities of other records.
-        return self._read_version(uri, version).drop(*ENGINE_COLUMNS)
-
-    def _read_version(self, uri: str, version: int) -> DataFrame:
-        return table_reader.read(self.session, uri, version, self.opened[uri].delta)
+        return table_reader.read(self.session, uri, version, self.opened[uri].delta).drop(*ENGINE_COLUMNS)
 
     def _records_at(self, uri: str, version: int) -> DataFrame:
         """Read rows of a source as of a version, with its present columns: later ones are NULL."""
@@ -235,8 +232,7 @@ class Batch:
             if self.commits_read:
                 return {CommitInfo.commits.key: self.commits_read}
             return {}
-        nearer = replace(self.progress, until=offset)
-        return {CommitInfo.commits.key: histories.facts(self.flow, nearer, self.opened)}
+        return {CommitInfo.commits.key: histories.facts(self.flow, replace(self.progress, until=offset), self.opened)}
 
     def _sources(self) -> dict[Fact[Any], Any]:
         """Return the source's ID, or the ID and offset of each flow's source."""
@@ -262,8 +258,7 @@ def raise_readable(error: BaseException, flow: Flow) -> NoReturn:
 
     A trace shows Spark's error as its cause, unless that may quote personal data.
     """
-    if flow.private:
-        cause = None
-    else:
+    cause = None
+    if not flow.private:
         cause = error
     raise translate_error(error, flow.layer, flow.table, private=flow.private) from cause

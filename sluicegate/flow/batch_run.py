@@ -108,7 +108,9 @@ class BatchRun:
         Another program's table is always read so: Spark's stream tells added rows from those of rewritten files.
         """
         counted = source_stream.counted_changes(self.flow, part)
-        most_files = self._most_files(part, counted)
+        most_files = None
+        if counted is not None and part.until < self.opened[self.flow.source].version:
+            most_files = sum(counted.files.values())
         stream = source_stream.changes(self.session, self.flow, part.since, most_files or None)
 
         def take(rows: DataFrame, checkpoint: Path) -> bool:
@@ -148,12 +150,6 @@ class BatchRun:
         if self.flow.has_foreign_source and part.until < self.opened[self.flow.source].version:
             return "a stream of another program's table cannot end before its newest version"
         return self.flow.why_without_stream(remote=connect.is_remote(self.session))
-
-    def _most_files(self, part: Progress, counted: ExpectedRows | None) -> int | None:
-        """Return the number of files for the stream's first batch; None for all available ones."""
-        if counted is None or part.until >= self.opened[self.flow.source].version:
-            return None
-        return sum(counted.files.values())
 
     def _take_changes(self, rows: DataFrame, checkpoint: Path, part: Progress, counted: ExpectedRows | None) -> None:
         """Apply the first batch of a stream of changes."""
@@ -207,8 +203,7 @@ class BatchRun:
         """Apply all rows of the source, by a stream where there is one."""
         reason = self._why_query(whole)
         if not reason:
-            first_load = FirstLoad(self.session, self.flow, self.opened, self.report, self._apply)
-            reason = first_load.stream(whole)
+            reason = FirstLoad(self.session, self.flow, self.opened, self.report, self._apply).stream(whole)
         if reason:
             self.report.trigger = query_trigger(reason)
             self._apply(self._empty_rows(whole) if self.flow.streams else self._all_rows(whole), whole)

@@ -22,7 +22,6 @@ from sluicegate.spark_sql.refresh.strategy_kind import BY_ROW_DELTAS, StrategyKi
 
 if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable, GoldTable, Pipeline, SilverTable
-    from sluicegate.definition.tables.described import Described
     from sluicegate.definition.tables.silver_flow import SilverFlow
     from sluicegate.spark_sql.refresh.strategy import RefreshStrategy
 
@@ -55,18 +54,13 @@ def _add_settings(flow: Flow, pipeline: Pipeline, lake: layout.Lake) -> Flow:
         return flow
     _, table = pipeline.table(flow.table)
     address = _addresses(pipeline, lake)
+    tags = {f"{TAG}{name}": text for name, text in table.tags.items()}
     return replace(
         flow,
-        description=_description(table),
+        description=Description(table.comment, table.column_comments, {**table.table_properties, **tags}),
         fingerprints=replace(flow.fingerprints, rules=table.rules_fingerprint),
         references={name: address[name] for name in table.rules_read(flow.table)},
     )
-
-
-def _description(table: Described) -> Description:
-    """Return the comments and properties in a table's definition."""
-    tags = {f"{TAG}{name}": text for name, text in table.tags.items()}
-    return Description(table.comment, table.column_comments, {**table.table_properties, **tags})
 
 
 def stored_silver(pipeline: Pipeline, lake: layout.Lake) -> list[str]:

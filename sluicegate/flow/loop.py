@@ -157,9 +157,8 @@ class TableRun:
         """Combine the reports of all batches, with the table's final state."""
         target, report = self.opened[self.flow.target], reduce(TableReport.combine_with, reports)
         report.seconds, report.total = seconds, target.rows
-        if target.delta is None:
-            report.version = None
-        else:
+        report.version = None
+        if target.delta is not None:
             report.version = target.version
         return report
 

@@ -142,11 +142,6 @@ class Flow:
         return self.policy.stored
 
     @property
-    def case_insensitive_sources(self) -> frozenset[str]:
-        """URIs of the sources whose field names are case-insensitive."""
-        return self.policy.any_case
-
-    @property
     def refresh_strategy(self) -> RefreshStrategy | None:
         """Refresh strategy of the target, if it is a gold table."""
         return self.policy.refresh_strategy
@@ -269,10 +264,9 @@ class Progress:
             sources = [(flow.streams[name], stream.since, stream.until) for name, stream in self.streams.items()]
         for uri, since, until in sources:
             if since < until:
+                first = since
                 if uri in spans:
                     first = min(since, spans[uri][0])
-                else:
-                    first = since
                 spans[uri] = (first, until)
         return spans
 

@@ -50,10 +50,9 @@ def _first_part_of_streams(flow: Flow, waiting: Progress, most_bytes: int, opene
             parts[name] = stream
             continue
         least = max((_recorded_offset(uri, name, opened) for uri in flow.side_tables), default=-1)
+        since = -1
         if stream.known:
             since = stream.since
-        else:
-            since = -1
         parts[name] = replace(stream, until=_part_end(flow.streams[name], since, stream.until, most_bytes, least))
     if parts == waiting.streams:
         return waiting
@@ -103,8 +102,7 @@ def _part_end(uri: str, since: int, until: int, most_bytes: int, least: int) -> 
         is_full = bool(size and part_bytes) and part_bytes + size > most_bytes
         if is_full and end is not None and end >= least:
             # Columns that came later are NULL in what is read before; anything else cannot be read by today's columns.
-            later = SourceChanges.read(uri, end, until, name=name_of(uri))
-            if later.only_adds_columns:
+            if SourceChanges.read(uri, end, until, name=name_of(uri)).only_adds_columns:
                 return end
             return until
         part_bytes, end = part_bytes + size, version

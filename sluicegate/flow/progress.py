@@ -75,9 +75,8 @@ def _source_progress(
     """
     target = opened[flow.target]
     committed = _committed_offset(flow, source, target, past)
-    if committed.offset is None:
-        since = -1
-    else:
+    since = -1
+    if committed.offset is not None:
         since = committed.offset
     until = source_changes.newest_version(source, since)
     changes = _changes(flow, source, committed.offset)
@@ -108,9 +107,8 @@ def _committed_offset(
     flow: Flow, source: DeltaTable, target: Table, past: offsets.RestoreHistory | None
 ) -> offsets.CommittedOffset:
     """Return the offset of a flow; restores of a target that can be refreshed in full are ignored."""
-    if flow.policy.rebuildable:
-        restores = None
-    else:
+    restores = None
+    if not flow.policy.rebuildable:
         restores = past
     return offsets.committed_offset(target.delta, offsets.app_id(flow.layer, flow.table, source), restores)
 

@@ -348,9 +348,8 @@ class RefreshCost:
         ff, fr, rr = 1.0, 0.0, 1.0
         ft, rt = before
         factors = [run.seconds / sum(run.work.seconds_by_part(self.rates[run.technique])) for run in runs]
-        if len(runs) < OWN_RUNS:
-            most = MOST
-        else:
+        most = MOST
+        if len(runs) >= OWN_RUNS:
             most = max(MOST, median(factors))
         for run in runs:
             fixed, rows = run.work.seconds_by_part(self.rates[run.technique])

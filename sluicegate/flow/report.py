@@ -125,7 +125,8 @@ class ReportLines:
 
     def __init__(self) -> None:
         self._reports: list[dict[str, Any]] = []
-        self._error: SluicegateError | None = None
+        self.error: SluicegateError | None = None
+        """Error of the job; None if it ended with a report, or not yet."""
         self.unread = 0
         """Reports that cannot be read: the job was killed in the middle of one, or the disk was full."""
 
@@ -133,7 +134,7 @@ class ReportLines:
         """Take a message; return whether it is a report or an error."""
         kind, _, text = message.partition(" ")
         if kind == REPORT:
-            self._error = None
+            self.error = None
             self._take_report(text)
         elif kind == ERROR:
             self._take_error(text)
@@ -152,14 +153,9 @@ class ReportLines:
 
     def _take_error(self, text: str) -> None:
         try:
-            self._error = error_of(text)
+            self.error = error_of(text)
         except (ValueError, LookupError, TypeError, AttributeError):
             self.unread += 1
-
-    @property
-    def error(self) -> SluicegateError | None:
-        """Error of the job; None if it ended with a report, or not yet."""
-        return self._error
 
     def reports(self) -> list[dict[str, Any]]:
         """Return the reports in the order of arrival."""

@@ -242,8 +242,7 @@ def demand_additive(source: str, until: int, end: int) -> None:
     Raises:
         RuntimeError: a commit did more than add rows.
     """
-    changes = SourceChanges.read(source, until, end, name=source)
-    if reason := changes.why_rewritten:
+    if reason := SourceChanges.read(source, until, end, name=source).why_rewritten:
         raise RuntimeError(f"{REWRITTEN[0]}: {reason}")
 
 

@@ -122,11 +122,27 @@ class TableReport:
 
     def line(self) -> str:
         """One aligned line that visibly adds up."""
-        return _line(self)
+        if self.state == "blocked":
+            return f"{_label(self)} waits: {self.why}"
+        if self.state == "idle":
+            return f"{_label(self)} nothing new"
+        parts = [f"{_label(self)} {self.read:>9,} read", *_counts(self), f"   {self.seconds:.1f} s"]
+        if self.state == "rebuilt" and self.why:
+            parts.append(f"   (whole: {self.why})")
+        if self.trigger.startswith("query: "):
+            parts.append(f"   ({self.trigger})")
+        return "".join(parts)
 
     def remarks(self) -> list[str]:
         """Remarks below the line: expectations that failed with a sample row, files that changed, and the like."""
-        return _remarks(self)
+        return [
+            *_remarks_on_reprocessing(self),
+            *_remarks_on_flows(self),
+            *_remarks_on_rules(self),
+            *_unread_files(self),
+            *_remarks_on_late_rows(self),
+            *_passed_over_files(self),
+        ]
 
 
 def _sums(first: dict[str, dict[str, int]], second: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
@@ -136,20 +152,6 @@ def _sums(first: dict[str, dict[str, int]], second: dict[str, dict[str, int]]) -
 
 def _sum(first: dict[str, int], second: dict[str, int]) -> dict[str, int]:
     return {name: first.get(name, 0) + count for name, count in second.items()}
-
-
-def _line(report: TableReport) -> str:
-    """One aligned line that visibly adds up."""
-    if report.state == "blocked":
-        return f"{_label(report)} waits: {report.why}"
-    if report.state == "idle":
-        return f"{_label(report)} nothing new"
-    parts = [f"{_label(report)} {report.read:>9,} read", *_counts(report), f"   {report.seconds:.1f} s"]
-    if report.state == "rebuilt" and report.why:
-        parts.append(f"   (whole: {report.why})")
-    if report.trigger.startswith("query: "):
-        parts.append(f"   ({report.trigger})")
-    return "".join(parts)
 
 
 def _label(report: TableReport) -> str:
@@ -221,18 +223,6 @@ def _unread_files(report: TableReport) -> list[str]:
     if report.empty_files:
         lines.append(f"         {files(report.empty_files)} without records")
     return lines
-
-
-def _remarks(report: TableReport) -> list[str]:
-    """Remarks below the line: expectations that failed with a sample row, files that changed, and the like."""
-    return [
-        *_remarks_on_reprocessing(report),
-        *_remarks_on_flows(report),
-        *_remarks_on_rules(report),
-        *_unread_files(report),
-        *_remarks_on_late_rows(report),
-        *_passed_over_files(report),
-    ]
 
 
 def _remarks_on_reprocessing(report: TableReport) -> list[str]:

@@ -83,7 +83,7 @@ class Transform:
         uri = self.batch.flow.source
         if self.flow:
             uri = self.batch.flow.streams[self.flow]
-        source = RecordSource(records, uri, uri in self.batch.flow.case_insensitive_sources)
+        source = RecordSource(records, uri, uri in self.batch.flow.policy.any_case)
         if not self.rescues:
             return TransformedRows(self, self._transform(records), Watched(source, (), parsed=False), ())
         if self.table.gives_many_rows and self.maker.is_python:  # whose function runs once only

@@ -214,9 +214,7 @@ class _Followed:
 
 def _brings_rows(kind: str, action: Action) -> bool:
     """Return whether an action has a kind, and a file that a reader of changes gets."""
-    if kind not in action:
-        return False
-    return kind == "cdc" or bool(action[kind].get("dataChange", True))
+    return kind in action and (kind == "cdc" or bool(action[kind].get("dataChange", True)))
 
 
 def _moved_no_row(info: Action) -> bool:

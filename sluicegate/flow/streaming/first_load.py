@@ -56,7 +56,7 @@ class FirstLoad:
         Returns:
             why there is no such stream, so that a query has to read the rows; empty if they were applied.
         """
-        if not self._has_same_rows(load.until, self.opened[self.flow.source].version):
+        if not source_changes.has_same_rows(self.flow.source, load.until, self.opened[self.flow.source].version):
             return self._stream_first_part(load)
         history = self._short_history(load)
         if history is not None and not self._stream_history(load, history):
@@ -81,8 +81,7 @@ class FirstLoad:
         history = source_stream.counted_changes(self.flow, replace(load, since=-1))
         if history is None or not history.paths:
             return None
-        files = delivery.all_rows(self.flow.source, self._source_at(load.until)).paths
-        if sorted(history.paths) == sorted(files):
+        if sorted(history.paths) == sorted(delivery.all_rows(self.flow.source, self._source_at(load.until)).paths):
             return history
         return None
 
@@ -124,7 +123,7 @@ class FirstLoad:
 
         def take(rows: DataFrame, checkpoint: Path) -> bool:
             end = source_stream.end_of_all_rows(checkpoint)
-            if end is None or not self._has_same_rows(load.until, end):
+            if end is None or not source_changes.has_same_rows(self.flow.source, load.until, end):
                 return False
             self.report.trigger = AVAILABLE_NOW
             self.apply(rows, load, self._all_rows(load))
@@ -144,9 +143,6 @@ class FirstLoad:
         if whole is False:
             return "its source was changed while the stream was started"
         return ""
-
-    def _has_same_rows(self, version: int, later: int) -> bool:
-        return version == later or source_changes.has_same_rows(self.flow.source, version, later)
 
     def _all_rows(self, load: Progress) -> ExpectedRows | None:
         """Count the source's rows as of the batch's end by its log; None for another program's table.

@@ -48,9 +48,8 @@ def changes(session: SparkSession, flow: Flow, since: int, most_files: int | Non
         since: the version after which changes count.
         most_files: number of files in the first batch; by default all available ones.
     """
-    if most_files is None:
-        limit = source_changes.STREAM
-    else:
+    limit = source_changes.STREAM
+    if most_files is not None:
         limit = {"maxFilesPerTrigger": str(most_files)}
     reader = session.readStream.format("delta").options(**limit).option("startingVersion", since + 1)
     if not flow.has_foreign_source:

@@ -96,8 +96,7 @@ class Proofs:
             return None
         if proof is None or proof.definition != _text(definition):
             return None
-        is_recent = 0 <= (self._today - proof.whole).days < WHOLE_AFTER
-        if is_recent:
+        if 0 <= (self._today - proof.whole).days < WHOLE_AFTER:
             return proof
         return None
 
@@ -122,10 +121,9 @@ class Proofs:
         """
         if not self._keeps:
             return
+        whole = self._today
         if former is not None:
             whole = former.whole
-        else:
-            whole = self._today
         facts = {
             "form": FORM, "by": version("sluicegate"), "definition": _text(definition), "whole": whole.isoformat(),
             "last": self._today.isoformat(), "states": {key: state.as_dict() for key, state in states.items()},
