@@ -150,14 +150,12 @@ class GroupState:
         with self.batch.commit(fenced=since < self.batch.progress.until, **self._commit_facts):
             state = tables.table_at(self.uri)
             if tables.rows(state) <= thresholds.FEW or _count_part_filled(state) >= MOST_FILES:
+                sent = groups
                 if few:
                     sent = F.broadcast(groups)
-                else:
-                    sent = groups
                 unchanged = select_groups(self.rows(), sent, partials.groups, join_type="left_anti")
                 new_state = groups.where("cardinality(_sums) > 0").select(*columns)
-                state_rows = unchanged.select(*columns).unionByName(new_state)
-                self._write(state_rows)
+                self._write(unchanged.select(*columns).unionByName(new_state))
                 return
             op = F.expr(
                 "CASE WHEN cardinality(_sums) > 0 AND _was THEN 'update' WHEN cardinality(_sums) > 0 THEN 'insert' "

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from sluicegate.console import quantity
 from sluicegate.flow.model import ProgressKind
 from sluicegate.flow.streaming.delivery import Delivery
 from sluicegate.flow.verification.proofs import TARGET, Proof, Proofs, states_of
@@ -54,11 +55,7 @@ class KeysToCompare:
     names: list[str]
 
     def __str__(self) -> str:
-        if self.count == 1:
-            values = "1 value"
-        else:
-            values = f"{self.count:,} values"
-        return f"{values} of {', '.join(self.names)}"
+        return f"{quantity(self.count, 'value')} of {', '.join(self.names)}"
 
 
 class KeysSince:
@@ -74,7 +71,9 @@ class KeysSince:
     def __init__(self, proofs: Proofs, batch: Batch, table: GoldTable, target: DeltaTable) -> None:
         self._proofs, self._batch, self._flow, self._table = proofs, batch, batch.flow, table
         self._target, self._query = target, ProvedQuery(batch, batch.flow.table, table)
-        self._sources = self._tables_read()
+        progress, inputs = batch.progress, batch.flow.inputs
+        self._sources = {SOURCE: (batch.flow.source, progress.until)}
+        self._sources |= {name: (inputs[name], version) for name, version in progress.versions.items()}
         self._states = (states_of({TARGET: target}) or {}) if proofs.are_used else {}
         self._versions = versions_read(batch.opened, self._sources) if proofs.are_used else {}
         self._recorded = {name: version.as_dict() for name, version in self._versions.items()}
@@ -126,12 +125,6 @@ class KeysSince:
             return ""
         return f"{self._query.columns_fingerprint} {self._target.schema().to_json()}"
 
-    def _tables_read(self) -> Mapping[str, tuple[str, int]]:
-        """Return the address and version of each table that the query reads, by name."""
-        progress = self._batch.progress
-        inputs = {name: (self._flow.inputs[name], version) for name, version in progress.versions.items()}
-        return {SOURCE: (self._flow.source, progress.until), **inputs}
-
     def _proof_holds(self, proof: Proof) -> bool:
         """Return whether the proof still holds for the rows that were not affected."""
         state, former_versions = proof.states[TARGET], _versions(proof)
@@ -139,9 +132,8 @@ class KeysSince:
             return False
         if state.new_files(self._states[TARGET]) is None or former_versions.keys() != self._versions.keys():
             return False
-        opened = self._batch.opened
         return all(
-            former_versions[name].continues_to(version, opened[self._sources[name][0]])
+            former_versions[name].continues_to(version, self._batch.opened[self._sources[name][0]])
             for name, version in self._versions.items()
         )
 

@@ -217,10 +217,9 @@ class Partials:
         value = F.col(_argument(call))
         inserted = F.when(first & (F.col(SIGN) > 0), value)
         deleted = F.when(first & (F.col(SIGN) < 0), value)
+        extreme = F.max
         if call.function == "min":
             extreme = F.min
-        else:
-            extreme = F.max
         return [extreme(inserted).alias(f"_came_{call.number}"), extreme(deleted).alias(f"_gone_{call.number}")]
 
     # --- from stored to new state ------------------------------------------------------------------------------------
@@ -350,8 +349,7 @@ def incomparable_groups(grouped: Grouped, rows: DataFrame) -> str:
     """Return the group keys by which rows cannot be found, as Spark does not compare them (maps); empty if none."""
     groups = [f"({text}) AS _group_{number}" for number, text in enumerate(grouped.groups)]
     kinds = _select(grouped, rows, groups).schema
-    odd = [text for text, field in zip(grouped.groups, kinds, strict=True) if has_odd_parts(field.dataType)]
-    return ", ".join(odd)
+    return ", ".join(text for text, field in zip(grouped.groups, kinds, strict=True) if has_odd_parts(field.dataType))
 
 
 def rows_of(grouped: Grouped, rows: DataFrame, groups: DataFrame) -> DataFrame:

@@ -144,10 +144,9 @@ class ProvedQuery(BatchQuery):
             return RefreshStrategy(StrategyKind.FULL_RECOMPUTE, reason)
         try:
             with query_analysis.suppress_error_log():
+                odd = ""
                 if strategy.kind != StrategyKind.FULL_RECOMPUTE:
                     odd = partial_aggregates.incomparable_groups(grouped, self._rows)
-                else:
-                    odd = ""
         except AnalysisException:
             return RefreshStrategy(StrategyKind.FULL_RECOMPUTE, "its GROUP BY uses the name of an output")
         if odd:

@@ -231,9 +231,7 @@ def _optimized_plan(session: SparkSession, text: str, zone: str) -> list[str]:
 
 def _are_same_plans(east: Sequence[str], west: Sequence[str]) -> bool:
     """Return whether two plans are equal, though a moment is printed differently in the two zones."""
-    if len(east) != len(west):
-        return False
-    return all(a == b or _is_same_moment(a, b) for a, b in zip(east, west, strict=True))
+    return len(east) == len(west) and all(a == b or _is_same_moment(a, b) for a, b in zip(east, west, strict=True))
 
 
 def _is_same_moment(east: str, west: str) -> bool:

@@ -155,8 +155,7 @@ class Refresh(ChangedQuery):
             self._group_state.keep(state, since=since, few=self._has_few_changes)
         _faults.point("gold.between_commits")
         if is_current and self.grouped.is_locatable:
-            groups = state.select(*partials.groups)
-            self._change_affected(self._outputs(partials, state), groups)
+            self._change_affected(self._outputs(partials, state), state.select(*partials.groups))
             return
         # A run was stopped before it had written the table: which of its rows are to be changed is not known.
         self._write_all(self._outputs(partials, self._group_state.rows()))
@@ -196,15 +195,11 @@ class Refresh(ChangedQuery):
 
     def _write_all(self, rows: DataFrame) -> None:
         """Write the expected rows of the whole table: those that differ, or all of them (gold/replacement.py)."""
-        if self._is_unique_by_keys and self._keeps_columns:
+        # Keys are then unique, in the table, which the same query filled, and in the expected rows.
+        if self._is_located and not self.batch.whole and self._keeps_columns:
             self._change_all(rows)
         else:
             self._replace(rows)
-
-    @property
-    def _is_unique_by_keys(self) -> bool:
-        """Whether keys are unique, in the table, which the same query filled, and in the expected rows."""
-        return self._is_located and not self.batch.whole
 
     @property
     def _is_located(self) -> bool:
@@ -291,10 +286,9 @@ class Refresh(ChangedQuery):
         near = self._near(target, touched)
         evaluated = self.rules.evaluate(rows, few=self._has_few_changes)
         expected = self.rules.remaining_rows(evaluated)
+        candidates = target
         if near:
             candidates = target.where(near(""))
-        else:
-            candidates = target
         former = select_groups(candidates, self._broadcast(touched), self.affected_key_columns, self.keys)
         changes = self._changes_of_affected(expected, former)
         self.rules.demand(evaluated, former, lambda: changes.merged_rows(target), changes.upserted_rows)

@@ -105,10 +105,9 @@ def run(
         report.state = "rebuilt"
     report.seconds = time.monotonic() - started
     target = tables.delta_table(flow.target)
+    report.version = None
     if target:
         report.version = target.version()
-    else:
-        report.version = None
     report.written = report.total = tables.rows(target)
     return report
 
@@ -130,18 +129,15 @@ class _Stream:
     lake: layout.Lake
     facts: Mapping[str, Any]
     report: TableReport
-    done: _Done | None = field(init=False)  # the newest batch that the table has
+    done: _Done | None = field(init=False, default=None)  # the newest batch that the table has
     last: _Done | None = None  # the newest one that was run
     offset: int = -1  # offset that this run has committed
     rebuilding: bool = False  # whether this is a full refresh of which nothing is written yet
 
     def __post_init__(self) -> None:
-        last = log.last_own_commit(tables.delta_table(self.flow.target))
-        stream = log.info_of(last).gold.stream
+        stream = log.info_of(log.last_own_commit(tables.delta_table(self.flow.target))).gold.stream
         if stream:
             self.done = _Done(**stream)
-        else:
-            self.done = None
         self.checkpoint = Checkpoint(self.lake.checkpoint(self.flow.table))
 
     def why_unfit(self) -> str:
@@ -241,7 +237,8 @@ class _Stream:
             before = self.checkpoint.end(number - 1)
         without_data = before == until
         self.last = _Done(query, number, until)
-        if self._is_of_state_only(number, without_data=without_data):
+        is_stored = self.done is not None and self.done.batch >= number
+        if is_stored or (without_data and self.table.mode == "update"):  # only updates state
             rows.write.format("noop").mode("overwrite").save()
             return
         rows = materialize(rows, few=False)
@@ -266,12 +263,6 @@ class _Stream:
                 hint="run again: the next run does a full refresh",
             )
         return query, until
-
-    def _is_of_state_only(self, number: int, *, without_data: bool) -> bool:
-        """Return whether a batch only updates state: the table has its rows already, or can have none."""
-        if self.done is not None and self.done.batch >= number:
-            return True
-        return without_data and self.table.mode == "update"
 
     def _append(self, rows: DataFrame, batch: Batch, *, without_data: bool) -> None:
         """Append the rows of a batch; in a full refresh they are the table's first."""

@@ -107,15 +107,10 @@ class TableChanges:
             changes = cls.compare_some(uri, expected, former, expected.columns, few=few)
         else:
             changes = cls._exchange_rows(uri, expected, former, few=few)
-        if changes._replace_all(count):
+        # An insert for each expected row, beside other changes: no row of the table stays.
+        if changes.counts.keys() != {"insert"} and changes.counts.get("insert", 0) == count > 0:
             return None
         return changes
-
-    def _replace_all(self, expected: int) -> bool:
-        """Return whether all of the table's rows are replaced, given the number of expected ones."""
-        if self.counts.keys() == {"insert"}:
-            return False
-        return self.counts.get("insert", 0) == expected > 0
 
     @classmethod
     def _exchange_rows(cls, uri: str, expected: DataFrame, former: DataFrame, *, few: bool) -> TableChanges:

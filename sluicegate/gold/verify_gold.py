@@ -13,7 +13,7 @@ from functools import cached_property
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.console import ignore_line, time_left
+from sluicegate.console import ignore_line, inflect, quantity, time_left
 from sluicegate.errors import SluicegateError
 from sluicegate.flow import flows
 from sluicegate.flow.batch import Batch
@@ -137,7 +137,8 @@ class _Proof:
                 FindingKind.UNPROVED, "its log no longer records what it was built from", self._full_refresh
             )
         elif reason := self._why_outdated(waiting, history):
-            yield self._finding(FindingKind.UNPROVED, f"the next run does a full refresh: {reason}", self._run)
+            sentence = f"the next run does a full refresh: {reason}"
+            yield self._finding(FindingKind.UNPROVED, sentence, f"sluicegate run {self.pipeline}")
         else:
             yield from self._since_last(target, history.ours.ours)
 
@@ -149,15 +150,13 @@ class _Proof:
             yield self._unchanged_finding(since)
             return
         keys = since.affected_keys()
-        if keys is None:
-            yield from self._findings_of(target, batch, since, None)
-            return
-        if not keys.count:
+        if keys is not None and not keys.count:
             yield self._unchanged_finding(since)
             return
-        untold = "the change feeds of what its query reads tell of no others"
-        sentence = f"its rows but those of {keys}, {since.proof}: {untold}"
-        yield Finding(FindingKind.UNSEEN, self.flow.table, sentence, reason=FindingReason.PROVED_BEFORE)
+        if keys is not None:
+            untold = "the change feeds of what its query reads tell of no others"
+            sentence = f"its rows but those of {keys}, {since.proof}: {untold}"
+            yield Finding(FindingKind.UNSEEN, self.flow.table, sentence, reason=FindingReason.PROVED_BEFORE)
         yield from self._findings_of(target, batch, since, keys)
 
     def _unchanged_finding(self, since: KeysSince) -> Finding:
@@ -255,26 +254,19 @@ class _Proof:
         yield self._excused_finding(compared)
 
     def _excused_finding(self, compared: Compared) -> Finding:
-        if compared.count == 1:
-            rows = "1 row equals"
-        else:
-            rows = f"{compared.count:,} rows equal"
+        rows = f"{quantity(compared.count, 'row')} {inflect(compared.count, 'equals', 'equal')}"
         sentence = f"{rows} those of sums without rounding; Spark's own sums, which depend on the order of rows, differ"
         return self._finding(FindingKind.UNPROVED, sentence)
 
     def _difference_finding(self, compared: Compared, due: DataFrame) -> Finding:
-        if compared.count == 1:
-            rows = "1 row differs"
-        else:
-            rows = f"{compared.count:,} rows differ"
+        rows = f"{quantity(compared.count, 'row')} {inflect(compared.count, 'differs', 'differ')}"
         sentence = f"{rows} from the result of its query"
         if self.percent < 100:
             sentence += f" in a sample of {self.percent:g} %"
         if compared.others:
-            more = ""
+            sentence += f": {'; '.join(map(str, compared.others))}"
             if compared.count > len(compared.others):
-                more = ", …"
-            sentence += f": {'; '.join(map(str, compared.others))}{more}"
+                sentence += ", …"
         if reason := excuse(due):
             return self._finding(FindingKind.UNPROVED, f"{reason}; {sentence}")
         return self._finding(FindingKind.WRONG, sentence, self._full_refresh)
@@ -325,10 +317,6 @@ class _Proof:
         # Its query reads the tables themselves, at these versions.
         nothing, report = Delivery(self.spark.range(0), self.flow), TableReport(self.flow.table, "gold")
         return Batch(nothing, self._read, True, False, recorded, self.flow, report, {})
-
-    @property
-    def _run(self) -> str:
-        return f"sluicegate run {self.pipeline}"
 
     @property
     def _full_refresh(self) -> str:

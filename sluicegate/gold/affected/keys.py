@@ -96,8 +96,7 @@ class Keys:
         for blocker in root.blockers:
             if source in blocker.tables:
                 raise TouchesAll(blocker.why, blocker.instead)
-        unsettled = peers(root).unsettled
-        columns = _choose_columns(root, source, unsettled)
+        columns = _choose_columns(root, source, peers(root).unsettled)
         if not columns and _choose_columns(root, source, frozenset()):
             reason = "its result depends on which of several equal rows a window puts first"
             raise TouchesAll(reason, "select the columns of its PARTITION BY, or those of its ORDER BY")
@@ -136,7 +135,7 @@ class Keys:
         """Return why changes of these tables affect all rows; empty if they do not."""
         for blocker in self.blockers:
             if not blocker.tables.isdisjoint(changed):
-                return f"{blocker.why}, and {_changed_names(blocker.tables, changed)} changed"
+                return f"{blocker.why}, and {', '.join(sorted(blocker.tables & {*changed}))} changed"
         return ""
 
     def affected_keys(self, changes: Mapping[str, DataFrame], current: Mapping[str, DataFrame]) -> DataFrame | None:
@@ -181,7 +180,3 @@ def _select_numbers(columns: Columns, numbers: Sequence[int]) -> list[int]:
 def _is_usable(root: Operator, number: int) -> bool:
     """Return whether rows can be found by a column, which comes from columns of tables, or is chosen by them."""
     return is_compared(root.attributes[number]) and bool(root.origins(number) or root.is_met(number))
-
-
-def _changed_names(tables: frozenset[str], changed: Mapping[str, Any]) -> str:
-    return ", ".join(sorted(tables & {*changed}))

@@ -91,8 +91,7 @@ def _generator_peers(operator: Generated, below: Peers) -> Peers:
 
 
 def _item_peers(operator: Projected, below: Peers) -> Peers:
-    items = {number: [item] for number, item in operator.items.items()}
-    values = _value_peers(items, below)
+    values = _value_peers({number: [item] for number, item in operator.items.items()}, below)
     if not operator.groups or not below.rows:
         return values
     # Which rows a group has is not settled, so neither is what is counted or added of them.
@@ -102,10 +101,9 @@ def _item_peers(operator: Projected, below: Peers) -> Peers:
 
 def _window_peers(window: Windowed, below: Peers) -> Peers:
     window_columns = frozenset(window.attributes) - frozenset(window.child.attributes)
-    if window.peers is None:
-        agreed = below.agreed
-    else:
-        agreed = below.agreed & window.peers
+    agreed = below.agreed
+    if window.peers is not None:
+        agreed &= window.peers
     if below.rows or window.uses & below.unsettled:  # its values are of whole partitions
         agreed &= window.of_partition
     elif window.peers is None:
