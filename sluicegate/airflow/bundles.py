@@ -95,8 +95,7 @@ class Places:
         if self._in_bundle is None:
             return Settings.of(**self._places)
         bundle = self._fetch_bundle(self._in_bundle["name"], self._in_bundle.get("version"))
-        folder = os.path.normpath(bundle / self._in_bundle["path"])
-        return Settings.of(**self._places, pipelines=folder)
+        return Settings.of(**self._places, pipelines=os.path.normpath(bundle / self._in_bundle["path"]))
 
     def _fetch_bundle(self, name: str, version: str | None) -> Path:
         """Path of the bundle, which is there."""

@@ -15,6 +15,7 @@ from airflow.listeners import hookimpl
 
 from sluicegate.airflow.dags.arguments import POOL
 from sluicegate.airflow.reporting.run_note import BEGINS
+from sluicegate.console import inflect
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -69,9 +70,7 @@ def _waiting_reason(tasks: Sequence[Any], slots_of_pools: Mapping[str | None, in
     if not small:
         return ""
     pool, slots = small[0].pool, small[0].pool_slots
-    many = "slots"
-    if slots == 1:
-        many = "slot"
+    many = inflect(slots, "slot", "slots")
     waiting = [task.task_id for task in small if task.pool == pool]
     return (
         f"the pool {pool} has {slots_of_pools[pool]} of {slots} {many} required ({', '.join(waiting)})."

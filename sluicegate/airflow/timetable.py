@@ -68,7 +68,8 @@ class PipelineTimetable(CronDataIntervalTimetable):
         # A schedule has no end, and catches nothing up.
         if first is None or not restriction.catchup or restriction.earliest is None or restriction.latest is None:
             return first
-        start, end = _interval_bounds(first)
+        assert first.data_interval is not None  # noqa: S101 (this timetable gives one always)
+        start, end = first.data_interval.start, first.data_interval.end
         begin, last = self._backfill_bounds(restriction.earliest, restriction.latest)
         if end > last:  # it is not over, and left to the schedule
             return None
@@ -99,11 +100,6 @@ class PipelineTimetable(CronDataIntervalTimetable):
             if end > start:
                 return end
         return last
-
-
-def _interval_bounds(info: DagRunInfo) -> tuple[DateTime, DateTime]:
-    assert info.data_interval is not None  # noqa: S101 (this timetable gives one always)
-    return info.data_interval.start, info.data_interval.end
 
 
 def interval_begin(time: datetime) -> datetime:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from sluicegate.console import files, human_bytes
+from sluicegate.console import files, human_bytes, inflect
 
 # Counts of a batch that add up over the batches of a run.
 _ADDED = ("read", "written", "quarantined", "dropped", "duplicates", "inserted", "updated", "deleted", "no_rows")
@@ -212,9 +212,7 @@ def _unread_files(report: TableReport) -> list[str]:
     """Return the remarks on files that could not be read, or have no record (bronze)."""
     lines: list[str] = []
     if report.failed:
-        subject = "they are"
-        if len(report.failed) == 1:
-            subject = "it is"
+        subject = inflect(len(report.failed), "it is", "they are")
         lines.append(
             f"         {files(len(report.failed))} could not be read; {subject} retried once the file or definition "
             f"changes:"

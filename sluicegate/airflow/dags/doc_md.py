@@ -75,9 +75,8 @@ def describe_run(pipeline: Pipeline) -> str:
 def _tables(pipeline: Pipeline, layer: Layer) -> Iterator[str]:
     """Lines for the tables: what each reads, and how."""
     for name in pipeline.names(layer):
-        if name in pipeline.deidentified_tables:
-            comment = ""
-        else:
+        comment = ""
+        if name not in pipeline.deidentified_tables:
             comment = pipeline.table(name)[1].comment
         yield f"- `{name}`: {_table(pipeline, layer, name)}" + (f". {escape_markdown(comment)}" if comment else "")
 
@@ -93,10 +92,9 @@ def _table(pipeline: Pipeline, layer: Layer, name: str) -> str:
     table = pipeline.silver[name]
     lookups = table.lookup_tables
     text = f"from {_names(table.streams)}" + (f", joined with {_names(lookups)}" if lookups else "")
+    keys = table.keys
     if table.changes:
         keys = table.changes.keys
-    else:
-        keys = table.keys
     if keys and not (table.changes and table.changes.has_history):
         text += f"; one row for each {_names(keys)}"
     if table.gives_many_rows:

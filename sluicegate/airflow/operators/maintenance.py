@@ -67,10 +67,9 @@ class Verification(PipelineJob):
 
     def __init__(self, *, percent: float = 100, **kwargs: Any) -> None:
         super().__init__(job="verify", **kwargs)
+        part = f"--sample={percent:g}"
         if percent >= 100:
             part = "--since-last"
-        else:
-            part = f"--sample={percent:g}"
         chosen = f"{{{{ '--sample=100' if params.get('whole') else '{part}' }}}}"
         self.application_args = [*(self.application_args or ()), chosen]
 

@@ -167,8 +167,7 @@ def _earlier_failure(context: Context) -> AirflowException | None:
     first = next((name for name in context["dag"].task_ids if name in before and states.get(name) == "failed"), None)
     if first is None:
         return None
-    reason = instance.xcom_pull(task_ids=first, key=REASON) or LOST
-    sentence = escape_text(f"failed in {first}: {reason}")
+    sentence = escape_text(f"failed in {first}: {instance.xcom_pull(task_ids=first, key=REASON) or LOST}")
     return create_exception(sentence, {"message": sentence, REPEATED: True}, final=True)
 
 
@@ -184,8 +183,7 @@ def _tables(pipeline: Pipeline, settings: Settings, run_id: str, waiting: list[W
     for layer in LAYERS:
         for name in pipeline.names(layer):
             table = lake_tables.delta_table(lake.table(layer, name))
-            last = log.last_own_commit(table)
-            info = log.info_of(last)
+            info = log.info_of(log.last_own_commit(table))
             side_tables = {}
             if layer == "silver":
                 side_tables = {"quarantined": lake.quarantine(name), "set aside": lake.set_aside(name)}

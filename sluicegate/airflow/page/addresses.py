@@ -123,8 +123,7 @@ class Anchors(Addresses):
     def column(self, pipeline: str, table: str, column: str) -> str:
         """A column in the file; the table of one that is not, which a run has not made yet."""
         name = self.column_id(table, column)
-        is_here = pipeline == self.pipeline and name in self.columns
-        if is_here:
+        if pipeline == self.pipeline and name in self.columns:
             return f"#{quote(name, safe='')}"
         return self.table(pipeline, table)
 

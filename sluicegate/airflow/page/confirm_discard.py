@@ -55,9 +55,8 @@ def ask_undo(request: Request, viewer: ViewerDep, pipeline: str, table: str, dis
     """Show the confirmation of undoing a discard. Nothing is started."""
     definition = confirm.startable_pipeline(request, viewer, pipeline)
     view = confirm.quarantine_summary(request, definition, table)
-    if _is_counting(view):
-        discarded = None
-    else:
+    discarded = None
+    if not _is_counting(view):
         discarded = _find_discard(view, discard)
     records = 0
     if discarded is not None:

@@ -124,7 +124,9 @@ def _curves(edges: Sequence[Edge], chains: dict[Edge, list[str]], boxes: dict[st
             yield Curve(edge, _path([boxes[key] for key in chain]))
     for edge in edges:
         if edge.kind == "quarantine" and edge.target in boxes:
-            yield Curve(edge, _downward_path(boxes, edge))
+            source, target = boxes[edge.source], boxes[edge.target]
+            x, y = source.x + 8, source.y + source.height
+            yield Curve(edge, f"M{x:.1f} {y:.1f}V{target.y + target.height / 2:.1f}H{target.x:.1f}")
 
 
 def _chain(edge: Edge, column: dict[str, int], columns: list[list[Node]]) -> list[str]:
@@ -208,12 +210,6 @@ def _path(chain: Sequence[Box]) -> str:
             parts.append(f"H{box.x + box.width:.1f}")
         x, y = box.x + box.width, middle
     return "".join(parts)
-
-
-def _downward_path(boxes: dict[str, Box], edge: Edge) -> str:
-    source, target = boxes[edge.source], boxes[edge.target]
-    x, y = source.x + 8, source.y + source.height
-    return f"M{x:.1f} {y:.1f}V{target.y + target.height / 2:.1f}H{target.x:.1f}"
 
 
 def _bands(columns: list[list[Node]]) -> list[Band]:

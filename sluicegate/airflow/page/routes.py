@@ -82,9 +82,8 @@ def _json_address(request: Request) -> str:
     """Address of a page's JSON, relative to the page."""
     path = (request.scope.get("raw_path") or request.scope["path"].encode()).decode("latin-1")
     query = request.scope.get("query_string", b"").decode("latin-1")
-    if path_of(request) == "":
-        name = "home"
-    else:
+    name = "home"
+    if path_of(request) != "":
         name = path.split("?")[0].rsplit("/", 1)[-1]
     return f"./{name}.json" + (f"?{query}" if query else "")
 
@@ -126,8 +125,7 @@ def _runs(viewer: Viewer, name: str, key: str | None = None) -> Sequence[DagRun]
         whole = dag_runs.find_run(name, key)
     if whole is None:
         return newest_runs
-    former = [run for run in newest_runs if run.run_id != whole.run_id]
-    return [*former, whole]
+    return [*(run for run in newest_runs if run.run_id != whole.run_id), whole]
 
 
 @router.get("/static/{name}")
@@ -160,8 +158,7 @@ def search(request: Request, viewer: ViewerDep, q: Word = "") -> Response:
 @router.get("/dag/{dag_id}", response_model=None)
 def dag_page(request: Request, viewer: ViewerDep, dag_id: str) -> Response:
     """The page of a pipeline from the tab of its DAG, also that of its maintenance."""
-    name = _pipeline_name(request, viewer, dag_id)
-    return RedirectResponse(addresses(request).graph(name))
+    return RedirectResponse(addresses(request).graph(_pipeline_name(request, viewer, dag_id)))
 
 
 @router.get("/dag/{dag_id}/run/{run_id:path}", response_model=None)
@@ -222,8 +219,7 @@ def one_run(request: Request, viewer: ViewerDep, pipeline: str, key: Key = None)
 @_register_page("/p/{pipeline}/days")
 def calendar(request: Request, viewer: ViewerDep, pipeline: str, table: Key = None) -> Response:
     """Calendar of days of a silver table."""
-    definition = pipeline_of_viewer(request, viewer, pipeline)
-    view = days.day_details(source_of(request), definition, table)
+    view = days.day_details(source_of(request), pipeline_of_viewer(request, viewer, pipeline), table)
     return _render_page(request, "days", view, pipeline=pipeline, tab="days", live=view.days is None)
 
 
@@ -256,14 +252,7 @@ def quarantine(request: Request, viewer: ViewerDep, pipeline: str, table: str, r
     definition = pipeline_of_viewer(request, viewer, pipeline)
     rows = viewer.may_read_rows(pipeline)
     view = quarantined.quarantine_details(source_of(request), definition, table, rule, rows=rows)
-    starts = viewer.may_start_runs(pipeline)
     return _render_page(
-        request,
-        "quarantine",
-        view,
-        starts=starts,
-        pipeline=pipeline,
-        tab="quarantine",
-        table=table,
-        live=view.reasons is None,
-    )
+        request, "quarantine", view, starts=viewer.may_start_runs(pipeline), pipeline=pipeline, tab="quarantine",
+        table=table, live=view.reasons is None,
+    )  # fmt: skip

@@ -38,11 +38,10 @@ class ColumnFacets:
         """Facet of a table, under its key; none if nothing is known of its columns."""
         table = self._tables[name]
         if table.layer == "bronze":
-            facet = self._landed_inputs
+            inputs = {column: self._landed_inputs(name, column) for column in table.columns}
         else:
-            facet = self._computed_inputs
-        fields = {column: facets.Fields(facet(name, column)) for column in table.columns}
-        fields = {column: field for column, field in fields.items() if field.inputFields}
+            inputs = {column: self._inputs(origins) for column, origins in table.columns.items()}
+        fields = {column: facets.Fields(of_column) for column, of_column in inputs.items() if of_column}
         rows = self._inputs(table.rows)
         if not fields and not rows:
             return {}
@@ -59,9 +58,6 @@ class ColumnFacets:
         where = self.dataset(self.pipeline.bronze[name].path)
         return [facets.InputField(*where, field=column, transformations=[_transformation(IDENTITY)])]
 
-    def _computed_inputs(self, name: str, column: str) -> list[facets.InputField]:
-        return self._inputs(self._tables[name].columns[column])
-
     def _inputs(self, origins: Origins) -> list[facets.InputField]:
         uses: dict[SourceColumn, set[Use]] = {}
         for source, use in origins:
@@ -76,12 +72,9 @@ class ColumnFacets:
 
     def _address(self, name: str) -> tuple[str, str]:
         layer = self._tables[name].layer
-        of_quarantine = name.endswith(QUARANTINE)
-        if of_quarantine:
-            uri = self.at.quarantine(name.removesuffix(QUARANTINE))
-        else:
-            uri = self.at.table(layer, name)
-        return self.dataset(uri)
+        if name.endswith(QUARANTINE):
+            return self.dataset(self.at.quarantine(name.removesuffix(QUARANTINE)))
+        return self.dataset(self.at.table(layer, name))
 
     def _spell_column(self, source: SourceColumn) -> Iterator[SourceColumn]:
         """A column as its table spells it; all of the table's for ``*``."""

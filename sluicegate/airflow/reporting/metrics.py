@@ -80,9 +80,8 @@ def _gauge(name: str, value: float, labels: Labels) -> None:
 
 def _metric_name(name: str, labels: Labels) -> str:
     """Name of a metric."""
-    if _has_tags():
-        parts = []
-    else:
+    parts = []
+    if not _has_tags():
         parts = [text for _, text in labels]
     return ".".join([PREFIX, *parts, name])
 

@@ -41,7 +41,7 @@ _KINDS = {"check_request": "CheckRequest", "wait_for_files": "LandedFilesSensor"
 @hookimpl
 def on_dag_run_success(dag_run: DagRun, msg: str) -> None:
     """Write the note of a run that went well."""
-    _write(dag_run, _no_failures)
+    _write(dag_run, lambda _: {})
 
 
 @hookimpl
@@ -61,11 +61,10 @@ def _write(run: DagRun, failures_of: Callable[[DagRun], Mapping[str, str]]) -> N
         text = note_of_mistakes(results, kinds, dag.description or "")
     else:
         text = note(results, kinds, failures_of(run))
+    if text and run.clear_number:
+        text = continue_note(text, run.note or "")
     if text:
-        if run.clear_number:
-            run.note = continue_note(text, run.note or "")
-        else:
-            run.note = text
+        run.note = text
 
 
 def note_of_mistakes(results: Mapping[str, Any], tasks: Iterable[str], mistakes: str) -> str:
@@ -120,10 +119,6 @@ def _task_values(run: DagRun, key: str) -> Iterator[tuple[str, Any]]:
         yield result.task_id, XComModel.deserialize_value(result)
 
 
-def _no_failures(_run: DagRun) -> Mapping[str, str]:
-    return {}
-
-
 def _failures(run: DagRun) -> Mapping[str, str]:
     """Reason of each failed task of a run; empty if it left none, as where its process was killed."""
     from airflow.models.taskinstance import TaskInstance
@@ -153,8 +148,8 @@ def note(results: Mapping[str, Any], kinds: Mapping[str, str], failures: Mapping
     for task, kind in kinds.items():
         if task not in results:
             continue
-        if kind == "CheckRequest":
-            request = _request_text(results[task])
+        if kind == "CheckRequest" and results[task]:
+            request = escape_markdown(_answer_text(results[task]))
         elif kind == "Account" and failures:
             lines += _open_lines(results[task])
         elif kind in _LINES:
@@ -189,12 +184,6 @@ def _unread_text(results: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
     return f"; {escape_markdown(unread)}"
 
 
-def _request_text(result: Any) -> str:
-    if not result:
-        return ""
-    return escape_markdown(_answer_text(result))
-
-
 def _sensor_lines(result: Any) -> list[str]:
     if not result or not result.get(UNREPORTED):
         return []
@@ -205,9 +194,8 @@ def _job_lines(result: Any) -> list[str]:
     """Lines on the tables of a job, or of the job of each layer."""
     if not result:
         return []
-    if isinstance(result, list):
-        reports = result
-    else:
+    reports = result
+    if not isinstance(result, list):
         reports = [result]
     return [line for report in reports for line in _table_lines(RunReport.from_dict(report))]
 

@@ -90,8 +90,7 @@ def find_landed(pipeline: Pipeline, tables: Sequence[str]) -> FilesWaiting:
         )
     except DamagedTable as error:  # a run sets it aside, and how many files wait is known only then
         return FilesWaiting({"files": 0, "bytes": 0}, f"a table is damaged; a run may repair it: {error}", None)
-    if waiting.nothing:
-        landed = None
-    else:
+    landed = None
+    if not waiting.nothing:
         landed = {"files": waiting.files, "bytes": waiting.bytes}
     return FilesWaiting(landed, waiting.sentence(), _seconds_to_settle(pipeline, waiting))

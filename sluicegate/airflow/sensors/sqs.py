@@ -56,9 +56,8 @@ class Queue:
 
     def receive(self, seconds: int | None = None) -> list[str]:
         """Receipts of messages that are there, or come within the wait."""
-        if seconds is None:
-            wait = LONG_POLL
-        else:
+        wait = LONG_POLL
+        if seconds is not None:
             wait = seconds
         answer = self._sqs.receive_message(QueueUrl=self.url, MaxNumberOfMessages=AT_ONCE, WaitTimeSeconds=wait)
         return [message["ReceiptHandle"] for message in answer.get("Messages", ())]
