@@ -12,6 +12,7 @@ from sluicegate.spark_sql.query import Query
 from sluicegate.spark_sql.query_shape import generator
 from sluicegate.spark_sql.tokens import QuerySyntax, Tokens, parse_sql
 from sluicegate.tools.migrate.model import FILES
+from sluicegate.tools.migrate.rewriting import stream_first_table
 
 _AGGREGATING = (
     exp.AggFunc, exp.Group, exp.Distinct, exp.Limit, exp.Order, exp.Window, exp.SetOperation, exp.Having,
@@ -25,7 +26,7 @@ class Shape:
     Attributes:
         reads: the tables that it reads.
         streams: whether one of them is read as a stream.
-        aggregates: whether a row is made of several rows, or depends on others.
+        aggregates: whether a row is made of several rows, depends on others, or is of no table that can be streamed.
         joins: whether one row may become several, by a join or a generator.
         unstable: whether a row depends on when it is made, or on chance.
     """
@@ -52,7 +53,8 @@ def shape(text: str) -> Shape | None:
     except QuerySyntax:
         return None
     joins = any(isinstance(node, (exp.Join, exp.Lateral)) or generator(node) for node in tree.walk())
-    aggregates = any(isinstance(node, _AGGREGATING) for node in tree.walk())
+    unstreamable = query.stream is None and stream_first_table(text) is None
+    aggregates = unstreamable or any(isinstance(node, _AGGREGATING) for node in tree.walk())
     sampled = tree.find(exp.TableSample) is not None
     unstable = sampled or (isinstance(tree, exp.Query) and any(unstable_functions.objections(tokens, tree)))
     reads = [name for name in query.tables if name != FILES]

@@ -113,7 +113,7 @@ def remove_streams(text: str) -> str:
 
 
 def stream_first_table(text: str) -> str | None:
-    """Query of tables with its first table as the stream; None if that is no table."""
+    """Query of tables with its first table as the stream; None if that is no table, or the name of a WITH."""
     tokens = Tokens(text)
     try:
         _, from_ = select_list(tokens)
@@ -129,5 +129,7 @@ def stream_first_table(text: str) -> str | None:
     try:
         Query.parse(streamed)
     except QuerySyntax:
+        return None
+    if count_reads(streamed) != count_reads(text):  # a WITH comes before a table of its name, but not in STREAM(…)
         return None
     return streamed
