@@ -6,14 +6,13 @@ Spark infers BIGINT of postal codes and DOUBLE of 0.1234567890123456789, and tex
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, NumericType, StringType
 
 from sluicegate.schema import text_values
 from sluicegate.spark_sql.identifiers import quote_name
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType
 
 # Texts that are numbers to Spark and often none to their senders: +4930123456, and 12E5 (programs print 1.2E6, 12e+05).
 _CODE = r"^\s*[+]|^\s*-?[0-9]+[eE][0-9]+\s*$"
@@ -30,9 +29,6 @@ def exact_types(texts: DataFrame, inferred: Mapping[str, DataType], options: Map
         inferred: inferred types by column.
         options: reader options by lower-case name.
     """
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import NumericType, StringType
-
     signs = {}
     for name, kind in inferred.items():
         lost = text_values.fit_unpadded(F.col(name), kind, options).lost
@@ -50,8 +46,6 @@ def exact_types(texts: DataFrame, inferred: Mapping[str, DataType], options: Map
 
 def null_columns(records: DataFrame, names: Sequence[str]) -> set[str]:
     """Return the columns that are NULL in all records; one small job, and a second if the first records lack values."""
-    from pyspark.sql import functions as F
-
     empty_columns = list(names)
     for part in (records.limit(_FIRST), records):
         if not empty_columns:

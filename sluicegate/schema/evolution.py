@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+from pyspark.sql.types import AtomicType, DataType, LongType, StringType, StructField, VariantType
+
 from sluicegate.definition.tables.column_names import normalize_name
 from sluicegate.definition.tables.kafka import COLUMNS
 from sluicegate.errors import SchemaMismatch, Where
@@ -32,8 +34,6 @@ from sluicegate.spark_sql.types import (
 from sluicegate.spark_sql.wider_types import widen_type
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import DataType, StructField
-
     from sluicegate.definition import BronzeTable
 
 
@@ -103,8 +103,6 @@ class Schema:
     @cached_property
     def definition_types(self) -> dict[str, DataType]:
         """Type of each column that the definition declares or hints as a whole."""
-        from pyspark.sql.types import DataType
-
         written = {**(self.definition.declared_columns or {}), **self.definition.hints}
         return {name: drop_lengths(DataType.fromDDL(text)) for name, text in written.items()}
 
@@ -119,8 +117,6 @@ class Schema:
     @cached_property
     def _nested_hints(self) -> dict[tuple[str, ...], DataType]:
         """Type of each hinted nested field, by its path."""
-        from pyspark.sql.types import DataType
-
         return {p: drop_lengths(DataType.fromDDL(text)) for p, text in self.definition.inner_hints.items()}
 
     @cached_property
@@ -158,8 +154,6 @@ class Schema:
 
     def _path_column(self, field: StructField, name: str) -> Column:
         """Return the column of a value in the paths of files, whose numbers may begin with zeros in every format."""
-        from pyspark.sql.types import AtomicType
-
         target = self._target(name, field.dataType)
         cast = isinstance(target, AtomicType) and target != field.dataType
         return Column(field.name, field.dataType, name, target, "cast" if cast else "typed")
@@ -252,8 +246,6 @@ class Schema:
 
     def _text_column(self, field: StructField, name: str) -> Column:
         """Return the column of a text or JSON field."""
-        from pyspark.sql.types import AtomicType, StringType, VariantType
-
         text, shown = StringType(), self._field_type(field)
         target = self._target(name, shown)
         if isinstance(target, VariantType) or target == text:
@@ -271,8 +263,6 @@ class Schema:
         return Column(field.name, text, name, target, "json", text)
 
     def _json_column(self, field: StructField, name: str, target: DataType) -> Column:
-        from pyspark.sql.types import AtomicType, LongType, StringType
-
         doubtful = bool(field.metadata.get(DOUBTFUL))
         if can_read(target, field.dataType) and not doubtful:
             return Column(field.name, target, name, target)
@@ -287,8 +277,6 @@ class Schema:
 
     def _target(self, name: str, shown: DataType) -> DataType:
         """Return the type of a column: existing or new, widened or merged with the inferred type as defined."""
-        from pyspark.sql.types import StringType
-
         target = self.chosen_types.get(name) or self.known.get(name) or self.definition_types.get(name)
         if target is None:
             target = self._apply_hints(name, shown if has_valid_names(shown) else StringType())

@@ -11,16 +11,14 @@ import re
 import secrets
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from pyspark.sql.types import StructField
 
 from sluicegate.schema.evolution import DOUBTFUL, Schema
 from sluicegate.spark_sql.engine_columns import working_column
 from sluicegate.spark_sql.identifiers import literal
 from sluicegate.spark_sql.type_parts import has_double, has_typed_map, inner_names, is_text
 from sluicegate.spark_sql.types import as_text
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructField
 
 # Fields of a text for schema inference.
 # Names of another process than this are others, so that no field of a file can have one.
@@ -121,8 +119,6 @@ class Doubts:
 
 def record_doubts(fields: Sequence[StructField], doubts: Set[str]) -> list[StructField]:
     """Return the fields of files without our signs, with the doubts in their metadata."""
-    from pyspark.sql.types import StructField
-
     file_fields = [field for field in fields if field.name not in _OURS]
     about = {DOUBTFUL: sorted(doubts & ALL)}
     if not about[DOUBTFUL]:

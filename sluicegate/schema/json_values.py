@@ -12,17 +12,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    AtomicType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    IntegralType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from sluicegate.schema import text_values, typed_values
 from sluicegate.schema.text_values import Fitted
 from sluicegate.schema.typed_values import any_of
 from sluicegate.spark_sql.types import as_ddl
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as Expression
-    from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType, StructType
 
 # Marker of a number that is written as a text: another one in each process, so that no text that lands can have it.
 NUMBER = f"_sluicegate_number_{secrets.token_hex(8)}:"
@@ -65,8 +79,6 @@ class LandedJson:
     @property
     def whole_type(self) -> DataType | None:
         """Type whose value is certainly the landed one if its JSON is the text; None if there is none."""
-        from pyspark.sql.types import AtomicType
-
         if isinstance(self.target, AtomicType):
             return None
         return _written_type(self.target)
@@ -79,8 +91,6 @@ def shape(target: DataType, shown: DataType) -> DataType:
         target: type of the column.
         shown: inferred type of the values of a ledger batch.
     """
-    from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
-
     if isinstance(target, StructType) and isinstance(shown, StructType):
         target_types = {field.name: field.dataType for field in target}
         parts = [(field.name, shape(target_types.get(field.name, StringType()), field.dataType)) for field in shown]
@@ -94,8 +104,6 @@ def shape(target: DataType, shown: DataType) -> DataType:
 
 def fit(text: LandedJson) -> Expression:
     """Fit a JSON text to its type leaf by leaf: STRUCT<value, lost BOOLEAN>, for ``fitted_result``."""
-    from pyspark.sql import functions as F
-
     # By way of an array, so that the text is tagged once and not for each leaf.
     leaves = _Leaves(text.options)
     fits = F.transform(F.array(tag_numbers(text.raw)), lambda element: leaves.fit(element, text.target, text.shape))
@@ -112,8 +120,6 @@ def add_fits(frame: DataFrame, texts: Mapping[str, LandedJson]) -> DataFrame:
         frame: records with the texts.
         texts: texts by the names of the columns.
     """
-    from pyspark.sql import functions as F
-
     whole = {name: written for name, text in texts.items() if (written := text.whole_type) is not None}
     parsed = [F.from_json(texts[name].raw, as_ddl(kind)).alias(f"{name}_parsed") for name, kind in whole.items()]
     is_whole = [_is_written_as(F.col(f"{name}_parsed"), texts[name].raw).alias(f"{name}_is_whole") for name in whole]
@@ -133,7 +139,6 @@ def _is_written_as(parsed: Expression, raw: Expression) -> Expression:
 
     Leaves of such a value need no check: each is spelled as it landed. Parsing changes no blanks within a text.
     """
-    from pyspark.sql import functions as F
 
     def remove_spaces(text: Expression) -> Expression:
         return F.replace(text, F.lit(" "), F.lit(""))
@@ -157,21 +162,6 @@ def _written_type(target: DataType) -> DataType | None:
 
     Times depend on the time zone, and stay text. So do FLOAT and others because of their precision.
     """
-    from pyspark.sql.types import (
-        ArrayType,
-        BooleanType,
-        DateType,
-        DecimalType,
-        DoubleType,
-        IntegralType,
-        MapType,
-        StringType,
-        StructField,
-        StructType,
-        TimestampNTZType,
-        TimestampType,
-    )
-
     match target:
         case StructType():
             kinds = {field.name: _written_type(field.dataType) for field in target}
@@ -199,8 +189,6 @@ def _written_type(target: DataType) -> DataType | None:
 
 
 def _as_struct(fitted: Fitted) -> Expression:
-    from pyspark.sql import functions as F
-
     if fitted.lost is None:
         lost = F.lit(False)
     else:
@@ -215,15 +203,11 @@ def fitted_result(fit: Expression) -> Fitted:
 
 def tag_numbers(text: Expression) -> Expression:
     """Mark the numbers of a JSON text as text."""
-    from pyspark.sql import functions as F
-
     return F.when(text.rlike(_ANY_NUMBER), F.regexp_replace(text, _NUMBERS, rf'$1"{NUMBER}$2"')).otherwise(text)
 
 
 def remove_tags(text: Expression) -> Expression:
     """Remove the marks of ``tag_numbers`` from a text or a part of it."""
-    from pyspark.sql import functions as F
-
     untagged = F.when(text.startswith(NUMBER), F.substr(text, F.lit(len(NUMBER) + 1)))
     return untagged.when(text.contains(NUMBER), F.regexp_replace(text, _TAGGED, "$1")).otherwise(text)
 
@@ -240,17 +224,12 @@ class _Leaves:
 
     def fit_part(self, text: Expression, target: DataType, shape: DataType) -> Fitted:
         """Fit a text to a type after parsing it to a shape."""
-        from pyspark.sql.types import StringType
-
         if isinstance(shape, StringType):
             return self.leaf(text, target)
         return fitted_result(self.fit(text, target, shape))
 
     def fit(self, text: Expression, target: DataType, shape: DataType) -> Expression:
         """Fit a text as ``fit_part`` does, in one expression: STRUCT<value, lost BOOLEAN>."""
-        from pyspark.sql import functions as F
-        from pyspark.sql.types import StringType
-
         if isinstance(shape, StringType):
             return _as_struct(self.leaf(text, target))
 
@@ -264,9 +243,6 @@ class _Leaves:
 
     def leaf(self, text: Expression, target: DataType) -> Fitted:
         """Fit a leaf of the shape to a type, which may still be nested."""
-        from pyspark.sql import functions as F
-        from pyspark.sql.types import ArrayType, MapType, StringType, StructType
-
         match target:
             case StructType():
                 return self._struct(text, target)
@@ -286,9 +262,6 @@ class _Leaves:
 
     def _struct(self, text: Expression, target: StructType) -> Fitted:
         """Fit a text to a struct; fields that the struct lacks are lost."""
-        from pyspark.sql import functions as F
-        from pyspark.sql.types import StringType, StructField, StructType
-
         texts = StructType([StructField(field.name, StringType()) for field in target])
         struct = self.fit_part(text, target, texts)
         other_members = F.map_filter(
@@ -303,9 +276,6 @@ def _parse_wrapped(text: Expression, shape: DataType) -> Expression:
 
     A text that ends the object or continues it is not a value: Spark does not report what follows a value.
     """
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import StringType, StructField, StructType
-
     schema = StructType([StructField("v", shape), StructField(MISFIT, StringType())])
     wrapped = F.concat(F.lit('{"v":'), text, F.lit(f'\n,"{_END}":0}}'))
     is_one = F.json_object_keys(wrapped).eqNullSafe(F.array(F.lit("v"), F.lit(_END)))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from decimal import Decimal
 from functools import reduce
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column as Expression
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as F
 
 # A remainder of a DOUBLE is exact. Two numbers whose remainders by both agree differ by a multiple of some 10^30, and
 # neighbours of the largest decimal by less than that.
@@ -24,8 +23,6 @@ def same_number(binary: Expression, decimal: Expression) -> Expression:
         binary: the nearest DOUBLE, or FLOAT, of the decimal.
         decimal: the DECIMAL; more than 26 decimal places other than zero count as different.
     """
-    from pyspark.sql import functions as F
-
     number = binary.cast("double")
     scaled = number * F.lit(2.0**_PLACES)
     # NULL of a number near the end of the type, which scaling makes infinite: the cast of a NaN would raise.

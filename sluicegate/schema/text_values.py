@@ -10,13 +10,24 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    NumericType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+    VariantType,
+)
 
 from sluicegate.schema.same_numbers import same_number
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as Expression
-    from pyspark.sql.types import DataType
 
 # Reader option with the text format of a type.
 FORMATS = {"timestamp": "timestampformat", "timestamp_ntz": "timestampntzformat", "date": "dateformat"}
@@ -73,8 +84,6 @@ def fit_text(raw: Expression, target: DataType, options: Mapping[str, str]) -> F
         target: an atomic type.
         options: reader options by lower-case name.
     """
-    from pyspark.sql.types import StringType
-
     if isinstance(target, StringType):
         return Fitted(raw, None)
     value = _value(raw, target, options)
@@ -83,9 +92,6 @@ def fit_text(raw: Expression, target: DataType, options: Mapping[str, str]) -> F
 
 def fit_unpadded(raw: Expression, target: DataType, options: Mapping[str, str]) -> Fitted:
     """Fit a text as ``fit_text`` does, but treat 007 as text: the format has numbers of its own."""
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import NumericType
-
     if not isinstance(target, NumericType):
         return fit_text(raw, target, options)
     # The comparison spares nearly all texts the search.
@@ -95,18 +101,6 @@ def fit_unpadded(raw: Expression, target: DataType, options: Mapping[str, str]) 
 
 
 def _value(raw: Expression, target: DataType, options: Mapping[str, str]) -> Expression:
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import (
-        BooleanType,
-        DateType,
-        DecimalType,
-        DoubleType,
-        FloatType,
-        TimestampNTZType,
-        TimestampType,
-        VariantType,
-    )  # fmt: skip
-
     pattern, zone = options.get(FORMATS.get(target.typeName(), "")), options.get("timezone")
     if pattern is not None:
         return _parse_by_pattern(raw, target, pattern, zone)
@@ -141,9 +135,6 @@ def _parse_by_pattern(raw: Expression, target: DataType, pattern: str, zone: str
         pattern: the format.
         zone: zone of times without one; None for the lake's zone.
     """
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import DateType, TimestampNTZType, TimestampType
-
     instant = F.try_to_timestamp(raw, F.lit(pattern))
     value = instant.try_cast(target)
     if isinstance(target, DateType):
@@ -179,8 +170,6 @@ def _escape_character(character: str) -> str:
 
 
 def _has_nanoseconds(raw: Expression) -> Expression:
-    from pyspark.sql import functions as F
-
     return (F.length(raw) > _SHORT) & raw.rlike(r"[.][0-9]{6}[0-9]*[1-9]")
 
 
@@ -193,23 +182,17 @@ def _is_midnight(raw: Expression, day: Expression) -> Expression:
 
 def _is_ascii(raw: Expression) -> Expression:
     """Return whether a text is ASCII only; Java also reads the digits of other scripts."""
-    from pyspark.sql import functions as F
-
     return F.octet_length(raw) == F.length(raw)
 
 
 def _has_digits_behind(raw: Expression, scale: int) -> Expression:
     """Return whether a number has non-zero digits beyond ``scale`` decimal places."""
-    from pyspark.sql import functions as F
-
     written_out = raw.rlike(rf"[.][0-9]{{{scale}}}[0-9]*[1-9]")
     return F.when(raw.rlike("[eE]"), F.coalesce(_decimal_places(raw) > scale, F.lit(True))).otherwise(written_out)
 
 
 def _decimal_places(raw: Expression) -> Expression:
     """Return the decimal places of a number with an exponent, without trailing zeros; NULL beyond any type."""
-    from pyspark.sql import functions as F
-
     exponent = F.regexp_extract(raw, "[eE]([+-]?[0-9]+)", 1).try_cast("int")
     whole = F.regexp_extract(raw, "([0-9]*)[.eE]", 1)
     fraction = F.regexp_extract(raw, "[.]([0-9]*?)0*[eE]", 1)
@@ -220,9 +203,6 @@ def _decimal_places(raw: Expression) -> Expression:
 
 def _differs(raw: Expression, value: Expression, target: DataType) -> Expression:
     """Return whether a FLOAT or DOUBLE differs from a text beyond the digits that a printed one omits."""
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import DecimalType
-
     digits, skips = _BINARY[target.simpleString()]
     infinite = (F.abs(value) == F.lit(float("inf"))) & raw.rlike("[0-9]")
     vanished = (value == 0) & raw.rlike(_NOT_ZERO)

@@ -10,16 +10,30 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    AtomicType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    MapType,
+    NullType,
+    NumericType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    VariantType,
+)
 
 from sluicegate.schema import text_values
 from sluicegate.schema.same_numbers import same_number
 from sluicegate.schema.text_values import Fitted
 from sluicegate.spark_sql.types import common_type
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as Expression
-    from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 # Fits a text to a type that is no STRING.
 OfText = Callable[["Expression", "DataType"], Fitted]
@@ -39,8 +53,6 @@ class TypedTexts:
     options: Mapping[str, str]
 
     def __call__(self, raw: Expression, target: DataType) -> Fitted:
-        from pyspark.sql.types import AtomicType
-
         if not isinstance(target, AtomicType):
             return fit_nothing(raw, target)
         return text_values.fit_unpadded(raw, target, self.options)
@@ -59,8 +71,6 @@ def fit_value(raw: Expression, source: DataType, target: DataType, of_text: OfTe
         target: the target type.
         of_text: conversion of a text, also within a nested value.
     """
-    from pyspark.sql.types import ArrayType, AtomicType, MapType, NullType, StringType, StructType, VariantType
-
     if isinstance(of_text, TypedTexts) and source.simpleString() == target.simpleString():
         return Fitted(raw, None)
     if isinstance(source, NullType):
@@ -85,15 +95,10 @@ def fit_nothing(raw: Expression, target: DataType) -> Fitted:
 
 
 def _null(target: DataType) -> Expression:
-    from pyspark.sql import functions as F
-
     return F.lit(None).cast(target)
 
 
 def _atomic(raw: Expression, source: DataType, target: DataType) -> Fitted:
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import BinaryType, BooleanType, DateType, NumericType, StringType, TimestampNTZType
-
     times = ("date", "timestamp", "timestamp_ntz")
     numbers = isinstance(source, NumericType) and isinstance(target, NumericType)
     if not (numbers or isinstance(target, StringType) or {source.typeName(), target.typeName()} <= {*times}):
@@ -111,9 +116,6 @@ def _atomic(raw: Expression, source: DataType, target: DataType) -> Fitted:
 
 def _number(raw: Expression, value: Expression, source: DataType, target: DataType) -> Fitted:
     """Fit a number; a cast saturates at the bounds of a type, and a cast back may hide it."""
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import DecimalType
-
     if common_type(target, source) == target:
         return Fitted(value, None)
     if isinstance(source, DecimalType) and _is_binary(target):
@@ -133,9 +135,6 @@ def _is_binary(kind: DataType) -> bool:
 
 def _variant(raw: Expression, source: DataType, target: DataType) -> Fitted:
     """Fit any value to a VARIANT; no value of another kind fits one, and no VARIANT another type."""
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import AtomicType, VariantType
-
     if not isinstance(target, VariantType):
         return fit_nothing(raw, target)
     if isinstance(source, AtomicType):
@@ -145,8 +144,6 @@ def _variant(raw: Expression, source: DataType, target: DataType) -> Fitted:
 
 
 def _struct(raw: Expression, source: StructType, target: StructType, of_text: OfText) -> Fitted:
-    from pyspark.sql import functions as F
-
     landed = {field.name: field.dataType for field in source}
     values, losses = [], []
     for field in target:
@@ -162,8 +159,6 @@ def _struct(raw: Expression, source: StructType, target: StructType, of_text: Of
 
 
 def _array(raw: Expression, source: ArrayType, target: ArrayType, of_text: OfText) -> Fitted:
-    from pyspark.sql import functions as F
-
     def element(raw_element: Expression) -> Fitted:
         return fit_value(raw_element, source.elementType, target.elementType, of_text)
 
@@ -173,8 +168,6 @@ def _array(raw: Expression, source: ArrayType, target: ArrayType, of_text: OfTex
 
 def _map(raw: Expression, source: MapType, target: MapType, of_text: OfText) -> Fitted:
     """Fit a map; it is lost as a whole if a key does not fit, as it cannot be NULL, or if two keys become equal."""
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import StringType
 
     def key(raw_key: Expression) -> Fitted:
         return fit_value(raw_key, source.keyType, target.keyType, of_text)
@@ -197,15 +190,11 @@ def _map(raw: Expression, source: MapType, target: MapType, of_text: OfText) -> 
 
 def _has_equal_keys(keys: Expression) -> Expression:
     """Return whether text keys of a map become equal, as ``1.0`` and ``1.00``; Spark refuses such a map."""
-    from pyspark.sql import functions as F
-
     return F.coalesce(F.size(F.array_distinct(keys)) < F.size(keys), F.lit(False))
 
 
 def _exists(parts: Expression, fit: Callable[[Expression], Fitted]) -> Expression | None:
     """Return the condition that a part of an array does not fit; None if all parts always do."""
-    from pyspark.sql import functions as F
-
     losses: list[Expression | None] = []
 
     def is_lost(part: Expression) -> Expression:
@@ -220,8 +209,6 @@ def _exists(parts: Expression, fit: Callable[[Expression], Fitted]) -> Expressio
 
 
 def _loss_condition(lost: Expression | None) -> Expression:
-    from pyspark.sql import functions as F
-
     if lost is None:
         return F.lit(False)
     return lost
@@ -245,9 +232,6 @@ def to_printable(value: Expression, kind: DataType) -> Expression:
         value: the value.
         kind: its type.
     """
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import ArrayType, AtomicType, BinaryType, MapType, StructType
-
     if not has_odd_keys(kind):
         return value
     if isinstance(kind, StructType):
@@ -275,8 +259,6 @@ def to_printable(value: Expression, kind: DataType) -> Expression:
 
 def has_odd_keys(kind: DataType) -> bool:
     """Return whether a type has a map with keys that JSON cannot represent completely."""
-    from pyspark.sql.types import ArrayType, MapType, StructType
-
     if isinstance(kind, StructType):
         return any(has_odd_keys(field.dataType) for field in kind)
     if isinstance(kind, ArrayType):
@@ -285,6 +267,4 @@ def has_odd_keys(kind: DataType) -> bool:
 
 
 def _is_odd_key(kind: DataType) -> bool:
-    from pyspark.sql.types import AtomicType
-
     return not isinstance(kind, AtomicType) or kind.typeName() in ("binary", "date", "timestamp", "timestamp_ntz")

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import AtomicType, DecimalType, StringType
+
 from sluicegate.schema import json_values, text_values, typed_values
 from sluicegate.schema.text_values import Fitted
 from sluicegate.spark_sql.engine_columns import working_column
 from sluicegate.spark_sql.types import UNNAMED
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as Expression
-    from pyspark.sql import DataFrame
-
     from sluicegate.schema.evolution import Column
 
 
@@ -99,8 +101,6 @@ def add_json_fits(frame: DataFrame, values: Sequence[Value]) -> tuple[DataFrame,
         frame: the records as read.
         values: the values of their fields.
     """
-    from pyspark.sql import functions as F
-
     texts: dict[str, json_values.LandedJson] = {}
     prepared: list[Value] = []
     for value in values:
@@ -115,8 +115,6 @@ def add_json_fits(frame: DataFrame, values: Sequence[Value]) -> tuple[DataFrame,
 
 def rescued_json(values: Sequence[Value], about: Expression) -> Expression:
     """Return ``_rescued_data``: JSON of the values that do not fit, with their file's path; NULL if all fit."""
-    from pyspark.sql import functions as F
-
     lost = [(value, fails) for value in values if (fails := value.loss) is not None]
     if not lost:
         return F.lit(None).cast("string")
@@ -130,8 +128,6 @@ def rescued_json(values: Sequence[Value], about: Expression) -> Expression:
 
 def path_value(name: str, about: Expression) -> Expression:
     """Return the hive partition value: ``name=value`` in the path of a record's file; NULL if there is none."""
-    from pyspark.sql import functions as F
-
     # Spark gives the path as a URI, and Hive's folder names are percent-encoded once more.
     partition_value = F.regexp_extract(about["file_path"], f"/{name}=([^/]*)/", 1)
     for _ in range(2):
@@ -147,7 +143,5 @@ def exact_digits(columns: Sequence[Column]) -> bool:
     Spark fetches the digits of each number from the start of its document, which makes reading one large multi-line
     array quadratic (20 times slower at 1 MB). A double's shortest text casts to the very same double.
     """
-    from pyspark.sql.types import AtomicType, DecimalType, StringType
-
     kinds = [column.type if column.name else None for column in columns]
     return any(not isinstance(kind, AtomicType) or isinstance(kind, (StringType, DecimalType)) for kind in kinds)
