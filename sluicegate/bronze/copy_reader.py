@@ -12,6 +12,12 @@ from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StructField, StructType
+
 from sluicegate.bronze.reader import Reader
 from sluicegate.definition.fields import suggest_name
 from sluicegate.errors import QueryError, SchemaMismatch, Where
@@ -23,10 +29,6 @@ from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.spark_sql.tokens import QuerySyntax
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as Expression
-    from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType
-
     from sluicegate.landing.chosen.copy_options import CopyOptions
     from sluicegate.landing.chosen.copy_select import Output, Select
 
@@ -51,9 +53,6 @@ def read(by: Reader, copy: CopyOptions, paths: Sequence[str], *, strict: bool = 
         QueryError: Spark rejects the SELECT.
         SourceError: a file's header or footer cannot be read.
     """
-    from pyspark.errors import AnalysisException
-    from pyspark.sql import functions as F
-
     schema, select = by.schema, copy.query
     raw = _read_all_fields(by, copy, paths)
     fields = [name for name in raw.columns if name not in PROVENANCE]
@@ -78,8 +77,6 @@ def read(by: Reader, copy: CopyOptions, paths: Sequence[str], *, strict: bool = 
 
 def _read_all_fields(by: Reader, copy: CopyOptions, paths: Sequence[str]) -> DataFrame:
     """Read some files, with NULL in fields that only other files of their copy have."""
-    from pyspark.sql import functions as F
-
     known_fields = _fields_of_copy(copy)
     reader = _unconstrained_reader(by, known_fields)
     raw = reader.empty_frame()
@@ -97,16 +94,12 @@ def fields(by: Reader, paths: Sequence[str]) -> str:
     Raises:
         SourceError: a file's header or footer cannot be read.
     """
-    from pyspark.sql.types import StructType
-
     schema = _unconstrained_reader(by, {}).read(paths).schema
     return StructType([field for field in schema if field.name not in PROVENANCE]).json()
 
 
 def _fields_of_copy(copy: CopyOptions) -> dict[str, DataType]:
     """Return the fields of all files of a copy, with their types."""
-    from pyspark.sql.types import StructType
-
     if not copy.fields:
         return {}
     return {field.name: field.dataType for field in StructType.fromJson(json.loads(copy.fields))}
@@ -124,8 +117,6 @@ def _select_values(frame: DataFrame, select: Select, fields: Sequence[str]) -> D
 
     ``_failed`` is JSON of the fields that a cast did not convert.
     """
-    from pyspark.sql import functions as F
-
     expressions = []
     for output in select.outputs:
         if output.is_star:
@@ -139,8 +130,6 @@ def _select_values(frame: DataFrame, select: Select, fields: Sequence[str]) -> D
 
 def _failed_casts(outputs: Sequence[Output]) -> Expression:
     """Return JSON of the fields that the failed casts read; NULL where none failed."""
-    from pyspark.sql import functions as F
-
     flags: dict[str, list[Expression]] = {}
     for output in outputs:
         for field in output.fields:
@@ -180,9 +169,6 @@ def _landed_names(
 
 def _fit_columns(selected: DataFrame, names: Sequence[str], schema: Schema) -> DataFrame:
     """Cast the selected columns to the table's types; what does not fit becomes rescued data."""
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import StructField
-
     # They have types of their own, as the columns of a Parquet file have.
     typed = schema.definition.model_copy(update={"format": "parquet"})
     target = Schema(schema.table, typed, schema.known, schema.first, schema.landed)
@@ -201,8 +187,6 @@ def _fit_columns(selected: DataFrame, names: Sequence[str], schema: Schema) -> D
 
 def _join_rescued(values: Sequence[Value]) -> Expression:
     """Return one JSON object of all rescued values: by the reader, by failed casts and by the types of columns."""
-    from pyspark.sql import functions as F
-
     lost = [(value, fails) for value in values if (fails := value.loss) is not None]
     misfit = F.lit(None).cast("string")
     if lost:
@@ -219,8 +203,6 @@ def _join_rescued(values: Sequence[Value]) -> Expression:
 
 def _json_members(text: Expression) -> Expression:
     """Return the members of a JSON object without its braces; NULL if it has none."""
-    from pyspark.sql import functions as F
-
     return F.nullif(F.substring(text, F.lit(2), F.length(text) - 2), F.lit(""))
 
 

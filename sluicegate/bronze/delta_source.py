@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from sluicegate import _faults
 from sluicegate.bronze import record_rules
@@ -20,8 +22,6 @@ from sluicegate.flow import prerequisites
 from sluicegate.lake import log, tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from sluicegate.definition import BronzeTable
     from sluicegate.flow.batch import Batch
     from sluicegate.schema.evolution import Schema
@@ -64,8 +64,6 @@ def apply(batch: Batch, name: str, table: BronzeTable) -> None:
 
 def _frame(batch: Batch, name: str, table: BronzeTable) -> DataFrame:
     """Return the source's rows with the bronze table's columns."""
-    from pyspark.sql import functions as F
-
     from sluicegate.schema.values import Value, rescued_json
     from sluicegate.spark_sql.identifiers import quote_name
     from sluicegate.spark_sql.type_parts import is_void

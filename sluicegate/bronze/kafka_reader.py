@@ -12,6 +12,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+
 from sluicegate.bronze.file_groups import Group, ReadMode
 from sluicegate.bronze.raw_reader import NO_SUCH_FIELD
 from sluicegate.bronze.reader import Reader
@@ -22,10 +27,6 @@ from sluicegate.landing.kafka_ledger import Partition, Range
 from sluicegate.schema import json_doubts
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as Expression
-    from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructField
-
     from sluicegate.schema.evolution import Column
 
 # Bytes that are no UTF-8 as a text that loses none of them (RFC 2397).
@@ -54,9 +55,6 @@ class JsonValues(JsonFiles):
 
     def rows(self, values: DataFrame, schema: Sequence[StructField]) -> DataFrame:
         """Parse each value into a row, by a schema that ends with the field of the corrupt record."""
-        from pyspark.sql import functions as F
-        from pyspark.sql.types import StructType
-
         options = {**self.options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS}
         named = values.withColumn("named", F.expr(NAMED)).withColumn("is_object", F.expr(self._object))
         parsed = F.when(F.col("is_object"), F.from_json("named", StructType([*schema]), options))
@@ -72,9 +70,6 @@ class JsonValues(JsonFiles):
 
         The digits are found by the field's name, which must occur once in the value, and only if they equal the number.
         """
-        from pyspark.sql import functions as F
-        from pyspark.sql.types import StringType
-
         value = restore_value(F.col("j").getField(own.name), own)
         if not isinstance(own.dataType, StringType) or not own.name.isidentifier():
             return value
@@ -87,8 +82,6 @@ class JsonValues(JsonFiles):
 
     def variant_rows(self, values: DataFrame, name: str) -> DataFrame:
         """Parse each value into one VARIANT in the column ``name``."""
-        from pyspark.sql import functions as F
-
         is_single = f"({FLAT} OR ({FILLED} AND {self._single_value_condition}))"
         sound = f"if({is_single} AND NOT {UNSURE}, try_parse_json(value), NULL)"
         rows = values.selectExpr(f"{sound} AS v", "value", "bytes", ABOUT)
@@ -98,8 +91,6 @@ class JsonValues(JsonFiles):
 
 def _corrupt(text: Expression) -> Expression:
     """Return the text of a corrupt record; its bytes if they are not UTF-8."""
-    from pyspark.sql import functions as F
-
     return F.when(F.expr("bytes IS NOT NULL AND value IS NULL"), F.expr(BYTES.format(bytes="bytes"))).otherwise(text)
 
 
@@ -123,8 +114,6 @@ class KafkaReader(Reader):
 
     def empty_frame(self) -> DataFrame:
         """Return an empty frame with the known columns."""
-        from pyspark.sql import functions as F
-
         kinds = COLUMNS
         if self._has_binary_keys:
             kinds = {**COLUMNS, "_key": "BINARY"}
@@ -145,8 +134,6 @@ class KafkaReader(Reader):
         )
 
     def _groups(self, paths: Sequence[str]) -> Iterator[Group]:
-        from pyspark.sql.types import BinaryType, StringType, StructField
-
         match self._table.format:
             case _ if self._table.singleVariantColumn:
                 yield Group(self._variant_fields, list(paths), ReadMode.VARIANT)
@@ -158,9 +145,6 @@ class KafkaReader(Reader):
                 yield Group([StructField("value", BinaryType())], list(paths))
 
     def _load_raw(self, group: Group, columns: list[Column]) -> tuple[DataFrame, list[str]]:
-        from pyspark.sql import functions as F
-        from pyspark.sql.types import StringType, StructField
-
         texts, names = self._read_values(group.paths), [column.field for column in columns]
         if group.mode == ReadMode.VARIANT:
             return self._values.variant_rows(texts, names[0]), names
@@ -179,8 +163,6 @@ class KafkaReader(Reader):
 
     def _read_values(self, paths: Sequence[str]) -> DataFrame:
         """Return the values as bytes and as text, with the metadata in one column."""
-        from pyspark.sql import functions as F
-
         ranges = {path: Range.from_path(path) for path in paths}
         names = {path: f"{one.partition.topic}/{one.partition.number}" for path, one in ranges.items()}
         where = F.create_map(*[F.lit(part) for path, name in names.items() for part in (name, path)])

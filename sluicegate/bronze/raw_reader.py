@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
 from sluicegate.bronze import avro_header, landed_paths
 from sluicegate.bronze.file_groups import Group, ReadMode
 from sluicegate.bronze.text import decoded_files
@@ -19,9 +23,6 @@ from sluicegate.schema.evolution import Column, Schema
 from sluicegate.schema.values import exact_digits
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructField, StructType
-
     from sluicegate.definition import BronzeTable
 
 # A field that no record has.
@@ -113,8 +114,6 @@ class RawReader:
 
     def _load_raw(self, group: Group, columns: list[Column]) -> tuple[DataFrame, list[str]]:
         """Return the frame that Spark reads from the files, and the names of its fields."""
-        from pyspark.sql.types import StructField
-
         names = [column.field for column in columns]
         if self._table.format == "csv" and group.mode != ReadMode.VARIANT:
             # A header has been read: Spark takes the fields by their places, and is given names that cannot collide.
@@ -124,8 +123,6 @@ class RawReader:
         return self._raw_frame(group, columns, fields), names
 
     def _raw_frame(self, group: Group, columns: list[Column], fields: list[StructField]) -> DataFrame:
-        from pyspark.sql.types import StructType
-
         form = self._table.format
         if group.mode == ReadMode.UNDECODED:
             return self._corrupt_texts(group)
@@ -139,14 +136,10 @@ class RawReader:
 
     def _corrupt_texts(self, group: Group) -> DataFrame:
         """Return records with undecodable bytes, as corrupt text."""
-        from pyspark.sql import functions as F
-
         texts = landed_paths.load(self.session.read, "text", group.paths)
         return texts.withColumn(CORRUPT_AS, F.unhex("value").cast("string"))
 
     def _text_lines(self, group: Group) -> DataFrame:
-        from pyspark.sql import functions as F
-
         raw = self._load("text", group.paths)
         if self._is_utf_8:
             return raw
@@ -154,9 +147,6 @@ class RawReader:
 
     def _parse(self, group: Group, columns: list[Column], fields: list[StructField]) -> DataFrame:
         """Parse records of JSON, CSV or XML, with the text of each that cannot be parsed."""
-        from pyspark.sql import functions as F
-        from pyspark.sql.types import StringType, StructField, StructType
-
         digits = exact_digits(columns) or json_doubts.has_doubtful_digits(group.fields)
         if self._table.format == "json" and (digits or not self._multi_line):
             self.session.conf.set(EXACT, "true")

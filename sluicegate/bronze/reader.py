@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType, VariantType
 
 from sluicegate.bronze import landed_paths
 from sluicegate.bronze.file_groups import Group, ReadMode, group_by_key
@@ -22,11 +27,6 @@ from sluicegate.schema.evolution import Column
 from sluicegate.schema.values import Value, add_json_fits, path_value, rescued_json
 from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.spark_sql.type_parts import is_text
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as Expression
-    from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructField
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,6 @@ class Reader(RawReader):
 
     def _read(self, paths: Sequence[str], undecoded: Sequence[str] = ()) -> DataFrame:
         """Read some files, and the files of records with undecodable bytes."""
-        from pyspark.sql import functions as F
-
         # Spark evaluates it when it reads, which is when all parts are: it holds for all, if it does for one.
         self.session.conf.set(EXACT, "false")
         groups = [group for openable in self._separate_paths(paths) for group in self._groups(openable)]
@@ -77,8 +75,6 @@ class Reader(RawReader):
 
     def _add_defined_columns(self, frame: DataFrame) -> DataFrame:
         """Add the columns that the definition names, which exist from the first file on."""
-        from pyspark.sql import functions as F
-
         present = {column.lower() for column in [*frame.columns, *self.schema.known]}
         absent = {name: kind for name, kind in self.schema.expected_types.items() if name.lower() not in present}
         last = [column for column in PROVENANCE if column in frame.columns]
@@ -95,8 +91,6 @@ class Reader(RawReader):
 
     def empty_frame(self) -> DataFrame:
         """Return an empty frame with the known columns."""
-        from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
-
         stored = {name.lower() for name in self.schema.known}
         columns = dict(self.schema.known)
         columns |= {name: kind for name, kind in self.schema.expected_types.items() if name.lower() not in stored}
@@ -140,8 +134,6 @@ class Reader(RawReader):
 
         Without inferColumnTypes a column of single values is text in any case.
         """
-        from pyspark.sql.types import StringType
-
         new = [
             field.name for field in group.fields if is_text(field.dataType) and not self.schema.has_field(field.name)
         ]
@@ -159,8 +151,6 @@ class Reader(RawReader):
 
     @property
     def _variant_fields(self) -> list[StructField]:
-        from pyspark.sql.types import StructField, VariantType
-
         return [StructField(self._table.singleVariantColumn or "", VariantType())]
 
     @property
@@ -176,8 +166,6 @@ class Reader(RawReader):
 
     @property
     def _declared_fields(self) -> list[StructField]:
-        from pyspark.sql.types import StructField
-
         folders = self._table.partitionColumns
         kinds = {**self.schema.expected_types, **self.schema.known}
         return [StructField(name, kind) for name, kind in kinds.items() if name not in folders]
@@ -221,8 +209,6 @@ class Reader(RawReader):
         new = not all(map(self.schema.has_field, names))
         if not (new and self._table.inferColumnTypes):
             return self._text_fields(names)
-        from pyspark.sql.types import StructField, StructType
-
         options: dict[str, str] = {}
         if whole:
             options["multiLine"] = "true"
@@ -238,16 +224,12 @@ class Reader(RawReader):
 
     @staticmethod
     def _text_fields(names: Sequence[str]) -> list[StructField]:
-        from pyspark.sql.types import StringType, StructField
-
         return [StructField(name, StringType()) for name in names]
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def _read_group(self, group: Group) -> DataFrame:
         """Read files that have the same fields."""
-        from pyspark.sql import functions as F
-
         columns = self._columns(group)
         folders = len(self._table.partitionColumns)
         in_path, in_file = columns[:folders], self._native_columns(columns[folders:])

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.errors import AnalysisException, ArithmeticException
+from pyspark.sql import DataFrame, SparkSession
 
 from sluicegate.bronze import file_headers
 from sluicegate.bronze.file_groups import Group, group_by_key
@@ -13,9 +16,6 @@ from sluicegate.errors import SourceError, Where
 from sluicegate.spark import executors
 from sluicegate.spark.spark_errors import message
 from sluicegate.spark_sql.type_parts import is_void
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,6 @@ class TypedFiles:
             yield replace(group, fields=fields)
 
     def _group(self, paths: list[str]) -> Group:
-        from pyspark.errors import AnalysisException, ArithmeticException
-
         try:
             return Group([*self.load(paths[:1]).schema], paths)
         except (AnalysisException, ArithmeticException) as error:

@@ -13,7 +13,20 @@ others                  as they are stored
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from sluicegate.bronze.parquet import texts
 from sluicegate.bronze.parquet.footer_schema import REPEATED, SchemaNode
@@ -29,9 +42,6 @@ from sluicegate.bronze.parquet.stored import (
     has_wide_decimal,
 )
 from sluicegate.spark_sql.types import MOST_DIGITS
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import DataType
 
 # The largest precisions of decimals that are stored as integers.
 OF_INTEGERS = {"INT32": 9, "INT64": 18}
@@ -92,8 +102,6 @@ def _stored_node(node: SchemaNode) -> Stored:
 
 
 def _group(node: SchemaNode) -> Stored:
-    from pyspark.sql.types import StructField, StructType
-
     children = [child for child in node.children if not is_void(child)]
     fields = {child.name: stored_field(child) for child in children}
     if len(fields) < len(children) or not fields:
@@ -122,14 +130,10 @@ def _list(node: SchemaNode) -> Stored:
 
 
 def _elements(element: Stored) -> Stored:
-    from pyspark.sql.types import ArrayType
-
     return Elements(ArrayType(element.read), ArrayType(element.type), element)
 
 
 def _map(node: SchemaNode) -> Stored:
-    from pyspark.sql.types import MapType
-
     if len(node.children) == 1:
         [pairs] = node.children
     else:
@@ -142,8 +146,6 @@ def _map(node: SchemaNode) -> Stored:
 
 
 def _plain_type(ddl: str) -> Stored:
-    from pyspark.sql.types import DataType
-
     kind = DataType.fromDDL(ddl)
     return Stored(kind, kind)
 
@@ -175,8 +177,6 @@ def _spark_type(node: SchemaNode) -> str:
 
 def _foreign_field(node: SchemaNode) -> Stored | None:
     """How a field of a type that Spark does not have is stored."""
-    from pyspark.sql.types import BinaryType, FloatType, IntegerType, LongType, StringType
-
     says, text = node.details, StringType()
     match node.physical, node.logical, says.get("unit", node.length):
         case "INT64", "TIMESTAMP", "NANOS":
@@ -197,16 +197,12 @@ def _foreign_field(node: SchemaNode) -> Stored | None:
 
 
 def _time(node: SchemaNode) -> DataType:
-    from pyspark.sql.types import TimestampNTZType, TimestampType
-
     if node.details["utc"]:
         return TimestampType()
     return TimestampNTZType()
 
 
 def _decimal(node: SchemaNode) -> Stored:
-    from pyspark.sql.types import BinaryType, StringType
-
     precision, scale = node.details["precision"], node.details["scale"]
     if not 0 <= scale <= precision > 0 or node.physical not in (*OF_INTEGERS, "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"):
         raise UnreadableField(f"{node} is no number")

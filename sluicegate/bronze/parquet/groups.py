@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from pyspark.sql.types import StructField
+
 from sluicegate.bronze.file_groups import Group
 from sluicegate.bronze.parquet import fields, footer_schema
 from sluicegate.bronze.parquet.fields import UnreadableField
@@ -36,8 +38,6 @@ def unforeseen_group(paths: list[str]) -> Group | None:
 
 
 def _group(nodes: tuple[SchemaNode, ...], paths: list[str]) -> Group:
-    from pyspark.sql.types import StructField
-
     kinds: dict[str, Stored] = {}
     unreadable: dict[str, str] = {}
     times = Counter(node.name for node in nodes)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StringType, TimestampType
 
 from sluicegate.bronze.parquet import texts
 from sluicegate.schema.evolution import Column
 from sluicegate.schema.values import Value
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as Expression
-    from pyspark.sql.types import DataType
 
 
 @dataclass(frozen=True)
@@ -91,18 +90,12 @@ class Nanoseconds(Stored):
         return False
 
     def value(self, stored: Expression) -> Expression:
-        from pyspark.sql import functions as F
-
         return F.when(~self.loss(stored), texts.microseconds(stored)).cast(self.type)
 
     def text(self, stored: Expression) -> Expression:
-        from pyspark.sql.types import TimestampType
-
         return texts.nanoseconds(stored, zone="Z" if isinstance(self.type, TimestampType) else "")
 
     def loss(self, stored: Expression) -> Expression:
-        from pyspark.sql import functions as F
-
         return F.coalesce(F.pmod(stored, F.lit(1000)) != 0, F.lit(False))
 
 
@@ -134,8 +127,6 @@ class StoredGroup(Stored):
         return self._map_fields(stored, lambda field, value: field.text(value))
 
     def _map_fields(self, stored: Expression, of: Callable[[Stored, Expression], Expression]) -> Expression:
-        from pyspark.sql import functions as F
-
         if self.is_plain:
             return stored
         fields = [of(field, stored.getField(name)).alias(name) for name, field in self.fields.items()]
@@ -161,22 +152,16 @@ class Elements(Stored):
         return self.element.is_plain
 
     def value(self, stored: Expression) -> Expression:
-        from pyspark.sql import functions as F
-
         if self.is_plain:
             return stored
         return F.transform(stored, self.element.value)
 
     def text(self, stored: Expression) -> Expression:
-        from pyspark.sql import functions as F
-
         if self.is_plain:
             return stored
         return F.transform(stored, self.element.text)
 
     def loss(self, stored: Expression) -> Expression | None:
-        from pyspark.sql import functions as F
-
         if (condition := _condition(self.element)) is None:
             return None
         return F.coalesce(F.exists(stored, condition), F.lit(False))
@@ -199,8 +184,6 @@ class Entries(Stored):
         return self.key.is_plain and self.item.is_plain
 
     def value(self, stored: Expression) -> Expression:
-        from pyspark.sql import functions as F
-
         if self.is_plain:
             return stored
         if self.key.is_plain:
@@ -209,8 +192,6 @@ class Entries(Stored):
         return F.when(~self._keys_loss(stored), F.map_from_arrays(self._keys(stored), items))
 
     def text(self, stored: Expression) -> Expression:
-        from pyspark.sql import functions as F
-
         if self.is_plain:
             return stored
         if self.key.is_plain:
@@ -224,20 +205,14 @@ class Entries(Stored):
         )
 
     def loss(self, stored: Expression) -> Expression | None:
-        from pyspark.sql import functions as F
-
         condition = _condition(self.item)
         in_items = condition and F.coalesce(F.exists(F.map_values(stored), condition), F.lit(False))
         return _any_condition([None if self.key.is_plain else self._keys_loss(stored), in_items])
 
     def _keys(self, stored: Expression) -> Expression:
-        from pyspark.sql import functions as F
-
         return F.transform(F.map_keys(stored), self.key.value)
 
     def _keys_loss(self, stored: Expression) -> Expression:
-        from pyspark.sql import functions as F
-
         keys = self._keys(stored)
         different = F.size(F.array_distinct(keys)) != F.size(keys)
         return F.coalesce(different | F.exists(keys, lambda key: key.isNull()), F.lit(False))
@@ -245,8 +220,6 @@ class Entries(Stored):
 
 def _condition(stored: Stored) -> Callable[[Expression], Expression] | None:
     """Return the condition of ``loss`` for a value within an array or a map."""
-    from pyspark.sql import functions as F
-
     if stored.loss(F.lit(None).cast(stored.read)) is None:
         return None
     return lambda value: stored.loss(value)  # type: ignore[return-value]
@@ -296,7 +269,4 @@ def value_of(stored: Stored | None, column: Column, raw: Expression, options: Ma
 
 def unreadable_value(field: str, why: str) -> Value:
     """Return the rescued value of a field that cannot be read."""
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import StringType
-
     return Value(Column(field, StringType(), None, StringType()), F.lit(why), {})

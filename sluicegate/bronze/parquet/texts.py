@@ -5,25 +5,19 @@ What each stands for: https://github.com/apache/parquet-format/blob/master/Logic
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as Expression
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as F
 
 _SECOND = 1_000_000_000
 
 
 def microseconds(stored: Expression) -> Expression:
     """Convert nanoseconds to a TIMESTAMP if they are whole microseconds."""
-    from pyspark.sql import functions as F
-
     return F.timestamp_micros(_div(stored, 1000))
 
 
 def nanoseconds(stored: Expression, zone: str) -> Expression:
     """Format nanoseconds since 1970 with nine digits and a zone."""
-    from pyspark.sql import functions as F
-
     below = F.pmod(stored, F.lit(_SECOND))
     # Not the difference first: the least of all would be out of range.
     seconds = _div(stored, _SECOND) - F.when((stored < 0) & (below != 0), 1).otherwise(0)
@@ -38,8 +32,6 @@ def time(stored: Expression, digits: int) -> Expression:
         stored: milliseconds, microseconds or nanoseconds. Negative values, which are not a time of day, stay numbers.
         digits: digits of the fraction of a second.
     """
-    from pyspark.sql import functions as F
-
     value, second = stored.cast("bigint"), 10**digits
     parts = [(3600 * second, 1 << 31), (60 * second, 60), (second, 60)]
     clock = [_pad_digits(F.pmod(_div(value, unit), F.lit(top)), 2) for unit, top in parts]
@@ -49,8 +41,6 @@ def time(stored: Expression, digits: int) -> Expression:
 
 def float16(stored: Expression) -> Expression:
     """Return the FLOAT of the two bytes of a number of half precision (IEEE 754), the lower first."""
-    from pyspark.sql import functions as F
-
     bits = _from_little_endian(stored, 0, 2)
     exponent, fraction = F.pmod(_div(bits, 1 << 10), F.lit(32)), F.pmod(bits, F.lit(1 << 10)).cast("double")
     size = (
@@ -64,8 +54,6 @@ def float16(stored: Expression) -> Expression:
 
 def uuid(stored: Expression) -> Expression:
     """Format the sixteen bytes of a UUID."""
-    from pyspark.sql import functions as F
-
     digits = F.lower(F.hex(stored))
     places = ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))
     text = F.concat_ws("-", *[F.substring(digits, at, size) for at, size in places])
@@ -74,8 +62,6 @@ def uuid(stored: Expression) -> Expression:
 
 def interval(stored: Expression) -> Expression:
     """Format months, days and milliseconds, such as ``P1M2DT3.004S``."""
-    from pyspark.sql import functions as F
-
     months, days, millis = (_from_little_endian(stored, at, 4) for at in (0, 4, 8))
     seconds = F.concat(_div(millis, 1000).cast("string"), F.lit("."), _pad_digits(F.pmod(millis, F.lit(1000)), 3))
     return F.concat(
@@ -92,7 +78,6 @@ def decimal(stored: Expression, scale: int) -> Expression:
         stored: its bytes.
         scale: number of digits after the decimal point.
     """
-    from pyspark.sql import functions as F
 
     def digits(value: bytes | None) -> str | None:
         if value is None:
@@ -109,8 +94,6 @@ def decimal(stored: Expression, scale: int) -> Expression:
 
 def _from_little_endian(stored: Expression, at: int, size: int) -> Expression:
     """Convert little-endian bytes to a number."""
-    from pyspark.sql import functions as F
-
     digits = F.hex(stored)
     # Bytes at their places in the text, the last first.
     places = [2 * (at + offset) + 1 for offset in reversed(range(size))]
@@ -119,14 +102,10 @@ def _from_little_endian(stored: Expression, at: int, size: int) -> Expression:
 
 def _div(number: Expression, by: int) -> Expression:
     """Divide a BIGINT, truncating towards zero."""
-    from pyspark.sql import functions as F
-
     return F.call_function("div", number, F.lit(by).cast("bigint"))
 
 
 def _pad_digits(number: Expression, digits: int) -> Expression:
     """Format a non-negative number with at least the given number of digits."""
-    from pyspark.sql import functions as F
-
     text = number.cast("string")
     return F.when(F.length(text) >= digits, text).otherwise(F.lpad(text, digits, "0"))

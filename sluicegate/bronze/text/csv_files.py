@@ -12,6 +12,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from pyspark import cloudpickle
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
 from sluicegate.bronze import landed_paths
 from sluicegate.bronze.text import csv_check, csv_records
 from sluicegate.bronze.text.csv_records import Grammar, records
@@ -20,10 +26,6 @@ from sluicegate.console import human_bytes
 from sluicegate.spark import executors
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as Expression
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
-
     from sluicegate.definition import BronzeTable
     from sluicegate.schema.evolution import Column
 
@@ -140,8 +142,6 @@ class CsvFiles:
             columns: number of values of a record.
             schema: names and types of the values, and the field of the corrupt record.
         """
-        from pyspark.sql import functions as F
-
         texts = landed_paths.load(self.session.read.option("wholetext", "true"), "text", paths)
         each = texts.select(F.explode(self._split(columns)).alias("record"), texts["_metadata"].alias(ABOUT))
         of_text = {name: value for name, value in self.options.items() if name.lower() not in ("encoding", "charset")}
@@ -158,9 +158,6 @@ class CsvFiles:
 
     def _split(self, columns: int) -> Expression:
         """Split files into records on executors that need not have this package."""
-        from pyspark import cloudpickle
-        from pyspark.sql import functions as F
-
         grammar = self._grammar
         header = self.lower_options.get("header", "").lower() == "true"
         encoding = csv_check.python_encoding(

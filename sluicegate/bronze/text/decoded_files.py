@@ -14,6 +14,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructType, VariantType
+
 from sluicegate.bronze.landed_paths import is_odd, spark_uri
 from sluicegate.bronze.text import text_decoder
 from sluicegate.bronze.text.json_reader import ABOUT, CORRUPT_AS
@@ -27,9 +32,6 @@ from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.storage import filesystems
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructType
-
     from sluicegate.definition import BronzeTable
 
 TEXTS = ("csv", "json", "text", "xml")
@@ -77,7 +79,6 @@ class DecodedFiles:
         parser reports them in its own words, as its types do for JSON that is nested too deeply.
         """
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-        from pyspark.errors import PySparkException
 
         of_spark = table.format in ("xml", "json") and isinstance(error, (PySparkException, Py4JError))
         doubted = not self.thorough and (of_spark or UNSURE_OF_BYTES in str(error))
@@ -152,8 +153,6 @@ class DecodedFiles:
 
     def restore_names(self, raw: DataFrame, about: Column, paths: Sequence[str]) -> tuple[DataFrame, Column]:
         """Return the records with the metadata of the landed files in place of the copies'."""
-        from pyspark.sql import functions as F
-
         read = set(paths)
         copied = {
             _last_part(place): (spark_uri(landed), result["time"])
@@ -172,8 +171,6 @@ class DecodedFiles:
 
     def flag_sentinels(self, raw: DataFrame, form: str, options: Mapping[str, str]) -> DataFrame:
         """Mark records with a sentinel as corrupt; their text has ``\\xfc`` for the byte 0xFC."""
-        from pyspark.sql import functions as F
-
         columns = [name for name in raw.columns if name not in (CORRUPT_AS, ABOUT)]
         record = F.struct(*[F.col(quote_name(name)) for name in columns])
         as_json = F.to_json(record)
@@ -221,16 +218,11 @@ def drop_encoding(options: Mapping[str, str]) -> dict[str, str]:
 
 def guard_value(value: Column, condition: Column) -> Column:
     """Return a value that ends the job where a condition holds."""
-    from pyspark.sql import functions as F
-
     return F.when(condition, F.raise_error(F.lit(UNSURE_OF_BYTES))).otherwise(value)
 
 
 def guarded_texts(schema: StructType) -> dict[str, Column]:
     """Return the text columns of a schema, each ``guard_value`` that it has no U+FFFD."""
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import StringType, VariantType
-
     texts: dict[str, Column] = {}
     for field_ in schema:
         value = F.col(quote_name(field_.name))

@@ -10,7 +10,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark import cloudpickle
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from sluicegate.bronze import landed_paths
 from sluicegate.bronze.file_groups import Group, ReadMode
@@ -44,11 +51,6 @@ from sluicegate.spark_sql.engine_columns import working_column
 from sluicegate.spark_sql.identifiers import literal, quote_name
 from sluicegate.spark_sql.type_parts import has_variant, is_text
 from sluicegate.spark_sql.types import UNNAMED, merge_duplicate_fields, restore_empty_names
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as Expression
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructField, StructType
 
 # Columns with a corrupt record's text and with a line's file; each process has other names, which no field can have.
 CORRUPT_AS, ABOUT = (working_column(f"{name}_{uuid.uuid4().hex}") for name in ("corrupt_record", "metadata"))
@@ -88,8 +90,6 @@ class JsonFiles:
 
     def lines(self, paths: Sequence[str]) -> Iterator[Group]:
         """Yield groups of files with one record a line, with fields and read mode; nearly always in one job."""
-        from pyspark.sql import functions as F
-
         texts = self._texts(paths, whole=False)
         # Whether a line is flat is a column: written into both conditions, it would be computed in both.
         flat = texts.selectExpr("value", f"{FLAT} AS flat")
@@ -197,8 +197,6 @@ class JsonFiles:
         Fields that are text, VARIANTs, and all others are parsed apart: the numbers of the first are tagged, and the
         second have the names of their fields as they landed.
         """
-        from pyspark.sql import functions as F
-
         corrupt = schema[CORRUPT_AS]
         part_of = {field.name: _text_column(field) for field in schema if field.name != CORRUPT_AS}
         parts = [part for part in ("texts", "variants", "typed") if part in part_of.values()]
@@ -230,9 +228,6 @@ class JsonFiles:
             text: column with the text.
             fields: the fields, and that of the corrupt record.
         """
-        from pyspark.sql import functions as F
-        from pyspark.sql.types import ArrayType, StructType
-
         options = {**self.options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS}
         single = F.array(F.from_json(text, StructType([*fields]), options))
         return F.when(F.expr(ARRAY), F.from_json(text, ArrayType(StructType([*fields])), options)).otherwise(single)
@@ -313,8 +308,6 @@ class JsonFiles:
 
     def _fields_of_files(self, paths: Sequence[str], odd: Set[str]) -> list[StructField]:
         """Return the fields of multi-line files, also those that Spark does not infer."""
-        from pyspark.errors import AnalysisException
-
         if not odd:
             reader = self.session.read.options(**self._inference_options)
             try:
@@ -334,8 +327,6 @@ class JsonFiles:
     @staticmethod
     def _restore_fields(inferred: StructType) -> list[StructField]:
         """Restore fields as they are in the files; a column needs a name, so an unnamed field keeps the one we gave."""
-        from pyspark.sql.types import StructField, StructType
-
         fields = [
             StructField(field.name, restore_empty_names(field.dataType))
             for field in inferred
@@ -348,8 +339,6 @@ class JsonFiles:
         return list(whole)
 
     def _elements(self, paths: Sequence[str]) -> DataFrame:
-        from pyspark.sql import functions as F
-
         split = _executor_function(elements, "array<struct<value: string, sound: boolean>>")
         texts = self._texts(paths, whole=True).select("value", F.col("_metadata").alias(ABOUT))
         each = texts.select(F.explode(split("value")).alias("element"), ABOUT)
@@ -367,9 +356,6 @@ def _text_column(field: StructField) -> str:
 
 def _executor_function(function: Callable[[str], Any], kind: str) -> Callable[[str], Expression]:
     """Return a column function that runs on executors without this package or Arrow."""
-    from pyspark import cloudpickle
-    from pyspark.sql import functions as F
-
     from sluicegate.bronze.text import json_elements as here
 
     def column_function(column: str) -> Expression:
@@ -385,9 +371,6 @@ def _executor_function(function: Callable[[str], Any], kind: str) -> Callable[[s
 
 def restore_value(value: Expression, field: StructField) -> Expression:
     """Restore a value as it is in the files, without our markers of numbers and of unnamed fields."""
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import StringType
-
     if not isinstance(field.dataType, StringType):
         return value.alias(field.name)
     return json_values.remove_tags(F.replace(value, F.lit(UNNAMED), F.lit(""))).alias(field.name)
