@@ -15,6 +15,8 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate import _faults
@@ -40,8 +42,6 @@ from sluicegate.spark import connect
 from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from sluicegate.definition import SilverTable
 
 
@@ -259,8 +259,6 @@ class _NewRecords:
 
     def _create_side_table(self, uri: str, frame: DataFrame) -> None:
         """Create a side table unless another run has."""
-        from pyspark.errors import AnalysisException
-
         try:
             frame.write.format("delta").mode("error").save(uri)
         except AnalysisException as error:

@@ -13,7 +13,28 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    AtomicType,
+    BooleanType,
+    CharType,
+    DataType,
+    DateType,
+    FloatType,
+    MapType,
+    NumericType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VarcharType,
+    VariantType,
+)
 
 from sluicegate.definition.fields import suggest_name
 from sluicegate.errors import SchemaMismatch, Where
@@ -24,11 +45,6 @@ from sluicegate.spark import connect
 from sluicegate.spark.spark_errors import message
 from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.spark_sql.types import as_ddl, drop_lengths
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as Expression
-    from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType, MapType, StructType
 
 # Prefix of hidden columns that flag a value which does not fit the type of its column.
 FLAG = working_column("conform_")
@@ -58,8 +74,6 @@ def cast_to_declared(
         SchemaMismatch: the transform lacks a declared column, or it cannot be cast, or a column is new and
             ``evolution`` is failOnNewColumns.
     """
-    from pyspark.sql import functions as F
-
     names = {name.lower(): name for name in frame.columns if not name.startswith("_")}
     new = _new_columns(names, declared, stored)
     if evolution == "failOnNewColumns":
@@ -128,10 +142,6 @@ class _Fitted:
 
 
 def _fit_column(frame: DataFrame, names: Mapping[str, str], name: str, text: str, table: str) -> _Fitted:
-    from pyspark.errors import AnalysisException
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import CharType, DataType, VarcharType
-
     column = names.get(name.lower())
     if column is None:
         hint = suggest_name(name, names.values()) or f"it returns {', '.join(names.values())}"
@@ -177,9 +187,6 @@ class _Unlike(Exception):
 
 def _cast_value(raw: Expression, source: DataType, kind: DataType) -> _Fitted:
     """Cast a value to another type; nested ones field by field, by name: CAST goes by position."""
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import ArrayType, AtomicType, MapType, StructType
-
     # Without regard to what may be NULL: a transform's expressions say NOT NULL by chance.
     if source.simpleString() == kind.simpleString():
         return _Fitted(raw, None)
@@ -197,8 +204,6 @@ def _cast_value(raw: Expression, source: DataType, kind: DataType) -> _Fitted:
 
 
 def _cast_struct(raw: Expression, source: StructType, kind: StructType) -> _Fitted:
-    from pyspark.sql import functions as F
-
     undeclared = {field.name.lower(): field for field in source}
     values, lost = [], []
     for field in kind:
@@ -214,8 +219,6 @@ def _cast_struct(raw: Expression, source: StructType, kind: StructType) -> _Fitt
 
 
 def _cast_map(raw: Expression, source: MapType, kind: MapType) -> _Fitted:
-    from pyspark.sql import functions as F
-
     if source.keyType.simpleString() != kind.keyType.simpleString():
         raise _Unlike  # two keys may become one
     inner, value = source.valueType, kind.valueType
@@ -224,8 +227,6 @@ def _cast_map(raw: Expression, source: MapType, kind: MapType) -> _Fitted:
 
 
 def _loss_flag(flags: Sequence[Expression | None]) -> Expression:
-    from pyspark.sql import functions as F
-
     losses = [F.coalesce(flag, F.lit(False)) for flag in flags if flag is not None]
     if not losses:
         return F.lit(False)
@@ -233,18 +234,6 @@ def _loss_flag(flags: Sequence[Expression | None]) -> Expression:
 
 
 def _cast_atomic(raw: Expression, source: DataType, kind: DataType) -> _Fitted:
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import (
-        BooleanType,
-        DateType,
-        FloatType,
-        NumericType,
-        StringType,
-        TimestampNTZType,
-        TimestampType,
-        VariantType,
-    )  # fmt: skip
-
     counted = isinstance(source, NumericType) and isinstance(kind, NumericType) and not isinstance(kind, FloatType)
     dated = isinstance(source, (TimestampType, TimestampNTZType)) and isinstance(kind, DateType)
     if counted or dated:

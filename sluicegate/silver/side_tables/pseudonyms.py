@@ -13,10 +13,9 @@ event logs, command lines, commits and messages do not have it. Of the key only 
 from __future__ import annotations
 
 import hmac
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column
+from pyspark.sql import Column
+from pyspark.sql import functions as F
 
 
 def pseudonym(values: Column, secret: bytes) -> Column:
@@ -26,7 +25,6 @@ def pseudonym(values: Column, secret: bytes) -> Column:
         values: a column that can be cast to text.
         secret: the key.
     """
-    from pyspark.sql import functions as F
 
     def hmac_sha256(data: bytes | None) -> str | None:
         if data is None:
