@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pyspark.sql import DataFrame, DataFrameWriter
 from pyspark.sql import functions as F
 
 from sluicegate import _faults
@@ -40,8 +41,6 @@ from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.spark_sql.types import types_agree
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, DataFrameWriter
-
     from sluicegate.definition import BronzeTable
 
 

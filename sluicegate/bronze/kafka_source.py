@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate.bronze import kafka_brokers, reread_rows
@@ -26,8 +27,6 @@ from sluicegate.landing.kafka_ledger import Range, TopicOffsets, deleted_records
 from sluicegate.schema.landed import record_landed_names
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from sluicegate.bronze.unreadable_files import Failure
     from sluicegate.definition import BronzeTable
     from sluicegate.flow.batch import Batch

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluicegate.bronze import landed_paths
@@ -25,7 +26,6 @@ from sluicegate.storage.concurrent import map_concurrently
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 # The ledger's path of a file, from the name that Spark gives it: as ``lake.layout.to_ledger_path``.
 CANONICAL = "regexp_replace(coalesce(try_url_decode(replace(source_file, '+', '%2B')), source_file), '^file:/+', '/')"

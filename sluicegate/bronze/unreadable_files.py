@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
 
 from sluicegate.errors import QueryError, SchemaMismatch, SluicegateError
 from sluicegate.spark.spark_errors import is_file_error, root_cause
 from sluicegate.storage import filesystems
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 # Why a file could not be read, and whether to try it again though it has not changed.
 Failure = tuple[str, bool]
