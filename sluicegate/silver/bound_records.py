@@ -10,8 +10,8 @@ superseded record has given values or an end to others. So its former key is fol
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate.flow.several import several_batch
@@ -22,9 +22,6 @@ from sluicegate.schema.columns import ENGINE_COLUMNS
 from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.expectations import DISPOSITION, Disposition
 from sluicegate.spark_sql.identifiers import quote_name
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 # Event time beside a uniqueness hash.
 _TIME = "_event_time"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate.definition.tables.apply_changes import END_AT, START_AT
@@ -35,8 +36,6 @@ from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.spark_sql.query import CAST_PREFIX
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from sluicegate.definition import SilverTable
 
 

@@ -12,7 +12,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from sluicegate.definition.tables.expectations import ExpectationAction
@@ -23,8 +23,6 @@ from sluicegate.silver.side_tables.rescued import UNFIT
 from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
     from sluicegate.definition import SilverTable
 
 # Column that evaluation adds beside ``BROKEN``.

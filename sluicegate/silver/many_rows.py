@@ -14,7 +14,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from sluicegate.frames.difference.merge import OP
@@ -27,7 +27,6 @@ from sluicegate.spark_sql.identifiers import quote_name
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame
 
 # Numbers in the set-aside that are no row's, with their reasons: of a record that gives no row, and of one whose rows
 # are being exchanged.

@@ -7,16 +7,13 @@ rows of the others.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate.schema.columns import FLOW, PROVENANCE, RECORD_STRUCT, ROW, working_column
 from sluicegate.schema.values import MICROSECONDS
 from sluicegate.spark_sql.identifiers import quote_name
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 # The file that a record came in, and its place in the order of arrival, under names that no query's own column has.
 SOURCE, ARRIVED = working_column("source_file"), working_column("arrived")

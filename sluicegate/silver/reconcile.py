@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
 
 from sluicegate.errors import AccountingError, FanOut, SluicegateError, Where
 from sluicegate.frames.rules import rejected
@@ -23,9 +25,6 @@ from sluicegate.silver.side_tables import rescued
 from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row
-    from pyspark.sql.types import DataType
-
     from sluicegate.definition import SilverTable
     from sluicegate.definition.tables.silver_flow import SilverFlow
     from sluicegate.flow.table_report import TableReport

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate.flow.model import name_of
@@ -30,7 +31,6 @@ from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-    from pyspark.sql import DataFrame
 
     from sluicegate.silver.evaluate import RowEvaluator
 

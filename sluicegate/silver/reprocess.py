@@ -12,8 +12,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate import _faults
@@ -35,9 +36,6 @@ from sluicegate.silver.selected_records import selected_identities
 from sluicegate.silver.side_tables import quarantine
 from sluicegate.silver.side_tables.left_out import add_left_out_rows
 from sluicegate.silver.table_changes import SilverChanges, TableChange
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 # In place of a kind of change: rows that the records had.
 _STORED = "stored"

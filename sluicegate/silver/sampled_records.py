@@ -8,6 +8,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate.flow.several.several_batch import StreamsBatch
@@ -16,8 +17,6 @@ from sluicegate.flow.verification.finding import FindingReason
 from sluicegate.schema.columns import IDENTITY
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from sluicegate.flow.batch import Batch
     from sluicegate.flow.verification.sample import Sample
     from sluicegate.silver.evaluate import RowEvaluator

@@ -7,6 +7,7 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate.flow.selection import Choice, Interval, Replay
@@ -15,8 +16,6 @@ from sluicegate.schema.columns import working_column
 from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
     from sluicegate.lake.layout import Lake
     from sluicegate.silver.evaluate import RowEvaluator
 

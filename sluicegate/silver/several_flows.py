@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import AtomicType, NullType
+from pyspark.sql.types import AtomicType, DataType, NullType, StructType
 
 from sluicegate.definition.fields import suggest_name
 from sluicegate.errors import SchemaMismatch, Where
@@ -21,10 +21,6 @@ from sluicegate.schema.columns import RECORD_STRUCT, SEQUENCE
 from sluicegate.silver.columns.declared_columns import as_type
 from sluicegate.spark_sql import types
 from sluicegate.spark_sql.identifiers import quote_name
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType, StructType
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate.definition.tables.silver_flow import SilverFlow
@@ -24,8 +25,6 @@ from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-
-    from pyspark.sql import Column, DataFrame
 
     from sluicegate.definition import SilverTable
     from sluicegate.definition.tables.python_function import PythonTransform

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate.errors import QueryError, Where
@@ -11,8 +12,6 @@ from sluicegate.frames import column_types
 from sluicegate.schema.columns import SEQUENCE
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from sluicegate.definition import SilverTable
     from sluicegate.silver.silver_batch import SilverBatch
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
 from sqlglot.tokenizer_core import TokenType
 
 from sluicegate.spark import connect
@@ -18,8 +19,6 @@ from sluicegate.spark.catalyst import elements, name_of
 from sluicegate.spark_sql.tokens import Tokens
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from sluicegate.spark_sql.query import Query
 
 # A column in a text of Spark's, with its number: `amount#12`, `id#7L`.

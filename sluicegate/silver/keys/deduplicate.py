@@ -9,17 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from sluicegate.schema.columns import FLOW, IDENTITY, ROW, SEQUENCE, working_column
 from sluicegate.silver.expectations import DISPOSITION, Disposition
 from sluicegate.spark_sql.identifiers import quote_name
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 # The order of arrival: the ledger batch, within it the files in order of discovery, within a file the position. Rows of
 # one record follow each other by their numbers, where they have some.

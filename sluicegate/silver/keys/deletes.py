@@ -7,8 +7,8 @@ rule on a value, or a failed cast, refused it, a key would stay that the source 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate.definition import ApplyChanges, SilverTable
@@ -16,9 +16,6 @@ from sluicegate.definition.tables.silver_flow import SilverFlow
 from sluicegate.schema.columns import DELETES, SEQUENCE
 from sluicegate.silver.side_tables.rescued import PARSED, UNFIT
 from sluicegate.spark_sql.query import CAST_PREFIX
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def add_deletes(frame: DataFrame, changes: ApplyChanges | None) -> DataFrame:

@@ -18,9 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
@@ -31,9 +30,6 @@ from sluicegate.schema.columns import DELETES, SEQUENCE, working_column
 from sluicegate.silver.expectations import DISPOSITION, Disposition
 from sluicegate.silver.keys.deduplicate import ARRIVAL
 from sluicegate.spark_sql.identifiers import quote_name
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, WindowSpec
 
 # Working columns, dropped at the end: what is known of a record by itself and by the next one,
 _APART, _DELETE = working_column("scd_apart"), working_column("scd_delete")

@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType, VariantType
+from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType, VariantType
 
 from sluicegate import pii_key
 from sluicegate.definition.tables.silver import SilverTable
@@ -31,9 +32,6 @@ from sluicegate.silver.transform import Transform, TransformedRows
 from sluicegate.spark_sql.identifiers import quote_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType
-
     from sluicegate.definition.tables.silver import Treatment
     from sluicegate.definition.tables.silver_flow import SilverFlow
     from sluicegate.flow.batch import Batch

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import reduce
-from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
 
 from sluicegate.flow.several import several_batch
 from sluicegate.frames.rules.rejected import BROKEN
@@ -31,10 +32,6 @@ from sluicegate.spark import connect
 from sluicegate.spark.session import override_settings
 from sluicegate.spark_sql.conversion import where_casts
 from sluicegate.spark_sql.identifiers import quote_name
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType
 
 
 def add_left_out_rows(

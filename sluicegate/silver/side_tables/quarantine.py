@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate.flow.several import several_batch
@@ -17,9 +17,6 @@ from sluicegate.silver.expectations import DISPOSITION, SET_ASIDE, Disposition
 from sluicegate.silver.keys.deduplicate import REPLACED, replaced_identity
 from sluicegate.silver.provenance import SOURCE, original_json, text_of
 from sluicegate.spark_sql.identifiers import quote_name
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 
 def good_rows(evaluator: RowEvaluator, rows: DataFrame) -> DataFrame:

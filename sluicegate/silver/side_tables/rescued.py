@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate.frames.rules.rejected import BROKEN, Refusal
@@ -26,8 +27,6 @@ from sluicegate.spark import connect
 from sluicegate.spark_sql.identifiers import literal, quote_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
     from sluicegate.definition import SilverTable
     from sluicegate.definition.tables.silver_flow import SilverFlow
     from sluicegate.spark_sql.query import Query
