@@ -125,7 +125,8 @@ class RawReader:
     def _raw_frame(self, group: Group, columns: list[Column], fields: list[StructField]) -> DataFrame:
         form = self._table.format
         if group.mode == ReadMode.UNDECODED:
-            return self._corrupt_texts(group)
+            texts = landed_paths.load(self.session.read, "text", group.paths)
+            return texts.withColumn(CORRUPT_AS, F.unhex("value").cast("string"))
         if form == "text":
             return self._text_lines(group)
         if form == "binaryFile":
@@ -133,11 +134,6 @@ class RawReader:
         if form not in ("json", "csv", "xml"):
             return self._load(form, group.paths, schema=StructType(fields))
         return self._parse(group, columns, fields)
-
-    def _corrupt_texts(self, group: Group) -> DataFrame:
-        """Return records with undecodable bytes, as corrupt text."""
-        texts = landed_paths.load(self.session.read, "text", group.paths)
-        return texts.withColumn(CORRUPT_AS, F.unhex("value").cast("string"))
 
     def _text_lines(self, group: Group) -> DataFrame:
         raw = self._load("text", group.paths)

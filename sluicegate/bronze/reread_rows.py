@@ -187,19 +187,17 @@ class Former:
         }
         conditions, whole = [], []
         for name, path in names.items():
-            if self._is_wholly_replaced(path):
+            ranges = self.ranges[path]
+            if any(first <= self.chunks[0] and last >= self.chunks[-1] for first, last in ranges):
                 whole.append(literal(name))
                 continue
-            for first, last in self.ranges[path]:
+            for first, last in ranges:
                 conditions.append(f"(source_file = {literal(name)} AND _chunk BETWEEN {first} AND {last})")
         if whole:
             conditions.append(f"source_file IN ({', '.join(whole)})")
         if not conditions:
             return ""
         return f"_chunk BETWEEN {self.chunks[0]} AND {self.chunks[-1]} AND ({' OR '.join(conditions)})"
-
-    def _is_wholly_replaced(self, path: str) -> bool:
-        return any(first <= self.chunks[0] and last >= self.chunks[-1] for first, last in self.ranges[path])
 
 
 def _former_arrivals(
