@@ -81,11 +81,6 @@ class RowEvaluator(SilverBatch):
         return former_definition.has_former_rows(self.table, last, self.batch.progress.streams)
 
     @property
-    def _definitions(self) -> dict[str, str]:
-        """Fingerprint of the definition of each flow that the table may have rows of."""
-        return former_definition.flow_definitions(self.table, self.batch.progress.streams)
-
-    @property
     def leaves_former_rows(self) -> bool:
         """Whether the batch leaves rows of another definition."""
         choice = self.batch.choice
@@ -98,7 +93,7 @@ class RowEvaluator(SilverBatch):
         """Commit metadata on the definition: its fingerprint, and whether rows of another are left."""
         facts: dict[str, Any] = {"definition": self.table.fingerprint, "mixed": self.leaves_former_rows}
         if self.table.flows_or_branches:
-            facts["definitions"] = self._definitions
+            facts["definitions"] = former_definition.flow_definitions(self.table, self.batch.progress.streams)
         if self.batch.flow.stored_rows is not None:
             facts[SilverFacts.stored.key] = self.batch.flow.stored_rows.facts()
         return facts

@@ -83,11 +83,7 @@ def final_rows(aside: DataFrame) -> DataFrame:
 
 
 def flag_begun_records(
-    changes: dict[str, DataFrame],
-    table: str,
-    set_aside: str,
-    former: DataFrame | None,
-    record_id: Sequence[str],
+    changes: dict[str, DataFrame], table: str, set_aside: str, former: DataFrame | None, record_id: Sequence[str]
 ) -> DataFrame:
     """Add changes of the set-aside that mark and unmark records whose change takes several commits.
 

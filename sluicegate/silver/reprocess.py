@@ -123,24 +123,15 @@ class _Reprocessing:
         ]
         rows = [f.select(*self.row_id) for f in self.evaluator.stored_frames(self.table)]
         if not (rows or aside):
-            return self._empty_identities()
+            return self.batch.records().select(*self.record_id).limit(0)
         every = reduce(lambda a, b: a.unionByName(b), [*rows, *aside])
         twice = every.groupBy(*self.row_id).count().where("count > 1")
         lost = [frame.join(self.batch.records(), [*self.record_id], "left_anti") for frame in aside]
         lost.append(self.batch.records().join(every, [*self.record_id], "left_anti"))
-        begun = (
-            [many_rows.begun_records(f, self.record_id) for f in self._set_aside_frames()]
-            if self.evaluator.many
-            else []
-        )
+        begun: list[DataFrame] = []
+        if self.evaluator.many:
+            begun = [many_rows.begun_records(f, self.record_id) for f in self.evaluator.stored_frames(self.set_aside)]
         return reduce(lambda a, b: a.unionByName(b), [f.select(*self.record_id) for f in (twice, *lost, *begun)])
-
-    def _set_aside_frames(self) -> list[DataFrame]:
-        return self.evaluator.stored_frames(self.set_aside)
-
-    def _empty_identities(self) -> DataFrame:
-        """Return an empty frame of identities."""
-        return self.batch.records().select(*self.record_id).limit(0)
 
     # --- what they make now ------------------------------------------------------------------------------------------
 

@@ -300,7 +300,8 @@ class _Proof:
             lookups = ", ".join(sorted(self.flow.as_of_run))
             return f"it has values of {lookups} as of former runs, which are no longer available"
         if not evaluator.table.is_python:
-            return next(filter(None, map(excuse, self._queries(evaluator))), "")
+            excuses = (excuse(transformed.rows) for transformed in evaluator.made.values())
+            return next(filter(None, excuses), "")
         other_time = self._evaluator(evaluator.batch)
         rows = quarantine.good_rows(
             other_time, other_time.settle(other_time.rows(evaluator.batch.rows_by_flow or evaluator.batch.rows), None)
@@ -309,11 +310,6 @@ class _Proof:
         if other:
             return "its function returns other rows each time"
         return ""
-
-    @staticmethod
-    def _queries(evaluator: RowEvaluator) -> Iterator[DataFrame]:
-        for made in evaluator.made.values():
-            yield made.rows
 
 
 def _is_unfinished(waiting: Progress) -> bool:

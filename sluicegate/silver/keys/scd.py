@@ -121,7 +121,7 @@ class History:
 
     def _decide_rows(self, frame: DataFrame, values: list[str]) -> DataFrame:
         if self.scd_type == 1 and not self.snapshots:
-            return self._keep_latest(frame)
+            return frame.withColumn(DISPOSITION, _disposition(F.col(_NEXT).isNull()))
         return self._decide_versions(frame, values)
 
     # --- the records of a key in their order -------------------------------------------------------------------------
@@ -182,11 +182,6 @@ class History:
         """Return the window over the good records of a key (or a part of them) in their order."""
         parts = [F.col(_APART), *[_column(key) for key in self.keys], *[F.col(column) for column in within]]
         return Window.partitionBy(*parts).orderBy(SEQUENCE, *self.arrival)
-
-    # --- type 1 ------------------------------------------------------------------------------------------------------
-
-    def _keep_latest(self, frame: DataFrame) -> DataFrame:
-        return frame.withColumn(DISPOSITION, _disposition(F.col(_NEXT).isNull()))
 
     # --- type 2, and snapshots ---------------------------------------------------------------------------------------
 
