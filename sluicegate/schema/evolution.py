@@ -255,7 +255,8 @@ class Schema:
             return self._json_column(field, name, target)
         if isinstance(target, AtomicType):
             # Whoever names the type knows the zeros; an inferred one is that of other values.
-            return Column(field.name, text, name, target, "cast" if self._is_named(name) else "token")
+            declared = name.lower() in {column.lower() for column in self.expected_types}
+            return Column(field.name, text, name, target, "cast" if declared else "token")
         if form == "xml" and not isinstance(field.dataType, AtomicType):
             if target == as_text(target) and can_hold(target, shown):
                 return Column(field.name, target, name, target)
@@ -271,9 +272,6 @@ class Schema:
         if isinstance(target, AtomicType):
             return Column(field.name, StringType(), name, target, "token")
         return Column(field.name, StringType(), name, target, "json", shape(target, field.dataType))
-
-    def _is_named(self, name: str) -> bool:
-        return name.lower() in {named.lower() for named in self.expected_types}
 
     def _target(self, name: str, shown: DataType) -> DataType:
         """Return the type of a column: existing or new, widened or merged with the inferred type as defined."""

@@ -265,8 +265,7 @@ class _Leaves:
         texts = StructType([StructField(field.name, StringType()) for field in target])
         struct = self.fit_part(text, target, texts)
         other_members = F.map_filter(
-            F.from_json(text, "map<string,string>"),
-            lambda key, value: ~key.isin(target.names) & value.isNotNull(),
+            F.from_json(text, "map<string,string>"), lambda key, value: ~key.isin(target.names) & value.isNotNull()
         )
         return Fitted(struct.value, any_of([struct.lost, F.coalesce(F.size(other_members) > 0, F.lit(False))]))
 

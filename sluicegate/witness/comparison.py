@@ -125,7 +125,8 @@ class Comparison:
         if len(columns) < len(names):  # one has no column, or two have the same
             return False
         values = dict(zip(self.columns.names, zip(*stored, strict=True), strict=True))
-        if any(_has_values(values[column]) for column in values.keys() - columns.keys()):
+        absent = values.keys() - columns.keys()
+        if any(value is not None for column in absent for value in values[column]):
             return False
         return all(
             self._column_is_alike(column, [record.get(name) for record in fields], values[column])
@@ -358,10 +359,6 @@ class Comparison:
         if len(text) <= 60:
             return text
         return f"{text[:57]}..."
-
-
-def _has_values(column: Iterable[Any]) -> bool:
-    return any(value is not None for value in column)
 
 
 def _is_same_json(landed: Any, stored: str) -> bool:

@@ -108,9 +108,7 @@ def _parse_string(value: Any) -> str:
         raise field_error("param-value", f"{value!r} contains ${{, which Spark would replace", "write the value itself")
     if _CONTROL.search(value):
         raise field_error(
-            "param-value",
-            f"{value!r} contains a control character",
-            "only line breaks and tabs are allowed",
+            "param-value", f"{value!r} contains a control character", "only line breaks and tabs are allowed"
         )
     return value
 
