@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from sluicegate.schema.columns import ENGINE_COLUMNS, RECORD
 if TYPE_CHECKING:
     from sluicegate.dashboard.source import Source
     from sluicegate.definition import Pipeline
+    from sluicegate.definition.tables.silver import SilverTable
 
 EXAMPLES = 20
 """Records of a page."""
@@ -141,11 +142,7 @@ def quarantine_details(
         reasons = None if standing is None else list(standing.reasons)
     described = None if reasons is None else tuple(_describe_reason(pipeline, name, reason) for reason in reasons)
     standing_now = standing or discarded.Standing()
-    broken = None
-    if described is not None:
-        discarded_rules = {rule for discard in standing_now.made for rule in discard.rules}
-        broken = discarded_rules.union(reason.rule for reason in described)
-    if not _may_be_broken(pipeline, name, rule, broken):
+    if not _may_be_broken(pipeline.silver[name], rule, described, standing_now.made):
         raise PipelineMissing("unknown rule")
     examples = _examples(source, pipeline, name, table, rule) if rows else None
     hidden = personal.has_personal_data(source, pipeline)
@@ -156,9 +153,15 @@ def quarantine_details(
     )  # fmt: skip
 
 
-def _may_be_broken(pipeline: Pipeline, name: str, rule: str, broken: Collection[str] | None) -> bool:
+def _may_be_broken(
+    table: SilverTable, rule: str, reasons: Sequence[Reason] | None, discards: Sequence[Discarded]
+) -> bool:
     """Whether there may be records that broke a rule: looking for them is work that any text could ask for."""
-    return not rule or rule in pipeline.silver[name].expectations or rule in (broken or ())
+    if not rule or rule in table.expectations:
+        return True
+    if reasons is None:
+        return False
+    return any(rule == reason.rule for reason in reasons) or any(rule in discard.rules for discard in discards)
 
 
 def _reasons(table: DeltaTable) -> list[dict[str, Any]]:

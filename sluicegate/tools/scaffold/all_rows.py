@@ -22,7 +22,7 @@ from sluicegate.definition import encodings
 from sluicegate.errors import SourceError
 from sluicegate.tools import arrow_values
 from sluicegate.tools.scaffold import csv_dialect, sniff
-from sluicegate.tools.scaffold.readings import NOTHING
+from sluicegate.tools.scaffold.readings import BLANKS, NOTHING
 from sluicegate.tools.scaffold.sniff import FileSample
 
 MOST_ROWS = 5_000_000
@@ -39,8 +39,6 @@ _BATCH = 10_000
 # Texts of a column by which readings are chosen that are then tried on all rows.
 _FIRST = 100
 
-# Blanks around a value that Spark's casts take away: those of ASCII, and control characters.
-_BLANKS = "".join(map(chr, (*range(1, 33), 127)))
 
 _NOTHING = ", ".join(f"'{word}'" for word in NOTHING)
 
@@ -232,7 +230,7 @@ def text_of_value(value: Any) -> str | None:
 
 def trimmed(text: str) -> str:
     """DuckDB's text without the blanks around it that Spark's casts take away."""
-    return f"trim({text}, '{_BLANKS}')"
+    return f"trim({text}, '{BLANKS}')"
 
 
 @dataclass(frozen=True)

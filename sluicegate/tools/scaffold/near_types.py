@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import date
 
-from sluicegate.tools.scaffold.readings import TIMES, Kind
+from sluicegate.tools.scaffold.readings import BLANKS, TIMES, Kind
 
 # What Spark casts to a number besides what is one here: 007, +1, .5, 1d, NaN, and a lone point to 0. It would be other
 # values, and no error.
@@ -20,7 +20,7 @@ def is_cast(kind: Kind, pattern: str, text: str) -> bool:
     if kind == "BOOLEAN":
         return text.lower() in _CAST_TO_BOOLEAN
     if "AS DOUBLE" in pattern or kind not in TIMES:
-        text = _replace(pattern, text).strip()  # as a cast does it
+        text = _replace(pattern, text).strip(BLANKS)
         return _CAST_TO_NUMBER.fullmatch(text) is not None
     if "timestamp_millis" in pattern:
         return _CAST_TO_NUMBER.fullmatch(text) is not None

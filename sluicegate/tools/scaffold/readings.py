@@ -21,6 +21,9 @@ NOTHING = (
     "", "NA", "N/A", "n/a", "NULL", "null", "None", "-", "?", "\\N", "#N/A", "NaN", "nan",
 )  # fmt: skip
 
+# Blanks around a value that Spark's casts take away: those of ASCII, and control characters.
+BLANKS = "".join(map(chr, (*range(1, 33), 127)))
+
 # Epoch seconds from 1990 to 2100; milliseconds are a thousand times that.
 _EPOCH = (631_152_000, 4_102_444_800)
 
