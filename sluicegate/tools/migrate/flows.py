@@ -11,6 +11,7 @@ from sluicegate.spark_sql.tokens import QuerySyntax
 from sluicegate.tools.migrate.draft import Draft
 from sluicegate.tools.migrate.model import Dataset, ParsedSource
 from sluicegate.tools.migrate.rewriting import stream_first_table
+from sluicegate.tools.migrate.table_names import unique_name
 from sluicegate.tools.scaffold.naming import table_name
 
 AS_OF_RUN = "Joined values are those of a row's run, as in a streaming table; without `lookups` rows follow changes."
@@ -45,6 +46,8 @@ def take_over(
 
 def _refusal_reason(dataset: Dataset, source: ParsedSource, tables: Draft, gold: Collection[str]) -> str:
     """Reason why a flow is not taken over; empty if it can be."""
+    if [other.name for other in source.datasets].count(dataset.name) > 1:
+        return f"another flow into {dataset.into} has its name"
     if dataset.name in gold:
         return "its rows do not each come from one record, which is only possible in gold"
     if dataset.into in tables.bronze or dataset.into in tables.gold:
@@ -88,7 +91,10 @@ def _add_flow(
         table["flows"] = {dataset.into: {"sql": table.pop("sql")}}
         tables.silver[dataset.into] = {"flows": table.pop("flows"), **table}
         table = tables.silver[dataset.into]
-    table["flows"][table_name(dataset.flow)] = fields
+    name = unique_name(table_name(dataset.flow) or f"flow_{dataset.line}", table["flows"])
+    if name != dataset.flow:
+        source.leave_harmless(dataset.line, f"the name of the flow {dataset.flow}", f"it is called {name} here")
+    table["flows"][name] = fields
     if many:
         table["rows"] = "many"
     if lookups:

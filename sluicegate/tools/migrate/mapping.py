@@ -16,7 +16,7 @@ from sluicegate.tools.migrate import auto_loader, casts, flows, layers, undersco
 from sluicegate.tools.migrate.draft import Draft
 from sluicegate.tools.migrate.model import FILES, ChangeFlow, Dataset, ParsedSource, Remark, Rule
 from sluicegate.tools.migrate.rewriting import count_reads, remove_streams, rename_tables, stream_first_table, tables_of
-from sluicegate.tools.migrate.table_names import Ambiguous, addresses
+from sluicegate.tools.migrate.table_names import Ambiguous, addresses, unique_name
 from sluicegate.tools.scaffold.naming import ident
 
 
@@ -284,17 +284,21 @@ class _Mapping:
                 self._draft.rules_left.append(f"{rule.name} of {dataset.name}")
                 self.source.leave(rule.line, f"the rule {rule.name} of {dataset.name}", error.message)
             else:
-                rules[self._rule_name(rule)] = {rule.action: condition}
+                rules[self._rule_name(rule, rules)] = {rule.action: condition}
         if rules:
             return {"expectations": rules}
         return {}
 
-    def _rule_name(self, rule: Rule) -> str:
-        if IDENTIFIER.fullmatch(rule.name):
-            return rule.name
+    def _rule_name(self, rule: Rule, taken: Collection[str]) -> str:
+        """Name of a rule here, which no other rule of its table has."""
         name = re.sub(r"\W+", "_", rule.name, flags=re.ASCII).strip("_")
-        if not IDENTIFIER.fullmatch(name):
+        if IDENTIFIER.fullmatch(rule.name):
+            name = rule.name
+        elif not IDENTIFIER.fullmatch(name):
             name = f"rule_{rule.line}"
+        name = unique_name(name, taken)
+        if name == rule.name:
+            return name
         self.source.leave_harmless(rule.line, f"the name of the rule {rule.name}", f"it is called {name} here")
         return name
 

@@ -123,3 +123,13 @@ def _names(of_source: Collection[str], elsewhere: Collection[str]) -> dict[str, 
 
 def _join_parts(address: str, parts: int) -> str:
     return "_".join(address.split(".")[-parts:])
+
+
+def unique_name(name: str, taken: Collection[str]) -> str:
+    """Name that is not taken, in upper or lower case: with a number behind it where the name itself is."""
+    lower = {other.lower() for other in taken}
+    candidate, count = name, 1
+    while candidate.lower() in lower:
+        count += 1
+        candidate = f"{name}_{count}"
+    return candidate

@@ -37,3 +37,52 @@ def test_a_table_beside_a_with_is_the_stream(tmp_path: Path) -> None:
     (CONSTRAINT ok EXPECT (n > 0) ON VIOLATION DROP ROW)
     AS WITH x AS (SELECT id, n FROM codes) SELECT raw.id, n FROM raw JOIN x USING (id)"""
     assert "FROM STREAM(raw)" in imported(tmp_path, text).draft.queries["t"]
+
+
+def test_rules_whose_names_differ_only_in_signs_stay_apart(tmp_path: Path) -> None:
+    text = f"""{RAW}CREATE STREAMING TABLE t (
+    CONSTRAINT amount_0_2 EXPECT (amount <> 5),
+    CONSTRAINT `amount > 0` EXPECT (amount > 0),
+    CONSTRAINT `amount < 0` EXPECT (amount < 0) ON VIOLATION DROP ROW) AS SELECT amount FROM STREAM(raw)"""
+    pipeline = imported(tmp_path, text)
+    rules = pipeline.draft.silver["t"]["expectations"]
+    assert rules == {
+        "amount_0_2": {"expect": "amount <> 5"},
+        "amount_0": {"expect": "amount > 0"},
+        "amount_0_3": {"expect_or_drop": "amount < 0"},
+    }
+    told = {remark.line: remark.reason for remark in pipeline.remarks}
+    assert ["amount_0 " in told[4], "amount_0_3 " in told[5]] == [True, True]
+    assert pipeline.is_complete
+
+
+FLOWS = """import dlt
+
+@dlt.table
+def raw():
+    return spark.readStream.format("cloudFiles").option("cloudFiles.format", "json").load("s3://b/raw")
+
+dlt.create_streaming_table("t")
+
+@dlt.append_flow(target="t", name="f-1")
+def one():
+    return spark.readStream.table("raw").select("id")
+
+@dlt.append_flow(target="t", name="{second}")
+def two():
+    return spark.readStream.table("raw").select("name")
+"""
+
+
+def test_flows_whose_names_become_one_stay_apart(tmp_path: Path) -> None:
+    pipeline = imported(tmp_path, FLOWS.format(second="f_1"), "source.py")
+    flows = pipeline.draft.silver["t"]["flows"]
+    queries = [pipeline.draft.queries[flow["sql"].removesuffix(".sql")] for flow in flows.values()]
+    assert [query.split()[1] for query in queries] == ["id", "name"]
+    assert [remark.line for remark in pipeline.remarks] == [10, 14]
+    assert pipeline.is_complete
+
+
+def test_flows_of_one_name_are_left(tmp_path: Path) -> None:
+    pipeline = imported(tmp_path, FLOWS.format(second="f-1"), "source.py")
+    assert pipeline.draft.missing == {"t": 7, "the flow one": 10, "the flow two": 14}
