@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from math import isfinite
 from typing import Any
 
 from sluicegate.spark_sql.identifiers import literal
@@ -82,8 +83,10 @@ class ExpressionConverter:
     def _value(self, value: Any, node: ast.expr) -> str:
         if isinstance(value, bool) or value is None:
             return {True: "true", False: "false", None: "NULL"}[value]
-        if isinstance(value, (int, float)):
+        if isinstance(value, int):
             return repr(value)
+        if isinstance(value, float) and isfinite(value):
+            return f"{value!r}D"  # without the D, SQL takes it for a decimal
         if isinstance(value, str):
             return literal(value)
         raise self._refusal(node)
@@ -92,9 +95,7 @@ class ExpressionConverter:
         sign = _OPERATORS.get(type(operator))
         if sign is None:
             raise self._refusal(left)
-        if sign == "+" and any(
-            isinstance(side, ast.Constant) and isinstance(side.value, str) for side in (left, right)
-        ):
+        if sign == "+" and any(isinstance(self._constant(side), str) for side in (left, right)):
             raise self._refusal(left)
         return ColumnSql(f"({self._operand(left)} {sign} {self._operand(right)})")
 
@@ -120,16 +121,16 @@ class ExpressionConverter:
         return ""
 
     def _convert_function(self, name: str, node: ast.Call) -> ColumnSql:
-        text = _first_text(node)
+        text = self._first_text(node)
         if name in ("col", "column") and text is not None:
-            return ColumnSql(self._column(text))
+            return ColumnSql(self._column(text, node))
         if name == "lit" and len(node.args) == 1:
             return self.column(node.args[0])
         if name == "expr" and text is not None:
             return self._of_text(text, node)
         if name == "input_file_name":
             return ColumnSql("source_file")
-        if name not in _SAME and name not in _OTHER:
+        if (name not in _SAME and name not in _OTHER) or (name == "trim" and len(node.args) > 1):
             raise self._refusal(node)
         if name == "count" and text == "*":
             return ColumnSql("count(*)")
@@ -146,20 +147,35 @@ class ExpressionConverter:
             raise NotTaken(error.message, node.lineno) from None
 
     def _argument(self, name: str, place: int, node: ast.expr) -> str:
-        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-        if is_text and place not in _TEXTS.get(name, ()):
-            return self._column(str(node.value))  # type: ignore[attr-defined]
+        value = self._constant(node)
+        if isinstance(value, str) and place not in _TEXTS.get(name, ()):
+            return self._column(value, node)
         return self._inner(node)
 
+    def _constant(self, node: ast.expr) -> Any:
+        """Value that an expression writes out, or that its name is bound to; None for all others."""
+        if isinstance(node, ast.Name):
+            return self.constants.get(node.id)
+        if isinstance(node, ast.Constant):
+            return node.value
+        return None
+
+    def _first_text(self, node: ast.Call) -> str | None:
+        """The first argument of a call, if it is a text."""
+        for argument in node.args[:1]:
+            if isinstance(value := self._constant(argument), str):
+                return value
+        return None
+
     @staticmethod
-    def _column(name: str) -> str:
-        return _METADATA.get(name) or ".".join(ident(part) for part in name.split("."))
+    def _column(name: str, node: ast.expr) -> str:
+        return _METADATA.get(name) or column_path(name, node.lineno)
 
     def _convert_method(self, method: ast.Attribute, node: ast.Call) -> ColumnSql:
         column = self.column(method.value)
         value = None
-        if len(node.args) == 1 and isinstance(node.args[0], ast.Constant):
-            value = node.args[0].value
+        if len(node.args) == 1:
+            value = self._constant(node.args[0])
         match method.attr:
             case "alias" if isinstance(value, str):
                 return replace(column, name=ident(value))
@@ -183,11 +199,15 @@ class ExpressionConverter:
         raise self._refusal(node)
 
 
-def _first_text(node: ast.Call) -> str | None:
-    """The first argument of a call, if it is a text."""
-    if not node.args or not isinstance(node.args[0], ast.Constant):
-        return None
-    value = node.args[0].value
-    if isinstance(value, str):
-        return value
-    return None
+def column_path(name: str, line: int) -> str:
+    """SQL of a column by its name: a column, a field of one, or all fields, as ``payload.*``.
+
+    Raises:
+        NotTaken: parts of it are quoted.
+    """
+    if "`" in name:
+        raise NotTaken(f"the column {name} is not supported by the importer: write its name without backticks", line)
+    *parents, last = name.split(".")
+    if last != "*":
+        last = ident(last)
+    return ".".join([*(ident(part) for part in parents), last])

@@ -13,7 +13,7 @@ from typing import Any
 
 from sluicegate.spark_sql.tokens import QuerySyntax, Tokens
 from sluicegate.tools.migrate.auto_loader import delta_option
-from sluicegate.tools.migrate.column_expressions import ExpressionConverter
+from sluicegate.tools.migrate.column_expressions import ExpressionConverter, column_path
 from sluicegate.tools.migrate.column_sql import ColumnSql, of_text
 from sluicegate.tools.migrate.model import FILES, Files, Remark
 from sluicegate.tools.migrate.name_bindings import NameBindings, constant
@@ -263,12 +263,16 @@ class Chain:
 
     def _column(self, node: ast.expr) -> ColumnSql:
         if isinstance(value := self._constant(node), str):
-            if value == "*":
-                return ColumnSql("*")
-            return ColumnSql(".".join(ident(part) for part in value.split(".")))
-        column = self._column_of(node)
-        if column.name:
-            self._made.add("*")  # the name may be that of a column that a later filter means
+            column = ColumnSql(column_path(value, node.lineno))
+        else:
+            column = self._column_of(node)
+        # A later filter may mean the name that the column has here: behind the last dot, or as in CAST(a AS INT).
+        if column.name or column.text.endswith(".*"):
+            self._made.add("*")
+        elif re.fullmatch(r"[\w.`]+", column.text):
+            self._made |= _words(".".join(column.text.split(".")[1:][-1:]))
+        elif column.text != "*":
+            self._made |= _words(column.text)
         return column
 
     def _do_filter(self, call: ast.Call) -> None:

@@ -156,3 +156,72 @@ def t():
         "WHERE (kind = 1) AND (((due < paid OR due < closed) AND (open IS NULL)))"
     )
     assert made.error is None
+
+
+CONSTANTS = """import dlt
+from pyspark.sql import functions as F
+TS = "ts"
+SUFFIX = "_x"
+
+@dlt.table
+def raw():
+    return spark.readStream.format("cloudFiles").option("cloudFiles.format", "json").load("s3://b/raw")
+
+@dlt.table
+def t():
+    return {chain}
+"""
+
+
+@pytest.mark.parametrize(
+    ("chain", "query"),
+    [
+        (
+            'dlt.read("raw").groupBy("id").agg(F.max(TS).alias(TS), F.countDistinct(TS).alias("n"))',
+            "SELECT id, max(ts) AS ts, count(DISTINCT ts) AS n FROM raw GROUP BY id",
+        ),
+        (
+            'dlt.read_stream("raw").select(F.upper(TS).alias("u"), F.col(TS), F.lit(TS).alias("l"))',
+            "SELECT upper(ts) AS u, ts, 'ts' AS l FROM STREAM(raw)",
+        ),
+        (
+            'dlt.read_stream("raw").select((F.col("s") / 3600.0).alias("h"), (F.col("n") * 1e-7).alias("m"))',
+            "SELECT (s / 3600.0D) AS h, (n * 1e-07D) AS m FROM STREAM(raw)",
+        ),
+        ('dlt.read_stream("raw").select("id", "payload.*")', "SELECT id, payload.* FROM STREAM(raw)"),
+        (
+            'dlt.read_stream("raw").select("id", "payload.status").filter("id > 3 AND payload.kind = 1")',
+            "SELECT id, payload.status FROM STREAM(raw) WHERE (id > 3 AND payload.kind = 1)",
+        ),
+    ],
+)
+def test_names_of_columns_and_numbers_mean_in_sql_what_they_meant(tmp_path: Path, chain: str, query: str) -> None:
+    (tmp_path / "source.py").write_text(CONSTANTS.format(chain=chain))
+    settings_ = Settings.of(str(tmp_path / "lake"), str(tmp_path), tmp_path / "pipelines")
+    pipeline = create(tmp_path / "source.py", "mine", settings_)
+    assert " ".join(pipeline.draft.queries["t"].split()) == query
+    assert pipeline.is_complete
+    assert pipeline.error is None
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        """dlt.read_stream("raw").select("id", "payload.status").filter("status = 'x'")""",
+        """dlt.read_stream("raw").select("id", F.col("payload.status")).filter("status = 'x'")""",
+        """dlt.read_stream("raw").select("id", "payload.*").filter("status = 'x'")""",
+        """dlt.read_stream("raw").select("id", F.col("ts").cast("date")).filter("ts > '2026-01-01'")""",
+        'dlt.read_stream("raw").select(F.trim(F.col("id"), F.lit("#")).alias("id"))',
+        'dlt.read_stream("raw").select((TS + SUFFIX).alias("id"))',
+        'dlt.read_stream("raw").select((F.lit(TS) + SUFFIX).alias("id"))',
+        'dlt.read_stream("raw").select("`a.b`")',
+        'dlt.read_stream("raw").select(F.col("`a.b`"))',
+        'dlt.read_stream("raw").select(F.lit(1e999).alias("id"))',
+    ],
+)
+def test_a_column_that_may_mean_another_is_left(tmp_path: Path, chain: str) -> None:
+    (tmp_path / "source.py").write_text(CONSTANTS.format(chain=chain))
+    settings_ = Settings.of(str(tmp_path / "lake"), str(tmp_path), tmp_path / "pipelines")
+    pipeline = create(tmp_path / "source.py", "mine", settings_)
+    assert "t" not in pipeline.draft.table_names
+    assert [remark.line for remark in pipeline.remarks] == [12]
