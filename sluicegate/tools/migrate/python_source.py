@@ -28,6 +28,11 @@ _RULES: dict[str, Action] = {
 }  # fmt: skip
 _CDC = ("create_auto_cdc_flow", "apply_changes")
 _FLOWS = ("append_flow", "update_flow", "foreach_batch_sink")
+_PIPELINES = ("dlt", "pyspark.pipelines")
+"""Modules that declare tables."""
+
+_FUNCTIONS = "pyspark.sql.functions"
+
 _CHANGING = (
     "update", "append", "extend", "insert", "pop", "popitem", "clear", "remove", "setdefault", "sort", "reverse",
 )  # fmt: skip
@@ -70,7 +75,7 @@ def read(text: str, file: str, settings: SourceSettings) -> ParsedSource:
         raise UserError(f"{file} is not Python", where=where, cause=error.msg) from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise UserError(f"{file} is not Python", where=Where(file=file), cause=str(error)) from None
-    reader = _Reader(file, _changed_names(module), settings)
+    reader = _Reader(file, _changed_names(module), _own_names(module), settings)
     for node in module.body:
         reader.node(node)
     for inner in ast.walk(module):
@@ -84,10 +89,13 @@ def read(text: str, file: str, settings: SourceSettings) -> ParsedSource:
 class _Reader:
     """Reads the top-level statements of a module in order."""
 
-    def __init__(self, file: str, changed: Collection[str], settings: SourceSettings) -> None:
+    def __init__(self, file: str, changed: Collection[str], own_names: set[str], settings: SourceSettings) -> None:
         self.file, self.changed = file, changed
         self.source = ParsedSource()
         self.names = NameBindings(settings=settings)
+        self.own_names = own_names
+        self.names.modules -= own_names
+        self.names.pipelines -= own_names
         self.decorators: set[int] = set()  # ids of calls that are decorators
 
     def node(self, node: ast.stmt) -> None:
@@ -158,28 +166,26 @@ class _Reader:
 
     def _is_silent(self, node: ast.stmt) -> bool:
         """Whether a statement is an import or a lone string; imported names are bound."""
-        if isinstance(node, ast.ImportFrom):
-            for name in node.names:
-                self._bind_import(f"{node.module}.{name.name}", name.asname or name.name)
-        if isinstance(node, ast.Import):
-            for name in node.names:
-                self._bind_import(name.name, name.asname or name.name)
         if isinstance(node, (ast.Import, ast.ImportFrom)):
+            for qualified_name, name in _imports(node):
+                self._bind_import(qualified_name, name)
             return True
         return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
     def _bind_import(self, qualified_name: str, name: str) -> None:
-        """Bind an imported name."""
+        """Bind an imported name, unless the source binds it to something of its own too."""
         module, _, last = qualified_name.rpartition(".")
-        if qualified_name == "pyspark.sql.functions":
-            self.names.modules.add(name)
-        elif qualified_name in ("dlt", "pyspark.pipelines"):
+        if qualified_name in _PIPELINES:
             self.names.pipelines.add(name)
-        elif module in ("dlt", "pyspark.pipelines"):
+        elif qualified_name == f"{_FUNCTIONS}.*":
+            self.names.functions |= {function: function for function in KNOWN if function not in self.own_names}
+        elif name in self.own_names:
+            return
+        elif qualified_name == _FUNCTIONS:
+            self.names.modules.add(name)
+        elif module in _PIPELINES:
             self.names.declaring[name] = last
-        elif qualified_name == "pyspark.sql.functions.*":
-            self.names.functions |= {function: function for function in KNOWN}
-        elif module == "pyspark.sql.functions":
+        elif module == _FUNCTIONS:
             self.names.functions[name] = last
 
     def _constant(self, node: ast.Assign) -> bool:
@@ -381,7 +387,44 @@ def _changed_names(module: ast.Module) -> set[str]:
                 changed |= {node.func.value.id}
         elif isinstance(node, ast.arg):
             bound[node.arg] += 1
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            bound.update(name for _, name in _imports(node))
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            bound[node.name] += 1
     return changed | {name for name, times in bound.items() if times > 1}
+
+
+def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
+    """What an import binds, by its qualified name, with the name that it has in the module."""
+    for name in node.names:
+        if isinstance(node, ast.ImportFrom):
+            yield f"{node.module}.{name.name}", name.asname or name.name
+        else:
+            yield name.name, name.asname or name.name
+
+
+def _own_names(module: ast.Module) -> set[str]:
+    """Names that the module defines itself or imports from elsewhere, so that they are not those of Spark.
+
+    One that also stands for a module that declares tables is none of them: a stub may replace it in tests.
+    """
+    names, pipelines = set(), set()
+    nodes: list[ast.AST] = [*module.body]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            for qualified_name, name in _imports(node):
+                if qualified_name in _PIPELINES:
+                    pipelines.add(name)
+                elif not {qualified_name, qualified_name.rpartition(".")[0]} & {*_PIPELINES, _FUNCTIONS}:
+                    names.add(name)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            names.add(node.id)
+        elif not isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)):
+            nodes += ast.iter_child_nodes(node)
+    return names - pipelines
 
 
 def _dictionary_rules(value: object, action: Action, line: int) -> Iterator[Rule]:

@@ -86,3 +86,51 @@ def test_flows_whose_names_become_one_stay_apart(tmp_path: Path) -> None:
 def test_flows_of_one_name_are_left(tmp_path: Path) -> None:
     pipeline = imported(tmp_path, FLOWS.format(second="f-1"), "source.py")
     assert pipeline.draft.missing == {"t": 7, "the flow one": 10, "the flow two": 14}
+
+
+PYTHON = """import dlt
+{names}
+@dlt.table
+def raw():
+    return spark.readStream.format("cloudFiles").option("cloudFiles.format", "json").load("s3://b/raw")
+
+@dlt.table
+def t():
+    return dlt.read_stream("raw").select({column}.alias("x"))
+"""
+ALL = "from pyspark.sql.functions import *"
+MODULE = "from pyspark.sql import functions as F"
+
+
+@pytest.mark.parametrize(
+    ("names", "column"),
+    [
+        (f"{ALL}\ndef upper(c):\n    return c", 'upper("id")'),
+        (f"{ALL}\nfrom mylib import upper", 'upper("id")'),
+        (f"{ALL}\nupper = udf(lambda c: c)", 'upper("id")'),
+        ("from pyspark.sql.functions import upper\nfrom mylib import upper", 'upper("id")'),
+        ("from mycompany import functions as F", 'F.upper("id")'),
+        (f"{MODULE}\nfrom mycompany import functions as F", 'F.upper("id")'),
+        (f"{MODULE}\nclass F:\n    pass", 'F.upper("id")'),
+        (f"{MODULE}\nTHRESH = 5\nfrom config import THRESH", "F.lit(THRESH)"),
+        (f"{MODULE}\nTHRESH = 5\ndef THRESH(): pass", "F.lit(THRESH)"),
+    ],
+)
+def test_a_name_that_the_source_binds_itself_is_not_that_of_spark(tmp_path: Path, names: str, column: str) -> None:
+    pipeline = imported(tmp_path, PYTHON.format(names=names, column=column), "source.py")
+    assert "t" in pipeline.draft.missing
+    assert not pipeline.is_complete
+
+
+@pytest.mark.parametrize(
+    ("names", "column"),
+    [
+        (f"{ALL}\nfrom pyspark.sql.functions import upper", 'upper("id")'),
+        (f"{MODULE}\nLENGTHS = [len(F) for F in ('a', 'b')]", 'F.upper("id")'),
+        (f"{ALL}\ndef helper(upper):\n    return upper", 'upper("id")'),
+        (f"try:\n    import dlt\nexcept ImportError:\n    from stubs import dlt\n{MODULE}", 'F.upper("id")'),
+    ],
+)
+def test_a_name_of_spark_stays_one_beside_others_of_other_scopes(tmp_path: Path, names: str, column: str) -> None:
+    pipeline = imported(tmp_path, PYTHON.format(names=names, column=column), "source.py")
+    assert pipeline.draft.queries["t"].split("\n")[0] == "SELECT upper(id) AS x"
