@@ -178,13 +178,13 @@ class Chain:
         while steps and path is None:
             name, call, self.line = steps.pop(0)
             values, call = self._arguments(name, call)
-            if name != "load":
-                options |= {str(key.arg): _text(self._constant(key.value)) for key in call.keywords}
+            options |= self._keyword_options(name, call)
             if name == "table":
                 self._read_table(call)
                 self.remarks = [delta_option(self.line, option, self._from) for option in options]
                 return steps
             if name == "load":
+                form = options.pop("format", form)
                 path = self._one_path(values, options)
             elif name in _READERS:
                 form = name
@@ -195,9 +195,10 @@ class Chain:
                 options |= self._reader_options(name, values)
         if not path:
             raise self._refusal("the path is missing")
+        infers = form in ("json", "xml")
         if form == "cloudFiles":
             form = options.pop("cloudFiles.format", form)
-        self.files = Files(path, form.lower(), options, line, whole=not self.streams)
+        self.files = Files(path, form.lower(), options, line, infers, whole=not self.streams)
         self._from = f"STREAM({FILES})" if self.streams else FILES
         return steps
 
@@ -210,6 +211,20 @@ class Chain:
         if name != "options":
             raise self._refusal(f"{name} of the reader is not supported")
         return {}
+
+    def _keyword_options(self, name: str, call: ast.Call) -> dict[str, str]:
+        """Options that a method of the reader gets by keywords; None is the same as absent."""
+        options: dict[str, Any] = {}
+        for keyword in call.keywords:
+            value = self._constant(keyword.value)
+            if keyword.arg is None and isinstance(value, dict):
+                options |= value
+            elif not (isinstance(keyword.value, ast.Constant) and value is None):
+                options[keyword.arg or "**"] = value
+        for option, value in options.items():
+            if not isinstance(value, (str, int, float)):
+                raise self._refusal(f"the argument {option} of {name} is not a literal")
+        return {str(option): _text(value) for option, value in options.items()}
 
     def _arguments(self, name: str, call: ast.Call | None) -> tuple[list[Any], ast.Call]:
         """Constant arguments of a reader method."""

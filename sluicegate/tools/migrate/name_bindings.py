@@ -54,7 +54,7 @@ def constant(node: ast.expr, names: NameBindings) -> Any:
             if None in keys or values is None:
                 return None
             return dict(zip(keys, values, strict=True))
-        case ast.FormattedValue():
+        case ast.FormattedValue(conversion=-1, format_spec=None):
             return constant(node.value, names)
         case ast.JoinedStr():
             parts = _constants(node.values, names)
