@@ -353,6 +353,9 @@ class _Reader:
         target, source = str(fields.pop("target", "")), str(fields.pop("source", ""))
         if not (target and source and {"keys", "sequence_by"} <= fields.keys()):
             raise NotTaken("target, source, keys and sequence_by must all be literals", call.lineno)
+        lists = [value for value in fields.values() if isinstance(value, list)]
+        if any("." in str(column) for columns in lists for column in columns):
+            raise NotTaken("a key or a column is a field of a column: compute it in an earlier table", call.lineno)
         if not str(fields["sequence_by"]).isidentifier():
             raise NotTaken("sequence_by is not a column: compute it in an earlier table", call.lineno)
         names = [address(name.replace("`", "").split(".")) for name in (target, source)]

@@ -165,7 +165,7 @@ class _Statement:
 
     def _names(self) -> list[str]:
         first, end = self._take_parentheses()
-        return [last_name(self._text(begin, stop)) for begin, stop in self._items(first, end)]
+        return [self._column_name(self._text(begin, stop)) for begin, stop in self._items(first, end)]
 
     def _text(self, first: int, end: int) -> str:
         return self.tokens.compose([], first, end, compact=True)
@@ -366,7 +366,7 @@ class _Statement:
             sequence = self._until_clause()
             if not re.fullmatch(r"[\w.`]+", sequence):
                 raise self._refusal(f"SEQUENCE BY {sequence} is not a column: compute it in an earlier table")
-            fields["sequence_by"] = last_name(sequence)
+            fields["sequence_by"] = self._column_name(sequence)
         elif self._take_words("COLUMNS"):
             self._read_column_list(fields, "column_list", "except_column_list")
         elif self._take_words("STORED", "AS", "SCD", "TYPE"):
@@ -375,6 +375,12 @@ class _Statement:
             self._read_column_list(fields, "track_history_column_list", "track_history_except_column_list")
         else:
             raise self._refusal(f"{self.tokens.raw(self.at)} is not supported in AUTO CDC")
+
+    def _column_name(self, text: str) -> str:
+        """Name of a column of the changes, without backticks; refused for a field of one."""
+        if "." in text:
+            raise self._refusal(f"{text} is a field of a column: make it a column in an earlier table")
+        return text.strip("` ")
 
     def _scd_type(self) -> int:
         if (kind := self.tokens.raw(self.at)) not in ("1", "2"):
@@ -390,7 +396,7 @@ class _Statement:
         elif self.tokens.is_type(self.at, TokenType.L_PAREN):
             fields[chosen] = self._names()
         else:
-            fields[chosen] = [last_name(part) for part in self._until_clause().split(",")]
+            fields[chosen] = [self._column_name(part) for part in self._until_clause().split(",")]
 
     def _until_clause(self) -> str:
         """Text up to the next clause of AUTO CDC."""

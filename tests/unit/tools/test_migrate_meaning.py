@@ -361,3 +361,25 @@ def test_a_column_of_which_nothing_is_known_is_told_by_line(tmp_path: Path, chai
     made = imported(tmp_path, text, "source.py")
     assert made.draft.queries["t"].splitlines()[0] == f"SELECT {items}"
     assert lines_by_meaning(made)[True] == [line_of(text, f"return dlt.{chain}")]
+
+
+@pytest.mark.parametrize(
+    "clauses",
+    [
+        "KEYS (after.id) SEQUENCE BY ts",
+        "KEYS (id) SEQUENCE BY source.ts_ms",
+        "KEYS (id) SEQUENCE BY ts COLUMNS after.id, ts",
+        "KEYS (id) SEQUENCE BY ts COLUMNS * EXCEPT (after.id)",
+    ],
+)
+def test_changes_by_a_field_of_a_column_are_left(tmp_path: Path, clauses: str) -> None:
+    text = f"{RAW}CREATE STREAMING TABLE t;\nAPPLY CHANGES INTO t FROM STREAM(raw) {clauses}"
+    made = imported(tmp_path, text)
+    assert (made.draft.silver, made.draft.missing) == ({}, {"t": 2})
+    assert lines_by_meaning(made)[True] == [2, 3]
+
+
+@pytest.mark.parametrize("arguments", ["['after.id'], 'ts'", "['id'], 'ts', except_column_list=['after.id']"])
+def test_changes_of_python_by_a_field_of_a_column_are_left(tmp_path: Path, arguments: str) -> None:
+    text = f"{PYTHON}dlt.create_streaming_table('t')\ndlt.apply_changes('t', 'raw', {arguments})"
+    assert imported(tmp_path, text, "source.py").draft.missing == {"t": 8}
