@@ -72,7 +72,15 @@ def _union(branches: Sequence[Shape]) -> Shape:
     )
 
 
-def gold(queries: Mapping[str, str], ruled: Collection[str], followed: Collection[str]) -> set[str]:
+def depends_on_time(condition: str) -> bool:
+    """Whether a condition on a row may hold in one run, and not in another."""
+    query_shape = shape(f"SELECT * FROM {FILES} WHERE {condition}")
+    return query_shape is not None and query_shape.unstable
+
+
+def gold(
+    queries: Mapping[str, str], ruled: Collection[str], timed: Collection[str], followed: Collection[str]
+) -> set[str]:
     """Datasets that become gold.
 
     One without a stream is recomputed whole in the source, so it is gold where a record may give several of its rows,
@@ -82,6 +90,7 @@ def gold(queries: Mapping[str, str], ruled: Collection[str], followed: Collectio
     Args:
         queries: the query of each dataset that has one.
         ruled: those with rules.
+        timed: those with a rule that depends on the time.
         followed: tables that changes are read from.
     """
     shapes = {name: query_shape for name, text in queries.items() if (query_shape := shape(text))}
@@ -89,7 +98,8 @@ def gold(queries: Mapping[str, str], ruled: Collection[str], followed: Collectio
     silver = {*ruled, *streamed}
     datasets = {name for name, dataset in shapes.items() if dataset.aggregates}
     datasets |= {name for name, dataset in shapes.items() if dataset.joins and not dataset.streams} - silver
-    datasets |= {name for name, dataset in shapes.items() if dataset.unstable and not dataset.streams} - streamed
+    changing = {*timed, *(name for name, dataset in shapes.items() if dataset.unstable)}
+    datasets |= {name for name in changing & shapes.keys() if not shapes[name].streams} - streamed
     size = -1
     while size != len(datasets):
         size = len(datasets)

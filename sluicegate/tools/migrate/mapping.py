@@ -28,6 +28,7 @@ def draft(source: ParsedSource) -> Draft:
 class _Mapping:
     def __init__(self, source: ParsedSource) -> None:
         self.source, self._draft = source, Draft()
+        self.gold: set[str] = set()
         self.elsewhere: dict[str, str] = {}  # addresses of tables made elsewhere, by their names here
 
     def draft(self) -> Draft:
@@ -45,7 +46,14 @@ class _Mapping:
             for dataset in self.source.datasets
             if any(rule.action != "expect_or_fail" for rule in dataset.rules)
         }
-        self.gold = layers.gold(queries, ruled, {changes.source for flows_ in targets.values() for changes in flows_})
+        timed = {
+            dataset.name
+            for dataset in self.source.datasets
+            if any(layers.depends_on_time(rule.condition) for rule in dataset.rules)
+        }
+        self.gold = layers.gold(
+            queries, ruled, timed, {changes.source for flows_ in targets.values() for changes in flows_}
+        )
         self._tables({*targets, *(dataset.into for dataset in self.source.datasets)})
         for flows_of_target in targets.values():
             self._changes(flows_of_target)
@@ -285,9 +293,17 @@ class _Mapping:
                 self.source.leave(rule.line, f"the rule {rule.name} of {dataset.name}", error.message)
             else:
                 rules[self._rule_name(rule, rules)] = {rule.action: condition}
+                self._tell_time(rule, dataset)
         if rules:
             return {"expectations": rules}
         return {}
+
+    def _tell_time(self, rule: Rule, dataset: Dataset) -> None:
+        """Note a rule that depends on the time and that the source evaluates anew, but no table but gold does."""
+        recomputed = dataset.kind != "streaming" and dataset.name not in self.gold
+        if recomputed and layers.depends_on_time(rule.condition):
+            reason = "it is evaluated once for each record here, and in each update in the source"
+            self.source.leave(rule.line, f"the rule {rule.name} of {dataset.name}", reason)
 
     def _rule_name(self, rule: Rule, taken: Collection[str]) -> str:
         """Name of a rule here, which no other rule of its table has."""

@@ -383,3 +383,33 @@ def test_changes_by_a_field_of_a_column_are_left(tmp_path: Path, clauses: str) -
 def test_changes_of_python_by_a_field_of_a_column_are_left(tmp_path: Path, arguments: str) -> None:
     text = f"{PYTHON}dlt.create_streaming_table('t')\ndlt.apply_changes('t', 'raw', {arguments})"
     assert imported(tmp_path, text, "source.py").draft.missing == {"t": 8}
+
+
+TIMED = "(CONSTRAINT c EXPECT (at > current_date() - INTERVAL 30 DAYS) ON VIOLATION DROP ROW)"
+
+
+def test_a_view_whose_rule_depends_on_its_time_is_made_anew_by_each_run(tmp_path: Path) -> None:
+    text = f"{RAW}CREATE MATERIALIZED VIEW v {TIMED} AS SELECT id, at FROM raw"
+    made = imported(tmp_path, text)
+    assert (list(made.draft.gold), made.draft.silver, made.error) == (["v"], {}, None)
+    assert made.is_complete
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"CREATE MATERIALIZED VIEW v {TIMED} AS SELECT id, at FROM raw;\n"
+        "CREATE STREAMING TABLE t AS SELECT id FROM STREAM(v)",
+        f"CREATE VIEW v {TIMED.replace(' ON VIOLATION DROP ROW', '')}"
+        " AS SELECT * FROM read_files('s3://b/x', format => 'csv', allowOverwrites => 'false')",
+    ],
+)
+def test_a_rule_that_depends_on_its_time_is_told_where_each_record_is_evaluated_once(tmp_path: Path, text: str) -> None:
+    made = imported(tmp_path, RAW + text)
+    assert (made.draft.gold, made.error) == ({}, None)
+    assert "the rule c of v" in [remark.subject for remark in made.remarks if remark.changes_meaning]
+
+
+def test_a_rule_of_a_stream_may_depend_on_the_time(tmp_path: Path) -> None:
+    made = imported(tmp_path, f"{RAW}CREATE STREAMING TABLE t {TIMED} AS SELECT id, at FROM STREAM(raw)")
+    assert (list(made.draft.silver), made.is_complete) == (["t"], True)
