@@ -11,6 +11,7 @@ from sluicegate.definition.tables.reader_options import Format
 from sluicegate.tools.migrate.model import Files, ParsedSource, Remark
 from sluicegate.tools.scaffold.naming import table_name
 
+_PATTERN = re.compile(r"[*?\[{]")
 _STORES = ("s3://", "s3a://", "abfss://", "gs://")
 _NOT_NEEDED = {
     "schemalocation": "the versions of the columns are kept in the lake",
@@ -80,7 +81,7 @@ def delta_option(line: int, option: str, name: str) -> Remark:
 def _glob(path: str) -> str:
     """Glob that a path ends in; empty if it ends in a folder or a file."""
     last = re.split(r"[/\\]", path)[-1]
-    if re.search(r"[*?\[{]", last) and "${" not in last:
+    if _PATTERN.search(last) and "${" not in last:
         return last
     return ""
 
@@ -89,6 +90,11 @@ def _path(files: Files, name: str, source: ParsedSource) -> str:
     """Path of an object store as it is; for any other, a folder below the landing folder."""
     whole = files.path.removesuffix(_glob(files.path)) or "/"
     if files.path.startswith(_STORES) and "${" not in files.path:
+        if _PATTERN.search(whole):
+            reason = (
+                "only the names of files may have a pattern: read the folder above, or declare a table for each folder"
+            )
+            source.leave(files.line, f"path {files.path} of {name}", reason)
         if whole != files.path:
             return whole.rstrip("/")
         return whole
@@ -107,7 +113,13 @@ def _path(files: Files, name: str, source: ParsedSource) -> str:
 def _option(table: dict[str, Any], option: str, value: str, files: Files, name: str, source: ParsedSource) -> None:
     lower = option.lower().removeprefix("cloudfiles.")
     message = f"option {option} of {name}"
-    if lower in _NOT_NEEDED:
+    if lower == "recursivefilelookup" and value.lower() != "true":
+        source.leave(files.line, message, "subfolders are always read")
+    elif lower == "rescueddatacolumn" and value.lower() != "_rescued_data":
+        source.leave(files.line, message, "it is always _rescued_data: write that name where it is read")
+    elif _FIELDS.get(lower) == "pathGlobFilter" and "pathGlobFilter" in table:
+        source.leave(files.line, message, f"a table has one filter of names, which is {table['pathGlobFilter']}")
+    elif lower in _NOT_NEEDED:
         source.leave_harmless(files.line, message, f"not needed: {_NOT_NEEDED[lower]}")
     elif lower == "format":
         table["format"] = value.lower()

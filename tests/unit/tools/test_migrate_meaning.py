@@ -413,3 +413,28 @@ def test_a_rule_that_depends_on_its_time_is_told_where_each_record_is_evaluated_
 def test_a_rule_of_a_stream_may_depend_on_the_time(tmp_path: Path) -> None:
     made = imported(tmp_path, f"{RAW}CREATE STREAMING TABLE t {TIMED} AS SELECT id, at FROM STREAM(raw)")
     assert (list(made.draft.silver), made.is_complete) == (["t"], True)
+
+
+@pytest.mark.parametrize(
+    ("path", "option", "subject"),
+    [
+        ("/raw/*.csv", "pathGlobFilter => '2024*'", "option pathGlobFilter of x"),
+        ("/raw", "fileNamePattern => '*.csv', pathGlobFilter => '2024*'", "option pathGlobFilter of x"),
+        ("/raw", "recursiveFileLookup => false", "option recursiveFileLookup of x"),
+        ("/raw", "rescuedDataColumn => 'rest'", "option rescuedDataColumn of x"),
+        ("/*/raw/", "header => true", "path s3://b/*/raw/ of x"),
+        ("/{a,b}/raw/*.csv", "header => true", "path s3://b/{a,b}/raw/*.csv of x"),
+    ],
+)
+def test_files_that_would_be_others_are_told(tmp_path: Path, path: str, option: str, subject: str) -> None:
+    read = f"STREAM read_files('s3://b{path}', format => 'csv', {option})"
+    made = imported(tmp_path, f"CREATE STREAMING TABLE x AS SELECT * FROM {read}")
+    assert [remark.subject for remark in made.remarks if remark.changes_meaning] == [subject]
+    assert (list(made.draft.bronze), made.error) == (["x"], None)
+
+
+def test_files_that_stay_the_same_are_not_told(tmp_path: Path) -> None:
+    options = "recursiveFileLookup => true, rescuedDataColumn => '_rescued_data'"
+    read = f"STREAM read_files('s3://b/raw/2024*.csv', format => 'csv', {options})"
+    made = imported(tmp_path, f"CREATE STREAMING TABLE x AS SELECT * FROM {read}")
+    assert (made.draft.bronze["x"]["pathGlobFilter"], made.is_complete) == ("2024*.csv", True)

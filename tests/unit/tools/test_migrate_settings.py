@@ -78,10 +78,10 @@ def test_a_statement_of_sql_whose_setting_has_no_value_is_left_alone(tmp_path: P
 def test_the_command_takes_values_and_refuses_a_name_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("shop.sql").write_text(SQL)
-    command = ["import", "shop.sql", "--set", "shop.source=s3://shop?a=b", "--set", "least=5"]
+    command = ["import", "shop.sql", "--set", "shop.source=s3://shop/a=b", "--set", "least=5"]
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
-    assert 'path: "s3://shop?a=b/orders"' in Path("pipelines/shop/pipeline.yaml").read_text()
+    assert 'path: "s3://shop/a=b/orders"' in Path("pipelines/shop/pipeline.yaml").read_text()
     wrong = CliRunner().invoke(app, ["import", "shop.sql", "--name", "other", "--set", "least"])
     assert "--set least has no value" in str(wrong.exception)
 
