@@ -140,23 +140,30 @@ def _choose_reading(column: ColumnTexts, tried: Sequence[Reading]) -> tuple[Read
     likely = [reading for reading, evidence in zip(tried, answer[1::2], strict=True) if evidence]
     of_all = [reading for reading in likely if fitting[reading] == full]
     if of_all:
-        return _settle_order(of_all)
+        reading, question = _settle_order(of_all)
+        return reading, None, question
+    of_nearly_all = {}
     for reading in likely:
-        if not has_few_exceptions(full - fitting[reading], full):
-            continue
-        texts = column.texts_without(reading.checked_value, MOST_MISFITS + 1)
-        if len(texts) <= MOST_MISFITS and not any(_may_be_other(reading, text.trimmed) for text in texts):
-            example, count = texts[0], full - fitting[reading]
-            return reading, Misfits(count, full, example.text, column.rows.place(example.row)), ""
-    return None, None, ""
+        if has_few_exceptions(full - fitting[reading], full):
+            misfits = column.texts_without(reading.checked_value, MOST_MISFITS + 1)
+            if len(misfits) <= MOST_MISFITS and not any(_may_be_other(reading, text.trimmed) for text in misfits):
+                of_nearly_all[reading] = misfits[0]
+    if not of_nearly_all:
+        return None, None, ""
+    reading, question = _settle_order(list(of_nearly_all))
+    if reading is None:
+        return None, None, question
+    example = of_nearly_all[reading]
+    place = column.rows.place(example.row)
+    return reading, Misfits(full - fitting[reading], full, example.text, place), ""
 
 
-def _settle_order(of_all: Sequence[Reading]) -> tuple[Reading | None, Misfits | None, str]:
-    """The first of the readings that read all texts; none if another one differs in the order of day and month."""
-    same = [reading.pattern for reading in of_all if reading.order and reading.order == of_all[0].order]
+def _settle_order(fitting: Sequence[Reading]) -> tuple[Reading | None, str]:
+    """The first of the readings; none, with a question, if another one differs in the order of day and month."""
+    same = [reading.pattern for reading in fitting if reading.order and reading.order == fitting[0].order]
     if len(same) > 1:
-        return None, None, "day or month first? " + " or ".join(pattern.format("…") for pattern in same)
-    return of_all[0], None, ""
+        return None, "day or month first? " + " or ".join(pattern.format("…") for pattern in same)
+    return fitting[0], ""
 
 
 def _may_be_other(reading: Reading, misfit: str) -> bool:

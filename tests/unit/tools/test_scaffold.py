@@ -1035,6 +1035,8 @@ def test_no_more_than_MOST_MISFITS_different_values_are_mistakes(tmp_path: Path,
         ([f"{n % 28 + 1}.12.2024" for n in range(60)], ["x"], "DATE", 1),
         ([f"12/{n % 28 + 1}/2024" for n in range(60)], ["x"], "DATE", 1),
         ([f"12/{n % 28 + 1}/2024" for n in range(60)], ["13/12/2024"], "STRING", 0),
+        ([f"1/{n % 12 + 1}/2024" for n in range(60)], ["tbd"], "STRING", 0),  # which is the month?
+        ([f"1-{n % 12 + 1}-2024 10:00" for n in range(60)], ["open"], "STRING", 0),
         ([{"a": 1}] * 60, ["x"], "STRING", 0),
     ],
 )
