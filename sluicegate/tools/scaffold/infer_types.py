@@ -21,6 +21,31 @@ MOST_MISFITS = 10
 _TIME_WORDS = {
     "time", "timestamp", "ts", "date", "datetime", "epoch", "at", "created", "updated", "modified", "day",
 }  # fmt: skip
+# Names of codes and letters, of which NO, N or T is one like others.
+_CODE_WORDS = {
+    "country",
+    "land",
+    "nation",
+    "nationality",
+    "iso",
+    "lang",
+    "language",
+    "locale",
+    "state",
+    "province",
+    "region",
+    "currency",
+    "initial",
+    "initials",
+    "axis",
+    "direction",
+    "code",
+    "symbol",
+    "ticker",
+    "grade",
+    "size",
+    "class",
+}
 TEXT_WORDS = {"phone", "mobile", "fax", "tel", "telephone", "zip", "zipcode", "postcode", "postal", "plz", "iban"}
 
 
@@ -116,15 +141,16 @@ def _likely_readings(name: str, texts: Sequence[str], *, commas: bool) -> list[R
 
 def _readings(name: str, *, commas: bool) -> Iterator[Reading]:
     """Readings in the order in which they are preferred."""
-    name_words = set(words(name))
-    is_number = not TEXT_WORDS & name_words
-    if is_number and _TIME_WORDS & name_words:
+    name_words = words(name)
+    is_number = not TEXT_WORDS.intersection(name_words)
+    if is_number and _TIME_WORDS.intersection(name_words):
         yield from readings.EPOCHS
     if is_number:
         yield from readings.NUMBERS_AS_CAST
     yield from readings.ISO_TIMES
-    yield from readings.TRUTH_VALUES
-    yield from readings.LETTERS
+    yield readings.TRUE_OR_FALSE
+    if not _CODE_WORDS.intersection(name_words[-1:]):
+        yield from readings.ANSWERS
     if is_number:
         yield from readings.written_numbers(commas=commas)
     yield from readings.WRITTEN_TIMES
@@ -144,7 +170,8 @@ def _choose_reading(column: ColumnTexts, tried: Sequence[Reading]) -> tuple[Read
         return reading, None, question
     of_nearly_all = {}
     for reading in likely:
-        if has_few_exceptions(full - fitting[reading], full):
+        # An answer beside other words is one of several: NO is a country, and N a size.
+        if reading not in readings.ANSWERS and has_few_exceptions(full - fitting[reading], full):
             misfits = column.texts_without(reading.checked_value, MOST_MISFITS + 1)
             if len(misfits) <= MOST_MISFITS and not any(_may_be_other(reading, text.trimmed) for text in misfits):
                 of_nearly_all[reading] = misfits[0]

@@ -144,13 +144,17 @@ ISO_TIMES = (
 )
 
 
-def _truth_value(words: str, evidence: str = "true", *, is_guess: bool = False) -> Reading:
-    return Reading("BOOLEAN", f"(?i:{words})", "lower(t)", _cast("BOOLEAN"), evidence, is_guess=is_guess)
+TRUE_OR_FALSE = Reading("BOOLEAN", "(?i:true|false)", "lower(t)", _cast("BOOLEAN"))
 
 
-_BOTH = "count(DISTINCT lower(t)) > 1"
-TRUTH_VALUES = (_truth_value("true|false"), _truth_value("yes|no", is_guess=True))
-LETTERS = (_truth_value("y|n", _BOTH, is_guess=True), _truth_value("t|f", _BOTH, is_guess=True))
+def _answer(words: str) -> Reading:
+    """Reading of two words that mean true and false where both occur; one of them alone may be a code or a name."""
+    both = "count(DISTINCT lower(t)) > 1"
+    return Reading("BOOLEAN", f"(?i:{words})", "lower(t)", _cast("BOOLEAN"), both, is_guess=True)
+
+
+YES_OR_NO = _answer("yes|no")
+ANSWERS = (YES_OR_NO, _answer("y|n"), _answer("t|f"))
 
 
 def _number_without(form: str, unwritten: str, written: str, remark: str, evidence: str = "true") -> Reading:
@@ -244,7 +248,7 @@ def _time(letters: str, *, is_day: bool) -> Reading:
 
 WRITTEN_TIMES = tuple(written_times())
 WRITTEN_NUMBERS = tuple(written_numbers(commas=True))
-_FIGURES = (*NUMBERS_AS_CAST, *ISO_TIMES, *TRUTH_VALUES, *WRITTEN_TIMES, *WRITTEN_NUMBERS)
+_FIGURES = (*NUMBERS_AS_CAST, *ISO_TIMES, TRUE_OR_FALSE, YES_OR_NO, *WRITTEN_TIMES, *WRITTEN_NUMBERS)
 
 
 def is_figure(text: str) -> bool:

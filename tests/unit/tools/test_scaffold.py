@@ -102,6 +102,7 @@ def inferred(folder: Path, values: list[Any], name: str = "x") -> InferredType:
         (["yes", "No"], "BOOLEAN"),
         (["Y", "N"], "BOOLEAN"),
         (["Y", "Y"], "STRING"),
+        (["no", "no"], "STRING"),
         (["$1,234.50", "-$7"], "DOUBLE"),
         (["5 €", "1,200.75 €"], "DOUBLE"),
         (["$5", "5 €"], "STRING"),
@@ -136,10 +137,23 @@ def test_the_type_of_a_column_is_the_narrowest_that_all_values_have(
         ("time", "12", "BIGINT"),
         ("zip", "12345", "STRING"),
         ("phone_number", "4912345", "STRING"),
+        ("country", "NO", "STRING"),
     ],
 )
 def test_a_name_tells_what_a_number_is(tmp_path: Path, name: str, value: str, kind: str) -> None:
     assert inferred(tmp_path, [value], name).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "kind"),
+    [
+        ("middle_initial", ["T", "F"], "STRING"),
+        ("axis", ["N", "Y"], "STRING"),
+        ("countryIsActive", ["N", "Y"], "BOOLEAN"),
+    ],
+)
+def test_a_name_tells_what_a_word_is(tmp_path: Path, name: str, values: list[str], kind: str) -> None:
+    assert inferred(tmp_path, values, name).kind == kind
 
 
 @pytest.mark.parametrize(
@@ -1014,6 +1028,8 @@ def test_no_more_than_MOST_MISFITS_different_values_are_mistakes(tmp_path: Path,
         ([f"2024-01-01 00:00:{n:02d}" for n in range(60)], ["2024-01-01 25:00:00", "soon"], "TIMESTAMP", 2),
         (["true", "false"] * 30, ["perhaps"], "BOOLEAN", 1),
         ([True, False] * 30, ["perhaps"], "BOOLEAN", 1),
+        (["NO"] * 97, ["SE", "DK"], "STRING", 0),  # countries
+        (["Y", "N"] * 30, ["X"], "STRING", 0),
         # What Spark would cast to something stays text: nothing would say that it has another value in silver.
         ([str(n) for n in range(60)], ["007"], "STRING", 0),
         ([str(n) for n in range(60)], ["NaN"], "BIGINT", 0),
