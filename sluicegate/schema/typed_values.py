@@ -198,20 +198,17 @@ def _exists(parts: Expression, fit: Callable[[Expression], Fitted]) -> Expressio
     losses: list[Expression | None] = []
 
     def is_lost(part: Expression) -> Expression:
-        losses.append(fit(part).lost)
-        return _loss_condition(losses[-1])
+        lost = fit(part).lost
+        losses.append(lost)
+        if lost is None:
+            return F.lit(False)
+        return lost
 
     # The function is called at once, and just once: a type of many levels would be gone through again at each.
     condition = F.coalesce(F.exists(parts, is_lost), F.lit(False))
     if losses[-1] is None:
         return None
     return condition
-
-
-def _loss_condition(lost: Expression | None) -> Expression:
-    if lost is None:
-        return F.lit(False)
-    return lost
 
 
 def any_of(losses: list[Expression | None]) -> Expression | None:

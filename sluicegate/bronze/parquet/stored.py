@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import reduce
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
@@ -12,6 +11,7 @@ from pyspark.sql.types import DataType, StringType, TimestampType
 
 from sluicegate.bronze.parquet import texts
 from sluicegate.schema.evolution import Column
+from sluicegate.schema.typed_values import any_of
 from sluicegate.schema.values import Value
 
 
@@ -134,7 +134,7 @@ class StoredGroup(Stored):
 
     def loss(self, stored: Expression) -> Expression | None:
         conditions = [field.loss(stored.getField(name)) for name, field in self.fields.items()]
-        return _any_condition(conditions)
+        return any_of(conditions)
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ class Entries(Stored):
     def loss(self, stored: Expression) -> Expression | None:
         condition = _condition(self.item)
         in_items = condition and F.coalesce(F.exists(F.map_values(stored), condition), F.lit(False))
-        return _any_condition([None if self.key.is_plain else self._keys_loss(stored), in_items])
+        return any_of([None if self.key.is_plain else self._keys_loss(stored), in_items])
 
     def _keys(self, stored: Expression) -> Expression:
         return F.transform(F.map_keys(stored), self.key.value)
@@ -223,13 +223,6 @@ def _condition(stored: Stored) -> Callable[[Expression], Expression] | None:
     if stored.loss(F.lit(None).cast(stored.read)) is None:
         return None
     return lambda value: stored.loss(value)  # type: ignore[return-value]
-
-
-def _any_condition(conditions: list[Expression | None]) -> Expression | None:
-    present = [condition for condition in conditions if condition is not None]
-    if not present:
-        return None
-    return reduce(lambda a, b: a | b, present)
 
 
 @dataclass(frozen=True)
@@ -250,7 +243,7 @@ class StoredValue(Value):
 
     @property
     def loss(self) -> Expression | None:
-        return _any_condition([super().loss, self.lacking])
+        return any_of([super().loss, self.lacking])
 
 
 def value_of(stored: Stored | None, column: Column, raw: Expression, options: Mapping[str, str]) -> Value:

@@ -40,6 +40,7 @@ from sluicegate.definition.fields import suggest_name
 from sluicegate.errors import SchemaMismatch, Where
 from sluicegate.schema.columns import working_column
 from sluicegate.schema.evolution import Column
+from sluicegate.schema.typed_values import any_of
 from sluicegate.schema.values import Value
 from sluicegate.spark import connect
 from sluicegate.spark.spark_errors import message
@@ -80,7 +81,7 @@ def cast_to_declared(
         _refuse(new, table)
     undeclared = _undeclared_columns(names, declared, new, evolution)
     fitted = [_fit_column(frame, names, name, text, table) for name, text in (declared or {}).items()]
-    lossy = {f"{FLAG}{number}": value for number, value in enumerate(filter(_Fitted.can_lose, fitted))}
+    lossy = {f"{FLAG}{number}": value for number, value in enumerate(part for part in fitted if part.lost is not None)}
     internal = [name for name in frame.columns if name.startswith("_")]
     columns = [value.value.alias(value.name) for value in fitted]
     columns += [F.col(quote_name(name)) for name in [*undeclared, *internal]]
@@ -136,10 +137,6 @@ class _Fitted:
     name: str = ""
     text: str = ""
 
-    def can_lose(self) -> bool:
-        """Return whether values may exceed the type."""
-        return self.lost is not None
-
 
 def _fit_column(frame: DataFrame, names: Mapping[str, str], name: str, text: str, table: str) -> _Fitted:
     column = names.get(name.lower())
@@ -165,15 +162,7 @@ def _fit_column(frame: DataFrame, names: Mapping[str, str], name: str, text: str
     losses = [typed.lost]
     if isinstance(kind, (CharType, VarcharType)):
         losses.append(F.length(typed.value) > kind.length)
-    return _Fitted(typed.value, _any_loss(*losses), name, f"{name} as {text}")
-
-
-def _any_loss(*losses: Expression | None) -> Expression | None:
-    """Return the condition that any of some losses happens; None if none can."""
-    possible = [loss for loss in losses if loss is not None]
-    if not possible:
-        return None
-    return reduce(or_, possible)
+    return _Fitted(typed.value, any_of(losses), name, f"{name} as {text}")
 
 
 def as_type(raw: Expression, source: DataType, kind: DataType) -> Expression:
