@@ -103,9 +103,8 @@ def check_absolute(path: str, hint: str = "") -> str:
     """Check that a path is absolute or a URI, and return it without slashes that say nothing."""
     if "://" not in path and not path.startswith("/"):
         hint = hint or f"start it with ${{landing}}: ${{landing}}/{path}"
-        raise field_error(
-            "relative-path", f"{path} is a relative path, so it depends on the working folder of each process", hint
-        )
+        message = f"{path} is a relative path, so it depends on the working folder of each process"
+        raise field_error("relative-path", message, hint)
     if "://" in path:
         return path.rstrip("/")
     return os.path.normpath(path)
@@ -189,11 +188,8 @@ def check_cron(schedule: str) -> str:
     try:
         croniter(schedule, datetime(2025, 1, 1, tzinfo=UTC)).get_next()
     except CroniterBadDateError:
-        raise field_error(
-            "schedule",
-            f"{schedule} never runs: no month has this day",
-            "the third field is the day, the fourth the month",
-        ) from None
+        message = f"{schedule} never runs: no month has this day"
+        raise field_error("schedule", message, "the third field is the day, the fourth the month") from None
     return schedule
 
 

@@ -156,9 +156,8 @@ class _Builder:
         for key_node, value_node in node.value:
             key = key_node.value
             if not isinstance(key, str) or key_node.tag == "tag:yaml.org,2002:merge":
-                self._add_fault(
-                    "yaml-key", path, "a key must be a plain name; merge keys (<<) are not supported", key_node
-                )
+                message = "a key must be a plain name; merge keys (<<) are not supported"
+                self._add_fault("yaml-key", path, message, key_node)
                 continue
             inner = (*path, key)
             if key in mapping:

@@ -69,9 +69,8 @@ def _option_findings(path: Path, table: BronzeTable) -> Iterator[LocatedMistake]
             yield LocatedMistake(problem.code, (*path, name), problem.message, problem.hint)
         elif name.lower() in first:
             # To Spark they are one option, and which value wins is undefined.
-            yield LocatedMistake(
-                "duplicate-key", (*path, name), f"{name} and {first[name.lower()]} are the same option"
-            )
+            message = f"{name} and {first[name.lower()]} are the same option"
+            yield LocatedMistake("duplicate-key", (*path, name), message)
         first.setdefault(name.lower(), name)
 
 
@@ -121,9 +120,8 @@ def _maker_findings(
 ) -> Iterator[LocatedMistake]:
     if maker.query is not None:
         by_place = isinstance(maker, SilverFlow) and maker.first_branch is not None
-        yield from read_checks.syntax_findings(
-            (*path, "sql"), maker.query.stream_objections(many=many, by_place=by_place)
-        )
+        objections = maker.query.stream_objections(many=many, by_place=by_place)
+        yield from read_checks.syntax_findings((*path, "sql"), objections)
         yield from read_checks.query_findings(tables, (*path, "sql"), maker.written_query or maker.query)
         if not by_place:
             yield from _output_names((*path, "sql"), maker.query)
@@ -163,10 +161,8 @@ def _declared_column_findings(tables: DefinedTables, name: str, table: SilverTab
         place: Path = ("silver", name, *maker_path, "sql")
         for column in missing_columns(tables.maker_columns(maker) or (), declared):
             message = f"{column} is not in the schema of {name}, whose schemaEvolutionMode fails on new columns"
-            line = maker.query.line_of_output(column)
-            yield LocatedMistake(
-                "new-column", place, message, "add it to the schema, or remove it from the query", line
-            )
+            hint = "add it to the schema, or remove it from the query"
+            yield LocatedMistake("new-column", place, message, hint, maker.query.line_of_output(column))
 
 
 def _unique_rules(path: Path, table: SilverTable) -> Iterator[LocatedMistake]:
@@ -192,14 +188,12 @@ def _row_findings(tables: DefinedTables, path: Path, table: SilverTable) -> Iter
         return
     if table.changes is not None:
         message = "rows: many requires sql or python: apply_changes returns at most one row for each record"
-        yield LocatedMistake(
-            "rows", (*path, "rows"), message, "split the records in a silver table that this one reads"
-        )
+        hint = "split the records in a silver table that this one reads"
+        yield LocatedMistake("rows", (*path, "rows"), message, hint)
     for before in filter(None, (_table_of_many_rows(tables, stream) for stream in table.streams)):
         message = f"rows: many twice: {before} already returns many rows for each record, and {path[-1]} reads {before}"
-        yield LocatedMistake(
-            "rows", (*path, "rows"), message, f"return all rows in the query of {before}, or move this step to gold"
-        )
+        hint = f"return all rows in the query of {before}, or move this step to gold"
+        yield LocatedMistake("rows", (*path, "rows"), message, hint)
 
 
 def _table_of_many_rows(tables: DefinedTables, name: str) -> str:
@@ -331,11 +325,10 @@ def _change_findings(
     yield from _unknown_columns(of, path, fields | {("sequence_by",): [changes.sequence_by]}, source)
     yield from unknown_columns((*path, "apply_as_deletes"), of, changes.delete_columns, source)
     selected = changes.selected_columns(source)
+    place = (*path, "stored_as_scd_type")
     for column in filter(selected.__contains__, changes.added_columns):
         message = f"{of} already has a column {column}, which {name} adds"
-        yield LocatedMistake(
-            "reserved-name", (*path, "stored_as_scd_type"), message, "exclude it with except_column_list"
-        )
+        yield LocatedMistake("reserved-name", place, message, "exclude it with except_column_list")
 
 
 def _expectation_findings(path: Path, of: str, table: SilverTable, columns: list[str]) -> Iterator[LocatedMistake]:

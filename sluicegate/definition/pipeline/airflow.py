@@ -52,9 +52,8 @@ class AirflowSettings(Part):
     @classmethod
     def _check_span(cls, span: Duration | None) -> Duration | None:
         if span is not None and not span:
-            raise field_error(
-                "time-span", "a duration of 0 would end or retry a task at once", "for example 30 minutes"
-            )
+            message = "a duration of 0 would end or retry a task at once"
+            raise field_error("time-span", message, "for example 30 minutes")
         return span
 
     @field_validator("approvers")

@@ -90,13 +90,11 @@ class Volume(Part):
             return self
         low, high = (self.warn.min, self.fail.min), (self.warn.max, self.fail.max)
         if None not in low and low[0] <= low[1]:  # type: ignore[operator]
-            raise field_error(
-                "threshold", f"warn below {low[0]:,} has no effect: fail below {low[1]:,} is reached first"
-            )
+            message = f"warn below {low[0]:,} has no effect: fail below {low[1]:,} is reached first"
+            raise field_error("threshold", message)
         if None not in high and high[0] >= high[1]:  # type: ignore[operator]
-            raise field_error(
-                "threshold", f"warn above {high[0]:,} has no effect: fail above {high[1]:,} is reached first"
-            )
+            message = f"warn above {high[0]:,} has no effect: fail above {high[1]:,} is reached first"
+            raise field_error("threshold", message)
         return self
 
 
@@ -163,9 +161,8 @@ class Alerts(Part):
     def _check_rule_rate(cls, tables: dict[str, dict[str, RuleRate]]) -> dict[str, dict[str, RuleRate]]:
         for name, rules in tables.items():
             if not rules:
-                raise field_error(
-                    "missing-field", f"the alert on {name} names no expectation", "for example valid_price: {fail: 5%}"
-                )
+                message = f"the alert on {name} names no expectation"
+                raise field_error("missing-field", message, "for example valid_price: {fail: 5%}")
         return tables
 
     @model_validator(mode="after")

@@ -34,9 +34,8 @@ class Database(Part):
     @classmethod
     def _check_name(cls, name: str) -> str:
         if not IDENTIFIER.fullmatch(name):
-            raise field_error(
-                "name", f"{name} is not a name: letters, digits and _ are allowed, with a letter or _ first"
-            )
+            message = f"{name} is not a name: letters, digits and _ are allowed, with a letter or _ first"
+            raise field_error("name", message)
         return name
 
 

@@ -37,14 +37,12 @@ class Maintenance(Part):
             raise field_error("time-span", f"{retention} is not a duration", "for example 14 days") from None
         if length < RETENTION:
             sentence = f"{retention} is less than {RETENTION.days} days"
-            raise field_error(
-                "time-span", f"{sentence}: a query that still reads an old version would lose its files", "7 days"
-            )
+            message = f"{sentence}: a query that still reads an old version would lose its files"
+            raise field_error("time-span", message, "7 days")
         if length > LONGEST:
             sentence = f"{retention} is more than {LONGEST.days} days"
-            raise field_error(
-                "time-span", f"{sentence}, after which Delta removes the log entries of old versions", "30 days"
-            )
+            message = f"{sentence}, after which Delta removes the log entries of old versions"
+            raise field_error("time-span", message, "30 days")
         return retention
 
     @property

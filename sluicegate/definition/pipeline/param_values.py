@@ -54,9 +54,8 @@ class ParamValue:
             PydanticCustomError: it is a list.
         """
         if self.many:
-            raise field_error(
-                "param-place", "a list is not supported here", "lists are for SQL, for example IN (${param:name})"
-            )
+            message = "a list is not supported here"
+            raise field_error("param-place", message, "lists are for SQL, for example IN (${param:name})")
         return _text(self.type, self.items[0])
 
     @property
@@ -107,9 +106,8 @@ def _parse_string(value: Any) -> str:
         # Spark puts values of its own for ${…} also within the quotes of a literal, such as those of its environment.
         raise field_error("param-value", f"{value!r} contains ${{, which Spark would replace", "write the value itself")
     if _CONTROL.search(value):
-        raise field_error(
-            "param-value", f"{value!r} contains a control character", "only line breaks and tabs are allowed"
-        )
+        message = f"{value!r} contains a control character"
+        raise field_error("param-value", message, "only line breaks and tabs are allowed")
     return value
 
 
@@ -120,9 +118,8 @@ def _integer_parser(kind: str) -> Callable[[Any], int]:
         if not isinstance(value, int) or isinstance(value, bool):
             raise _wrong_type_error("an integer", "for example 42, without quotes", value)
         if not -largest <= value <= largest:
-            raise field_error(
-                "param-value", f"{value} is out of range for {kind}", "write type: bigint" if kind == "int" else ""
-            )
+            message = f"{value} is out of range for {kind}"
+            raise field_error("param-value", message, "write type: bigint" if kind == "int" else "")
         return value
 
     return parse_integer

@@ -25,9 +25,8 @@ class Verify(Part):
         try:
             parse_percent(sample)
         except ValueError:
-            raise field_error(
-                "sample", f"invalid sample size {sample}", "above 0% and at most 100%, for example 10%"
-            ) from None
+            message = f"invalid sample size {sample}"
+            raise field_error("sample", message, "above 0% and at most 100%, for example 10%") from None
         return sample
 
     @property

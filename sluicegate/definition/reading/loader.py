@@ -70,9 +70,8 @@ def load(name: str, settings: Settings, *, of_many: bool = False) -> Pipeline:
         DefinitionError: its definition has mistakes; the error has all of them.
     """
     file = settings.pipelines / name / FILE
-    if (
-        Path(name).name != name or not file.is_file()
-    ):  # a look at one folder, where a task starts beside hundreds of others
+    # A look at one folder, where a task starts beside hundreds of others.
+    if Path(name).name != name or not file.is_file():
         pipelines = names(settings.pipelines)
         hint = suggest_or_list(name, pipelines, "its pipelines:", "the folder contains no pipeline")
         raise PipelineMissing(f"unknown pipeline {name} in {settings.pipelines}", hint=hint)
@@ -192,9 +191,8 @@ class _Loader:
             self.mistakes.add_sql(code, path, message, hint, line, None)
 
     def _load_header(self, data: dict[str, Any]) -> Header | None:
-        header = self._validate_part(
-            Header, {key: value for key, value in data.items() if key not in (*LAYERS, "views")}, ()
-        )
+        fields = {key: value for key, value in data.items() if key not in (*LAYERS, "views")}
+        header = self._validate_part(Header, fields, ())
         if header is not None and self.expected not in (None, header.name):
             message = f"the pipeline's name {header.name} differs from the name of its folder {self.expected}"
             self.mistakes.add("name-and-folder", ("name",), message)

@@ -205,11 +205,8 @@ class BronzeTable(Described, Ruled):
             hint = "remove schemaEvolutionMode, or replace schema by schemaHints"
             raise field_error("schema-and-evolution", "a table with a fixed schema does not accept new columns", hint)
         if self.schema_ and self.schemaHints:
-            raise field_error(
-                "schema-and-hints",
-                "schema and schemaHints exclude each other: schema already declares all types",
-                "remove one of them",
-            )
+            message = "schema and schemaHints exclude each other: schema already declares all types"
+            raise field_error("schema-and-hints", message, "remove one of them")
         return self
 
     @model_validator(mode="after")
@@ -239,11 +236,8 @@ class BronzeTable(Described, Ruled):
         self._check_kafka_fields()
         self._check_format_fields()
         if self.pathGlobFilter and set(self.pathGlobFilter) & set("{}"):
-            raise field_error(
-                "not-allowed",
-                "pathGlobFilter supports *, ? and [ ], not braces",
-                "split it into two tables, or write one pattern",
-            )
+            message = "pathGlobFilter supports *, ? and [ ], not braces"
+            raise field_error("not-allowed", message, "split it into two tables, or write one pattern")
         if self.modifiedAfter and self.modifiedBefore and self.modifiedAfter >= self.modifiedBefore:
             raise field_error("out-of-range", "modifiedBefore must be after modifiedAfter: this range contains no time")
         return self
@@ -253,9 +247,8 @@ class BronzeTable(Described, Ruled):
         for name in sorted(self._names_of_set_fields - _OF_DELTA):
             raise field_error("not-allowed", f"{name} is for files, not for a Delta source: remove it")
         if "://" not in self.path and set(self.path) & set("#?%"):
-            raise field_error(
-                "not-allowed", "the path of a Delta table must not contain #, ? or %, which have a meaning in URIs"
-            )
+            message = "the path of a Delta table must not contain #, ? or %, which have a meaning in URIs"
+            raise field_error("not-allowed", message)
 
     @property
     def _names_of_set_fields(self) -> set[str]:
@@ -267,9 +260,8 @@ class BronzeTable(Described, Ruled):
         if self.format != "csv" and "dialect" in self.model_fields_set:
             raise field_error("not-allowed", f"dialect is only for csv, not for {self.format}", "remove dialect")
         if self.format in ("text", "binaryFile") and (self.schema_ or self.schemaHints):
-            raise field_error(
-                "schema-of-format", f"{self.format} files bring their own column types: remove the declared types"
-            )
+            message = f"{self.format} files bring their own column types: remove the declared types"
+            raise field_error("schema-of-format", message)
         if not self.rescues and (self.format != "json" or self.has_option("multiline")):
             message = "`rescuedDataColumn: none` requires JSON Lines"
             raise field_error("not-allowed", message, "remove rescuedDataColumn")
@@ -280,14 +272,12 @@ class BronzeTable(Described, Ruled):
         if self.kafka is None:
             if self.format == "kafka":
                 hint = "for example kafka: {bootstrap_servers: b1:9092, topic: orders}"
-                raise field_error(
-                    "missing-field", "format: kafka requires the field kafka, with brokers and topics", hint
-                )
+                message = "format: kafka requires the field kafka, with brokers and topics"
+                raise field_error("missing-field", message, hint)
             return
         if self.format != "kafka":
-            raise field_error(
-                "not-allowed", f"the field kafka requires format: kafka, not {self.format}", "write format: kafka"
-            )
+            message = f"the field kafka requires format: kafka, not {self.format}"
+            raise field_error("not-allowed", message, "write format: kafka")
         set_fields = self._names_of_set_fields
         if files_only := set_fields - _OF_KAFKA - _OF_JSON:
             raise field_error("not-allowed", f"{sorted(files_only)[0]} is for files, not for Kafka: remove it")
@@ -310,11 +300,8 @@ class BronzeTable(Described, Ruled):
     @model_validator(mode="after")
     def _check_cleaning(self) -> BronzeTable:
         if (self.cleanSource == "MOVE") != (self.cleanSourceMoveDestination is not None):
-            raise field_error(
-                "clean-source",
-                "cleanSource: MOVE and cleanSourceMoveDestination require each other",
-                "set both or neither",
-            )
+            message = "cleanSource: MOVE and cleanSourceMoveDestination require each other"
+            raise field_error("clean-source", message, "set both or neither")
         if self.cleanSource == "DELETE" and self.cleanSourceRetentionDuration < DELETE_AT_LEAST:
             raise field_error(
                 "out-of-range",

@@ -64,9 +64,8 @@ def _check_properties(properties: dict[str, str]) -> dict[str, str]:
         if name in TUNING and not TUNING[name][0].fullmatch(text):
             raise field_error("property", f"{name} must be {TUNING[name][1]}, not {text}")
         if name.lower().startswith("sluicegate."):
-            raise field_error(
-                "property", f"{name} has the reserved prefix of the engine's properties", "choose another name"
-            )
+            message = f"{name} has the reserved prefix of the engine's properties"
+            raise field_error("property", message, "choose another name")
     return properties
 
 

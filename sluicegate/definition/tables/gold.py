@@ -87,9 +87,8 @@ class GoldTable(MadeTable, streaming.Streamed, Ruled):
     @model_validator(mode="after")
     def _check_strategy(self) -> GoldTable:
         if self.mode is not None and self.refresh != "auto":
-            raise field_error(
-                "one-of", f"refresh: {self.refresh} and mode: {self.mode} exclude each other: set one of them"
-            )
+            message = f"refresh: {self.refresh} and mode: {self.mode} exclude each other: set one of them"
+            raise field_error("one-of", message)
         return self
 
     def refresh_strategy(self, schemas: Mapping[str, Sequence[str]] | None = None) -> RefreshStrategy:

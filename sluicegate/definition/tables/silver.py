@@ -259,9 +259,8 @@ class SilverTable(MadeTable, Ruled):
             return self
         treated = [column.lower() for column in self.deidentified]
         if twice := sorted({column for column in treated if treated.count(column) > 1}):
-            raise field_error(
-                "duplicate-name", f"duplicate name {', '.join(twice)} in deidentified: names are not case-sensitive"
-            )
+            message = f"duplicate name {', '.join(twice)} in deidentified: names are not case-sensitive"
+            raise field_error("duplicate-name", message)
         untreated = [column for column in self.pii if column not in self.deidentified]
         if untreated:
             sentence = f"deidentified does not list {', '.join(untreated)}, which pii does"

@@ -76,11 +76,8 @@ class TableRule(Part):
             present = f"sets {' and '.join(kinds) or 'none'}"
             raise field_error("one-of", f"a table rule takes exactly one of {', '.join(KINDS)}, and this one {present}")
         if (self.foreign_key is None) != (self.references is None):
-            raise field_error(
-                "missing-field",
-                "foreign_key and references require each other",
-                "for example references: patients (mrn)",
-            )
+            message = "foreign_key and references require each other"
+            raise field_error("missing-field", message, "for example references: patients (mrn)")
         table, columns = self.foreign_key_target
         if self.references is not None and not (table and all(map(IDENTIFIER.fullmatch, columns))):
             message = f"references must be a table, with its columns if their names differ, not {self.references}"
