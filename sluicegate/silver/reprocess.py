@@ -93,9 +93,8 @@ class _Reprocessing:
         if now.retry:
             retried = [rule for rule, its in self.evaluator.table.expectations.items() if its.retry]
             broken = F.arrays_overlap("_failed_expectations", F.array(*map(F.lit, retried)))
-            parts += [
-                frame.where(broken).select(*self.record_id) for frame in self.evaluator.stored_frames(self.quarantine)
-            ]
+            quarantined = self.evaluator.stored_frames(self.quarantine)
+            parts += [rows.where(broken).select(*self.record_id) for rows in quarantined]
         if now.repair:
             parts.append(self._stranded_records())
         if batch.choice is not None:

@@ -49,11 +49,8 @@ def findings(pipeline: Pipeline, at: layout.Lake) -> Iterator[Finding]:
         if table_name != name:
             side = f"{table_name}, "
         if not tables.is_plain(table):
-            yield Finding(
-                FindingKind.UNSEEN,
-                name,
-                f"{side}the statistics of its files, whose rows are not exactly those of the table",
-            )
+            sentence = f"{side}the statistics of its files, whose rows are not exactly those of the table"
+            yield Finding(FindingKind.UNSEEN, name, sentence)
             continue
         try:
             wrong = [f"{path}: by the table's log {fault}" for path, fault in _wrong_files(uri, table)]

@@ -202,9 +202,8 @@ class JsonFiles:
         parts = [part for part in ("texts", "variants", "typed") if part in part_of.values()]
         # from_json would make doubles of the numbers before it makes texts of them.
         named = self.texts(group).withColumn("typed", F.expr(NAMED))
-        texts = named.withColumn("texts", json_values.tag_numbers(F.col("typed"))).withColumn(
-            "variants", F.col("value")
-        )
+        tagged = named.withColumn("texts", json_values.tag_numbers(F.col("typed")))
+        texts = tagged.withColumn("variants", F.col("value"))
         arrays = [
             self._records(part, [*(field for field in schema if part_of.get(field.name) == part), corrupt]).alias(part)
             for part in parts

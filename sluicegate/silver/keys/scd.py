@@ -130,17 +130,13 @@ class History:
         """Return the non-key columns of the table."""
         for name in evaluated.columns if self.scd_type == 2 else ():
             if name.upper() in (START_AT, END_AT):
-                raise ChangesError(
-                    f"the records have a column {name}, which SCD type 2 generates",
-                    hint="exclude it with except_column_list",
-                )
+                message = f"the records have a column {name}, which SCD type 2 generates"
+                raise ChangesError(message, hint="exclude it with except_column_list")
         present = _lower_names(outputs)
         for name in (*self.keys, *(self.track or ()), *self.track_except):
             if name.lower() not in present:
-                raise ChangesError(
-                    f"the records have no column {name}, which apply_changes names",
-                    hint=f"columns of the table: {', '.join(outputs)}",
-                )
+                message = f"the records have no column {name}, which apply_changes names"
+                raise ChangesError(message, hint=f"columns of the table: {', '.join(outputs)}")
         return [name for name in outputs if name.lower() not in _lower_names(self.keys)]
 
     def _prepare(self, evaluated: DataFrame, values: list[str]) -> DataFrame:

@@ -107,11 +107,9 @@ def set_aside(evaluator: RowEvaluator, rows: DataFrame, left_out: DataFrame | No
 def _set_aside_rows(
     evaluator: RowEvaluator, rows: DataFrame, reason: Column, identity: tuple[str, ...] | None = None
 ) -> DataFrame:
+    columns = zip(identity or evaluator.row_id, evaluator.row_id, strict=True)
     return rows.select(
-        *[
-            F.col(column).alias(name)
-            for column, name in zip(identity or evaluator.row_id, evaluator.row_id, strict=True)
-        ],
+        *[F.col(column).alias(name) for column, name in columns],
         reason.alias("reason"),
         F.col(BROKEN).alias("rules"),
         evaluator.key.alias("_key"),
