@@ -166,9 +166,8 @@ def newest_batches(source: Source, pipeline: Pipeline, limit: int = NEWEST) -> t
     they are in the logs of the tables alone, of which the newest commits are read.
     """
     lake = source.lake(pipeline)
-    log_batches: Copied = source.compute_once(
-        lake.events, ("batches", limit), partial(_copied_batches, limit=limit)
-    ) or ((), {})
+    compute = partial(_copied_batches, limit=limit)
+    log_batches: Copied = source.compute_once(lake.events, ("batches", limit), compute) or ((), {})
     copied, versions = log_batches
     more = [
         batch
@@ -202,14 +201,12 @@ def _uncopied_batches(source: Source, of: Logged, versions: Mapping[str, int]) -
     try:
         table = source.table(of.uri)
         if table is None:
-            copied = -1
-        else:
-            copied = versions.get(tables.table_id(table), -1)
-        if table is None or table.version() <= copied:
             return ()
-        return source.compute_for_version(
-            of.uri, table, ("since", copied), partial(_batches_since, of=of, copied=copied)
-        )
+        copied = versions.get(tables.table_id(table), -1)
+        if table.version() <= copied:
+            return ()
+        compute = partial(_batches_since, of=of, copied=copied)
+        return source.compute_for_version(of.uri, table, ("since", copied), compute)
     except SluicegateError:
         return ()
 
@@ -223,9 +220,8 @@ def table_batches(source: Source, pipeline: Pipeline, layer: str, table: str) ->
     of_log = [batch for batch in newest_batches(source, pipeline) if batch.table == table]
     if len(of_log) < OF_A_TABLE:
         of = Logged(table, source.lake(pipeline).table(layer, table))
-        committed: tuple[CommittedBatch, ...] = (
-            source.compute_once(of.uri, "batches", partial(_batches_since, of=of, copied=-1)) or ()
-        )
+        compute = partial(_batches_since, of=of, copied=-1)
+        committed: tuple[CommittedBatch, ...] = source.compute_once(of.uri, "batches", compute) or ()
         written = {batch.version for batch in of_log if batch.mode not in _OF_REJECTED_ROWS}
         more = [batch for batch in committed if batch.version not in written]
         of_log = sorted([*of_log, *more], key=_place, reverse=True)

@@ -146,8 +146,7 @@ def _spell_column(tables: Mapping[str, TableLineage], source: Origin) -> str:
 
 def _words(uses: Iterable[Use]) -> tuple[str, ...]:
     """What is done with a column, as ``plan --impact`` writes it."""
-    words = {use.subtype.lower().replace("_", " ") + (" (masked)" if use.masked else "") for use in uses}
-    return tuple(sorted(words))
+    return tuple(sorted({use.subtype.lower().replace("_", " ") + (" (masked)" if use.masked else "") for use in uses}))
 
 
 def _column_uses(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -49,12 +50,8 @@ def read_standing(source: Source, lake: layout.Lake, name: str) -> Standing | No
     if discard_log is None or quarantine is None:
         return Standing()
     version = tuple((tables.table_id(table), table.version()) for table in (quarantine, discard_log))
-    key = ("discarded", lake.quarantine(name))
-
-    def recompute() -> Standing:
-        return source.remember(key, version, lambda: _compute_standing(quarantine, discard_log))
-
-    return source.compute_soon((*key, version), recompute).value
+    key, compute = ("discarded", lake.quarantine(name)), partial(_compute_standing, quarantine, discard_log)
+    return source.compute_soon((*key, version), lambda: source.remember(key, version, compute)).value
 
 
 def rows(source: Source, lake: layout.Lake, name: str) -> int:

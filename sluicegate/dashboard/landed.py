@@ -119,9 +119,8 @@ def _landed_details(request: FilesRequest, pipeline: Pipeline) -> FileDetails:
     """Files of the ledger, after those that landing has and the ledger has not."""
     source, name = request.source, request.name
     entries = source.rows(request.ledger)
-    landing = _Landing.from_answer(
-        source.compute_soon(("landed", pipeline.name, name), lambda: _landed_files(pipeline, name))
-    )
+    answer = source.compute_soon(("landed", pipeline.name, name), lambda: _landed_files(pipeline, name))
+    landing = _Landing.from_answer(answer)
     counts = _counts(request, entries)
     entered = counts.pop(FileStatus.WAITING, 0) or 0  # and not in bronze yet
     counts |= landing.counts()
@@ -248,9 +247,8 @@ def _counts(request: FilesRequest, entries: int) -> dict[str, int | None]:
     """Entries of the ledger by state; of many entries those that failed or wait, which are few of them."""
     source, lake, name = request.source, request.lake, request.name
     if entries <= ledger_files.FEW:
-        stamp = tuple(
-            source.rows(uri) for uri in (lake.table("bronze", name), lake.file_status(name), lake.archive(name))
-        )
+        uris = (lake.table("bronze", name), lake.file_status(name), lake.archive(name))
+        stamp = tuple(source.rows(uri) for uri in uris)
         counts = source.compute_once(request.ledger, ("states", stamp), lambda _: _states(request.table, lake, name))
         return dict(counts or {})
     opened = source.table_handles()

@@ -72,9 +72,8 @@ class PersonalColumns:
         if not self.named:  # all personal data are from other pipelines, and their columns are known
             return column_of_table in self.traced_columns
         if layer == "bronze":
-            is_plain = not kind.startswith(_NESTED)
             return (
-                is_plain
+                not kind.startswith(_NESTED)
                 and column_of_table in self.unchanged
                 and self.origins.isdisjoint((column_of_table, any_column))
             )

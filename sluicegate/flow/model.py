@@ -127,11 +127,6 @@ class Flow:
         return self.policy.foreign
 
     @property
-    def reads_topics(self) -> bool:
-        """Whether the source is a ledger of offset ranges instead of files."""
-        return self.policy.of_topics
-
-    @property
     def as_of_run(self) -> frozenset[str]:
         """Inputs whose changes affect only later records."""
         return self.policy.as_of_run

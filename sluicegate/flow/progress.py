@@ -165,21 +165,16 @@ def _ledger_progress(read: Progress, past: offsets.RestoreHistory | None) -> Pro
 
 def _query_progress(flow: Flow, read: Progress, last: log.Commit, opened: Tables) -> Progress:
     """Return the progress of a target without record identities: gold, and bronze of Delta tables."""
-    changed = {
-        name: version for name, version in _changed_inputs(read.stamps, last).items() if name in flow.policy.followed
-    }
+    inputs = _changed_inputs(read.stamps, last)
+    changed = {name: version for name, version in inputs.items() if name in flow.policy.followed}
     if changed:
         reason = f"{', '.join(sorted(changed))} changed"
     else:
         reason = _why_rules(flow, last, opened, idle=read.since == read.until)
     work = read.since < read.until or bool(reason)
     if moment := last.info.gold.of_the_run:
-        return replace(
-            read,
-            kind=ProgressKind.FULL_REFRESH,
-            why=f"its result depends on the time of the run: {moment}",
-            of_the_run=not work,
-        )
+        why = f"its result depends on the time of the run: {moment}"
+        return replace(read, kind=ProgressKind.FULL_REFRESH, why=why, of_the_run=not work)
     return replace(read, kind=_kind(work), changed=changed, why=reason)
 
 
@@ -387,8 +382,7 @@ def _former_inputs(flow: Flow, stamps: Mapping[str, str], last: log.Commit) -> M
 
 def _changed_inputs(stamps: Mapping[str, str], last: log.Commit) -> dict[str, int]:
     """Return the inputs whose version changed since the last commit, with the version of that commit."""
-    inputs = last.info.inputs
-    recorded = {name: inputs.get(name, "@-1") for name in stamps}
+    recorded = {name: last.info.inputs.get(name, "@-1") for name in stamps}
     return {name: int(recorded[name].rpartition("@")[2]) for name in stamps if recorded[name] != stamps[name]}
 
 

@@ -328,9 +328,8 @@ class RefreshCost:
     def seconds(self, technique: Technique, work: Work) -> float:
         """Return the estimate for a batch."""
         fixed, rows = work.seconds_by_part(self.rates[technique])
-        of_fixed, of_rows = self._fitted(
-            [run for run in self.runs if run.technique == technique], self._overall_factors
-        )
+        runs = [run for run in self.runs if run.technique == technique]
+        of_fixed, of_rows = self._fitted(runs, self._overall_factors)
         return of_fixed * fixed + of_rows * rows
 
     @cached_property

@@ -64,9 +64,8 @@ class BatchQuery:
         """Return the user's query over some rows of the followed table; see ``Query.with_views``."""
         if self.table.transform is not None:
             return self._function_result
-        return connect.freeze(
-            self.batch.session.sql(self.table.query.text_over_views(self._views(source), others, join))
-        )
+        text = self.table.query.text_over_views(self._views(source), others, join)
+        return connect.freeze(self.batch.session.sql(text))
 
     def _views(self, source: DataFrame) -> dict[str, str]:
         """Create views of the query's tables, the followed one with ``source``; return their names."""

@@ -76,25 +76,19 @@ class ProvedQuery(BatchQuery):
     def _refresh_strategy(self) -> RefreshStrategy:
         strategy = self.table.refresh_strategy({name: table.columns for name, table in self._tables_read.items()})
         if moment := rules.moment(self.batch.session, rules.dropping_rules(self.table), self.full_result.schema):
-            return RefreshStrategy(
-                StrategyKind.FULL_RECOMPUTE,
-                f"a rule that drops rows depends on the time of the run: {moment}",
-                of_the_run=moment,
-            )
+            why = f"a rule that drops rows depends on the time of the run: {moment}"
+            return RefreshStrategy(StrategyKind.FULL_RECOMPUTE, why, of_the_run=moment)
         if self._text is None:
             return strategy
         session, query = self.batch.session, self.table.query
-        analysis = query_analysis.Analysis(
-            session, query, {name: table.schema for name, table in self._tables_read.items()}
-        )
+        schemas = {name: table.schema for name, table in self._tables_read.items()}
+        analysis = query_analysis.Analysis(session, query, schemas)
         if moment := analysis.run_dependent_calls:
-            return RefreshStrategy(
-                StrategyKind.FULL_RECOMPUTE, f"its result depends on the time of the run: {moment}", of_the_run=moment
-            )
+            why = f"its result depends on the time of the run: {moment}"
+            return RefreshStrategy(StrategyKind.FULL_RECOMPUTE, why, of_the_run=moment)
         if query_analysis.is_nondeterministic(session, query.text_over_views(self._views(self._rows))):
-            return RefreshStrategy(
-                StrategyKind.FULL_RECOMPUTE, "Spark says that it may return another result in each run"
-            )
+            why = "Spark says that it may return another result in each run"
+            return RefreshStrategy(StrategyKind.FULL_RECOMPUTE, why)
         if strategy.kind == StrategyKind.AFFECTED_KEYS:
             keyed = self._keys_strategy(strategy)
             if keyed.kind == StrategyKind.AFFECTED_KEYS or strategy.grouped is None:
@@ -103,9 +97,8 @@ class ProvedQuery(BatchQuery):
         if strategy.grouped is None:
             return strategy
         if analysis.makes_rows:
-            return RefreshStrategy(
-                StrategyKind.FULL_RECOMPUTE, "a function in its SELECT list returns several rows for one"
-            )
+            why = "a function in its SELECT list returns several rows for one"
+            return RefreshStrategy(StrategyKind.FULL_RECOMPUTE, why)
         self._rows.createOrReplaceTempView(ROWS)
         create_join_views(self.batch, strategy.grouped.joins)
         return self._check_strategy(strategy, strategy.grouped)
@@ -155,11 +148,8 @@ class ProvedQuery(BatchQuery):
             try:
                 self._demand_same(grouped)
             except NotPartial as reason:
-                return replace(
-                    strategy,
-                    kind=StrategyKind.AFFECTED_GROUPS if grouped.is_locatable else StrategyKind.FULL_RECOMPUTE,
-                    why=str(reason),
-                )
+                kind = StrategyKind.AFFECTED_GROUPS if grouped.is_locatable else StrategyKind.FULL_RECOMPUTE
+                return replace(strategy, kind=kind, why=str(reason))
         return strategy
 
     @property
@@ -250,9 +240,8 @@ class ProvedQuery(BatchQuery):
 
     def _full_state(self, partials: Partials) -> DataFrame:
         """Return the aggregate state of all rows."""
-        return partials.initial_state(
-            partials.aggregate_deltas(self._rows.withColumn(partial_aggregates.SIGN, F.lit(1)))
-        )
+        inserted = self._rows.withColumn(partial_aggregates.SIGN, F.lit(1))
+        return partials.initial_state(partials.aggregate_deltas(inserted))
 
     def _outputs(self, partials: Partials, state: DataFrame) -> DataFrame:
         partials.values(state).createOrReplaceTempView(_VALUES)

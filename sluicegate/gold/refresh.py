@@ -204,10 +204,10 @@ class Refresh(ChangedQuery):
     @property
     def _is_located(self) -> bool:
         """Whether each group has one row, which can be found by its keys."""
-        grouped = self.refresh_strategy.grouped
-        return (
-            grouped is not None and self.refresh_strategy.kind != StrategyKind.FULL_RECOMPUTE and grouped.is_locatable
-        )
+        strategy = self.refresh_strategy
+        if strategy.grouped is None or strategy.kind == StrategyKind.FULL_RECOMPUTE:
+            return False
+        return strategy.grouped.is_locatable
 
     @cached_property
     def _keeps_columns(self) -> bool:

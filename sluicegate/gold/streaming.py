@@ -204,9 +204,8 @@ class _Stream:
             query = run_available(writer, take, self.checkpoint.location, private=self.flow.private)
             for batch in query.recentProgress:
                 self.report.read += int(batch["numInputRows"])
-                self.report.late += sum(
-                    int(operator["numRowsDroppedByWatermark"]) for operator in batch["stateOperators"]
-                )
+                late = [int(operator["numRowsDroppedByWatermark"]) for operator in batch["stateOperators"]]
+                self.report.late += sum(late)
         self._close(result.schema, progress)
 
     def _result(self) -> DataFrame:

@@ -156,5 +156,4 @@ class TableChanges:
 
 def _are_unique(rows: DataFrame, keys: Sequence[str]) -> bool:
     """Return whether keys are unique, whatever the names of the key columns."""
-    grouped = rows.groupBy(*map(quote_name, keys)).agg(F.count(F.lit(1)).alias(_ROWS))
-    return grouped.where(F.col(_ROWS) > 1).isEmpty()
+    return rows.groupBy(*map(quote_name, keys)).agg(F.count(F.lit(1)).alias(_ROWS)).where(F.col(_ROWS) > 1).isEmpty()

@@ -214,11 +214,10 @@ class _Proof:
         stored, exact = recomputation.stored_rows(stored), recomputation.exact_rows()
         if exact is not None and (exact[1] is not None or _is_steady(exact[0])):
             compared = self._difference(stored, exact[0], 0)
-            yield from (
-                [self._difference_finding(compared, due)]
-                if compared.count
-                else self._compare_with_exact_sums(stored, due, exact[1])
-            )
+            if compared.count:
+                yield self._difference_finding(compared, due)
+            else:
+                yield from self._compare_with_exact_sums(stored, due, exact[1])
             return
         compared = self._difference(stored, due, self._tolerance(due))
         if not compared.count:

@@ -127,7 +127,7 @@ def _describe_waiting(flow: Flow, flow_progress: Progress, opened: Tables) -> tu
     if flow.layer == "bronze" and not flow.has_foreign_source:
         count = _entered_files(source, max(flow_progress.since, 0))
         wait = inflect(count, "waits", "wait")
-        if flow.reads_topics:
+        if flow.policy.of_topics:
             return f"{quantity(count, 'range')} {wait} that its ledger has", count
         return f"{files(count)} of its ledger {wait}", count
     first = opened[flow.target].delta is None

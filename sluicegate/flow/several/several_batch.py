@@ -103,9 +103,8 @@ class StreamsBatch(Batch):
     def records(self) -> DataFrame:
         """Return all records of all flows as of the end of the batch; see ``pack_flows``."""
         streams = self.progress.streams.items()
-        return self._pack_flows(
-            {name: self._records_at(self.flow.streams[name], stream.until) for name, stream in streams}
-        )
+        records = {name: self._records_at(self.flow.streams[name], stream.until) for name, stream in streams}
+        return self._pack_flows(records)
 
     def widen_to_all_rows(self) -> Batch:
         """Return this batch over all rows of all sources, to replace the target."""
