@@ -61,12 +61,8 @@ class Arguments:
         Raises:
             UserError: one is unknown, or is not the DAG file's to give.
         """
-        _check(
-            "task_args",
-            tasks or {},
-            {*_accepted_parameters(BaseOperator), *_accepted_parameters(SparkSubmitOperator)},
-            OF_TASKS,
-        )
+        of_operators = _accepted_parameters(BaseOperator) | _accepted_parameters(SparkSubmitOperator)
+        _check("task_args", tasks or {}, of_operators, OF_TASKS)
         _check("dag_args", dags or {}, _accepted_parameters(DAG), OF_DAGS)
         # Airflow would put ours before these, as arguments of a task come before defaults of its DAG.
         defaults = (dags or {}).get("default_args") or {}
@@ -140,9 +136,8 @@ class Arguments:
                 both[name] = of_both
         if tags := [*(self.dags.get("tags") or ()), *(of_pipeline.get("tags") or ())]:
             both["tags"] = tags
-        return both | {
-            "default_args": {**(self.dags.get("default_args") or {}), **(of_pipeline.get("default_args") or {})}
-        }
+        defaults = {**(self.dags.get("default_args") or {}), **(of_pipeline.get("default_args") or {})}
+        return both | {"default_args": defaults}
 
 
 def _accepted_parameters(kind: type) -> set[str]:

@@ -70,12 +70,8 @@ class PipelineDags:
         landed = None
         if self.pipeline.trigger:
             landed = landing_asset(self.pipeline.name, self.pipeline.queueUrl, self.settings)
-        with new_dag(
-            dag_id(self.pipeline.name),
-            self.pipeline.schedule,
-            landed,
-            **self._dag(self.pipeline.description, dag_arguments),
-        ) as dag:
+        about = self._dag(self.pipeline.description, dag_arguments)
+        with new_dag(dag_id(self.pipeline.name), self.pipeline.schedule, landed, **about) as dag:
             chain(*self._tasks())
         return dag
 
@@ -123,9 +119,8 @@ class PipelineDags:
             users = pipeline.airflow.approvers
         yield CheckRequest(task_id="check_request", doc_md=doc_md.CHECK, approvers=users, **self._subject, **reader)
         # An event-driven run need not wait for files: it would wait on beside each later run that an event starts.
-        if pipeline.trigger:
-            wait = timedelta(0)
-        else:
+        wait = timedelta(0)
+        if not pipeline.trigger:
             wait = files_timeout(pipeline.schedule)
         yield LandedFilesSensor(task_id="wait_for_files", doc_md=doc_md.WAIT, timeout=wait, **self._subject, **reader)
         layers = [layer for layer in definition.LAYERS if getattr(pipeline, layer)]

@@ -34,8 +34,7 @@ def start(request: Request, viewer: ViewerDep, fields: forms.Sent, pipeline: str
     """Start the replay that was confirmed; ask again where the quarantine has changed since."""
     definition = startable_pipeline(request, viewer, pipeline)
     with forms.refuse_incomplete():
-        records = int(fields["records"])
-        replay = Replayed(pipeline, table, fields["rule"], records, fields["version"], fields["run_id"])
+        replay = Replayed(pipeline, table, fields["rule"], int(fields["records"]), fields["version"], fields["run_id"])
     forms.demand_seal(request, fields, *replay.subject())
     view = _replayable_quarantine(request, definition, table, replay.rule)
     if view.version != replay.version:

@@ -55,11 +55,9 @@ def ask_undo(request: Request, viewer: ViewerDep, pipeline: str, table: str, dis
     """Show the confirmation of undoing a discard. Nothing is started."""
     definition = confirm.startable_pipeline(request, viewer, pipeline)
     view = confirm.quarantine_summary(request, definition, table)
-    discarded = None
+    discarded, records = None, 0
     if not _is_counting(view):
         discarded = _find_discard(view, discard)
-    records = 0
-    if discarded is not None:
         records = discarded.records
     taking_back = TakingBack(pipeline, table, discard, records, replays.new_run_id(table, "undo-discard"))
     return confirm.page(request, "undo_discard", view, taking_back, 200, made=discarded)

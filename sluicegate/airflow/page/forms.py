@@ -66,8 +66,7 @@ def demand_seal(request: Request, fields: Mapping[str, str], *subject: str) -> N
     Raises:
         Forbidden: it was not.
     """
-    expected = seal(request, *subject)
-    if not hmac.compare_digest(expected.encode(), fields.get(SEAL, "").encode()):
+    if not hmac.compare_digest(seal(request, *subject).encode(), fields.get(SEAL, "").encode()):
         raise Forbidden("This form was opened in another login.", "Open the quarantine again, and confirm there.")
 
 

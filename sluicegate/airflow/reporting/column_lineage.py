@@ -71,10 +71,9 @@ class ColumnFacets:
         ]
 
     def _address(self, name: str) -> tuple[str, str]:
-        layer = self._tables[name].layer
         if name.endswith(QUARANTINE):
             return self.dataset(self.at.quarantine(name.removesuffix(QUARANTINE)))
-        return self.dataset(self.at.table(layer, name))
+        return self.dataset(self.at.table(self._tables[name].layer, name))
 
     def _spell_column(self, source: SourceColumn) -> Iterator[SourceColumn]:
         """A column as its table spells it; all of the table's for ``*``."""

@@ -56,7 +56,9 @@ def _write(run: DagRun, failures_of: Callable[[DagRun], Mapping[str, str]]) -> N
     mistaken = "DefinitionMistakes" in kinds.values()
     if (not mistaken and "CheckRequest" not in kinds.values()) or (run.note and not run.note.startswith(BEGINS)):
         return
-    results = {task: result for task, result in _results(run) if task in kinds}
+    from airflow.models.xcom import XCOM_RETURN_KEY
+
+    results = {task: result for task, result in _task_values(run, XCOM_RETURN_KEY) if task in kinds}
     if mistaken:
         text = note_of_mistakes(results, kinds, dag.description or "")
     else:
@@ -99,14 +101,8 @@ def continue_note(text: str, before: str) -> str:
     return text
 
 
-def _results(run: DagRun) -> Iterator[tuple[str, Any]]:
-    """Results (XCom) of a run's tasks, read by the session that has the run."""
-    from airflow.models.xcom import XCOM_RETURN_KEY
-
-    return _task_values(run, XCOM_RETURN_KEY)
-
-
 def _task_values(run: DagRun, key: str) -> Iterator[tuple[str, Any]]:
+    """Values (XCom) of a run's tasks, read by the session that has the run."""
     from airflow.models.xcom import XComModel
     from sqlalchemy import select
     from sqlalchemy.orm import object_session

@@ -147,9 +147,8 @@ class LandedFilesSensor(BaseOperator):
         from sluicegate.monitor import arrivals
 
         pipeline = load(self.pipeline, self.settings)
-        if (
-            error := arrivals.late_files_error(pipeline, pipeline.settings, datetime.now(UTC), request.tables)
-        ) is not None:
+        error = arrivals.late_files_error(pipeline, pipeline.settings, datetime.now(UTC), request.tables)
+        if error is not None:
             raise failure(error)
 
     @keep_failure_reason
