@@ -62,9 +62,8 @@ def medallion_dag(
         DefinitionError: its definition has mistakes.
         UserError: an argument is unknown, or is not the DAG file's to give.
     """
-    return register_dag(
-        PipelineDags(definition.load(name, settings), Arguments.from_dag_file(task_args, dag_args)).runs()
-    )
+    pipeline = definition.load(name, settings)
+    return register_dag(PipelineDags(pipeline, Arguments.from_dag_file(task_args, dag_args)).runs())
 
 
 def medallion_dags(

@@ -24,9 +24,8 @@ _ADDRESS = "/p/{pipeline}/t/{table}/quarantine/replay"
 @router.get(_ADDRESS, response_model=None)
 def ask(request: Request, viewer: ViewerDep, pipeline: str, table: str, rule: routes.Word = "") -> Response:
     """Show the confirmation of a replay: record counts by rule, and the effect. Nothing is started."""
-    return _confirmation(
-        request, _replayable_quarantine(request, startable_pipeline(request, viewer, pipeline), table, rule)
-    )
+    definition = startable_pipeline(request, viewer, pipeline)
+    return _confirmation(request, _replayable_quarantine(request, definition, table, rule))
 
 
 @router.post(_ADDRESS, response_model=None)
@@ -92,9 +91,8 @@ def rules_of(view: quarantined.QuarantineDetails) -> list[quarantined.Reason]:
 
 
 def _confirmation(request: Request, view: quarantined.QuarantineDetails, status: int = 200) -> Response:
-    replay = Replayed(
-        view.pipeline, view.table, view.rule, waiting_records(view), view.version, replays.new_run_id(view.table)
-    )
+    run_id = replays.new_run_id(view.table)
+    replay = Replayed(view.pipeline, view.table, view.rule, waiting_records(view), view.version, run_id)
     return page(request, "replay", view, replay, status, changed=status == 409, rules=rules_of(view))
 
 

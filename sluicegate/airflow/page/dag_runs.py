@@ -85,9 +85,8 @@ def _steps(session: Session, runs: Sequence[tuple[str, str]]) -> dict[tuple[str,
         key, reason = (task.dag_id, task.run_id), ""
         if task.state == "failed":
             reason = reasons.get((*key, task.task_id), UNKNOWN)
-        step = RunStep(
-            task.task_id, str(task.state or "not started"), task.start_date, task.end_date, task.try_number, reason
-        )
+        state = str(task.state or "not started")
+        step = RunStep(task.task_id, state, task.start_date, task.end_date, task.try_number, reason)
         steps[key] = (*steps.get(key, ()), step)
     return steps
 

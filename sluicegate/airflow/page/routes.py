@@ -228,9 +228,8 @@ def table_page(request: Request, viewer: ViewerDep, pipeline: str, table: str) -
     """A table."""
     definition = pipeline_of_viewer(request, viewer, pipeline)
     rows, source = viewer.may_read_rows(pipeline), source_of(request)
-    view = one_table.table_details(
-        source, definition, table, rows=rows, readable=viewer.readable_pipelines(source.names())
-    )
+    readable = viewer.readable_pipelines(source.names())
+    view = one_table.table_details(source, definition, table, rows=rows, readable=readable)
     return _render_page(request, "table", view, pipeline=pipeline, tab="table", table=table, live=view.searching)
 
 

@@ -178,9 +178,8 @@ class FileArrivalTrigger(BaseEventTrigger):
             if any(before.get(about) != state for about, state in answer.items()):
                 yield TriggerEvent(answer)  # type: ignore[no-untyped-call]
             before = answer
-            await self._wait_for_check(
-                seconds_to_check(self.every, settle_in, time.monotonic() - began), settling=settle_in is not None
-            )
+            seconds = seconds_to_check(self.every, settle_in, time.monotonic() - began)
+            await self._wait_for_check(seconds, settling=settle_in is not None)
 
     async def _wait_for_check(self, seconds: float, *, settling: bool) -> None:
         """Wait until the next check is due: for some seconds, or with a queue for a message where no files settle.
