@@ -21,6 +21,11 @@ MOST_MISFITS = 10
 _TIME_WORDS = {
     "time", "timestamp", "ts", "date", "datetime", "epoch", "at", "created", "updated", "modified", "day",
 }  # fmt: skip
+_TIME_UNITS = {"s", "sec", "seconds", "ms", "millis", "utc"}
+# Names of amounts, such as sales_to_date and bytes_per_day.
+_AMOUNT_WORDS = {"to", "per", "bytes", "duration", "count", "total", "sum", "amount", "revenue"}
+# Names of numbers such as 1.10 and 10.4.11, which are neither numbers nor days.
+_VERSION_WORDS = {"version", "release", "section", "chapter", "clause", "build", "firmware", "ip"}
 # Names of codes and letters, of which NO, N or T is one like others.
 _CODE_WORDS = {
     "country",
@@ -143,7 +148,7 @@ def _readings(name: str, *, commas: bool) -> Iterator[Reading]:
     """Readings in the order in which they are preferred."""
     name_words = words(name)
     is_number = not TEXT_WORDS.intersection(name_words)
-    if is_number and _TIME_WORDS.intersection(name_words):
+    if is_number and _is_name_of_time(name_words):
         yield from readings.EPOCHS
     if is_number:
         yield from readings.NUMBERS_AS_CAST
@@ -153,7 +158,21 @@ def _readings(name: str, *, commas: bool) -> Iterator[Reading]:
         yield from readings.ANSWERS
     if is_number:
         yield from readings.written_numbers(commas=commas)
-    yield from readings.WRITTEN_TIMES
+    is_version = _is_name_of_version(name_words)
+    yield from (reading for reading in readings.WRITTEN_TIMES if not (is_version and reading.is_guess))
+
+
+def _is_name_of_time(name_words: Sequence[str]) -> bool:
+    """Whether a name says that its numbers are times: by its last word, that for a unit left out."""
+    if _AMOUNT_WORDS.intersection(name_words):
+        return False
+    without_unit = [word for word in name_words if word not in _TIME_UNITS]
+    return bool(_TIME_WORDS.intersection(without_unit[-1:]))
+
+
+def _is_name_of_version(name_words: Sequence[str]) -> bool:
+    without_digits = {word.rstrip("0123456789") for word in name_words}
+    return bool(_VERSION_WORDS & without_digits) and not _is_name_of_time(name_words)
 
 
 def _choose_reading(column: ColumnTexts, tried: Sequence[Reading]) -> tuple[Reading | None, Misfits | None, str]:
@@ -186,10 +205,10 @@ def _choose_reading(column: ColumnTexts, tried: Sequence[Reading]) -> tuple[Read
 
 
 def _settle_order(fitting: Sequence[Reading]) -> tuple[Reading | None, str]:
-    """The first of the readings; none, with a question, if another one differs in the order of day and month."""
+    """The first of the readings; none, with a question, if another one differs in the order of a date's parts."""
     same = [reading.pattern for reading in fitting if reading.order and reading.order == fitting[0].order]
     if len(same) > 1:
-        return None, "day or month first? " + " or ".join(pattern.format("…") for pattern in same)
+        return None, "which part is the day? " + " or ".join(pattern.format("…") for pattern in same)
     return fitting[0], ""
 
 

@@ -66,7 +66,7 @@ class Reading:
         evidence: aggregate of DuckDB that is true if the texts are likely to be meant so.
         remark: what a reader of silver should know (may be empty).
         is_guess: whether the texts could be meant otherwise.
-        order: what two readings share that only differ in the order of day and month.
+        order: what readings share that only differ in the order of day, month and year.
     """
 
     kind: Kind
@@ -222,7 +222,8 @@ _CLOCKS = ("", " H:mm", " H:mm:ss", " h:mm a", " h:mm:ss a")
 def written_times() -> Iterator[Reading]:
     """Readings of dates and times that are not written as a CAST reads them."""
     days = [day.format(year) for day, year in itertools.product(_DAYS, ("yyyy", "yy"))]
-    for day, clock in itertools.product([*days, "yyyy/M/d", "yyyy.M.d"], _CLOCKS):
+    years_first = ("yyyy/M/d", "yyyy.M.d", "yy-M-d", "yy/M/d", "yy.M.d")
+    for day, clock in itertools.product([*days, *years_first], _CLOCKS):
         yield _time(day + clock, is_day=not clock)
 
 
@@ -236,14 +237,16 @@ def _time(letters: str, *, is_day: bool) -> Reading:
         value = f"CASE WHEN year({value}) BETWEEN 2000 AND {datetime.now(UTC).year + 1} THEN {value} END"
         remark = "years are from 2000 on"
     order = ""
-    if letters.startswith(("M/d", "d/M", "M-d", "d-M-")):
+    has_other_order = "yy" in parts or not letters.startswith(("d.M", "yyyy"))
+    if "MMM" not in letters and has_other_order:
         order = "".join(sorted(letters))
+    # A version such as 10.4.11 looks like a day.
+    is_guess = "yy" in parts and "." in parts
     if is_day:
-        return Reading(
-            "DATE", form, f"CAST({value} AS DATE)", f"to_date({{}}, '{letters}')", "true", remark, order=order
-        )
-    pattern = f"to_timestamp({{}}, '{letters}')"
-    return Reading("TIMESTAMP", form, value, pattern, remark=remark or "times are in UTC", order=order)
+        value, pattern = f"CAST({value} AS DATE)", f"to_date({{}}, '{letters}')"
+        return Reading("DATE", form, value, pattern, remark=remark, is_guess=is_guess, order=order)
+    pattern, remark = f"to_timestamp({{}}, '{letters}')", remark or "times are in UTC"
+    return Reading("TIMESTAMP", form, value, pattern, remark=remark, is_guess=is_guess, order=order)
 
 
 WRITTEN_TIMES = tuple(written_times())

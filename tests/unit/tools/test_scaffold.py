@@ -138,6 +138,14 @@ def test_the_type_of_a_column_is_the_narrowest_that_all_values_have(
         ("zip", "12345", "STRING"),
         ("phone_number", "4912345", "STRING"),
         ("country", "NO", "STRING"),
+        ("start_time_ms", "1710000000123", "TIMESTAMP"),
+        ("sales_to_date", "1710000000", "BIGINT"),
+        ("bytes_per_day", "1710000000", "BIGINT"),
+        ("duration_ms_at", "1710000000123", "BIGINT"),
+        ("day_id", "20240301", "BIGINT"),
+        ("release", "10.4.13", "STRING"),
+        ("ip3", "1.4.13", "STRING"),
+        ("release_date", "1.4.13", "DATE"),
     ],
 )
 def test_a_name_tells_what_a_number_is(tmp_path: Path, name: str, value: str, kind: str) -> None:
@@ -171,12 +179,20 @@ def test_a_name_tells_what_a_word_is(tmp_path: Path, name: str, values: list[str
         (["12/31/2024", "31/12/2024"], "STRING", "{}"),
         (["12/31/2024", "2/30/2024"], "STRING", "{}"),
         (["12/31/99", "1/2/01"], "STRING", "{}"),  # Spark would take it for 2099
+        (["24-03-01", "24-04-15"], "STRING", "{}"),  # which is the year?
+        (["24/03/01", "24/04/15"], "STRING", "{}"),
+        (["24.03.01", "24.04.15"], "STRING", "{}"),
+        (["24-03-01", "24-04-30"], "DATE", "to_date({}, 'yy-M-d')"),
+        (["24/03/01 10:00", "24/04/30 11:00"], "TIMESTAMP", "to_timestamp({}, 'yy/M/d H:mm')"),
+        (["01.03.24", "30.04.24"], "DATE", "to_date({}, 'd.M.yy')"),
         (["2024-03-01 10:30"], "TIMESTAMP", "CAST({} AS TIMESTAMP)"),
     ],
 )
 def test_times_of_one_format_are_read_by_it(tmp_path: Path, values: list[str], kind: str, pattern: str) -> None:
     found = inferred(tmp_path, values)
     assert (found.kind, found.pattern) == (kind, pattern)
+    if kind == "DATE" and found.pattern == "to_date({}, 'd.M.yy')":
+        assert found.is_guess
     if values == ["1/2/2024", "3/4/2024"]:
         assert "to_date(…, 'M/d/yyyy') or to_date(…, 'd/M/yyyy')" in found.remark
 
