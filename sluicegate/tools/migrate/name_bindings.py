@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sluicegate.tools.migrate.settings_of_source import SourceSettings
+
+PIPELINES = ("dlt", "pyspark.pipelines")
+"""Modules that declare tables."""
+
+FUNCTIONS = "pyspark.sql.functions"
+
+_CHANGING = (
+    "update", "append", "extend", "insert", "pop", "popitem", "clear", "remove", "setdefault", "sort", "reverse",
+)  # fmt: skip
+"""Methods that mutate the list or dictionary they are called on."""
 
 
 @dataclass
@@ -77,3 +88,60 @@ def _constants(nodes: Sequence[ast.expr], names: NameBindings) -> list[Any] | No
     if None in values:
         return None
     return values
+
+
+def changed_names(module: ast.Module) -> set[str]:
+    """Names that one assignment does not determine: bound more than once, or mutated in place.
+
+    A function of a source runs after the whole module, so it never sees a value in between.
+    """
+    bound = Counter[str]()
+    changed = set()
+    for node in ast.walk(module):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            bound[node.id] += 1
+        elif isinstance(node, (ast.Subscript, ast.Attribute)) and not isinstance(node.ctx, ast.Load):
+            changed |= {inner.id for inner in ast.walk(node.value) if isinstance(inner, ast.Name)}
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING:
+            if isinstance(node.func.value, ast.Name):
+                changed |= {node.func.value.id}
+        elif isinstance(node, ast.arg):
+            bound[node.arg] += 1
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            bound.update(name for _, name in imports(node))
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            bound[node.name] += 1
+    return changed | {name for name, times in bound.items() if times > 1}
+
+
+def imports(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
+    """What an import binds, by its qualified name, with the name that it has in the module."""
+    for name in node.names:
+        if isinstance(node, ast.ImportFrom):
+            yield f"{node.module}.{name.name}", name.asname or name.name
+        else:
+            yield name.name, name.asname or name.name
+
+
+def own_names(module: ast.Module) -> set[str]:
+    """Names that the module defines itself or imports from elsewhere, so that they are not those of Spark.
+
+    One that also stands for a module that declares tables is none of them: a stub may replace it in tests.
+    """
+    names, pipelines = set(), set()
+    nodes: list[ast.AST] = [*module.body]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            for qualified_name, name in imports(node):
+                if qualified_name in PIPELINES:
+                    pipelines.add(name)
+                elif not {qualified_name, qualified_name.rpartition(".")[0]} & {*PIPELINES, FUNCTIONS}:
+                    names.add(name)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            names.add(node.id)
+        elif not isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)):
+            nodes += ast.iter_child_nodes(node)
+    return names - pipelines

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
+import sys
 import warnings
-from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -12,7 +13,15 @@ from sluicegate.errors import UserError, Where
 from sluicegate.tools.migrate.column_expressions import KNOWN
 from sluicegate.tools.migrate.dataframe_chain import Chain
 from sluicegate.tools.migrate.model import Action, ChangeFlow, Dataset, ParsedSource, Rule
-from sluicegate.tools.migrate.name_bindings import NameBindings, constant
+from sluicegate.tools.migrate.name_bindings import (
+    FUNCTIONS,
+    PIPELINES,
+    NameBindings,
+    changed_names,
+    constant,
+    imports,
+    own_names,
+)
 from sluicegate.tools.migrate.queries import NotTaken, address
 from sluicegate.tools.migrate.rewriting import columns_of
 from sluicegate.tools.migrate.settings_of_source import SourceSettings
@@ -28,15 +37,6 @@ _RULES: dict[str, Action] = {
 }  # fmt: skip
 _CDC = ("create_auto_cdc_flow", "apply_changes")
 _FLOWS = ("append_flow", "update_flow", "foreach_batch_sink")
-_PIPELINES = ("dlt", "pyspark.pipelines")
-"""Modules that declare tables."""
-
-_FUNCTIONS = "pyspark.sql.functions"
-
-_CHANGING = (
-    "update", "append", "extend", "insert", "pop", "popitem", "clear", "remove", "setdefault", "sort", "reverse",
-)  # fmt: skip
-"""Methods that mutate the list or dictionary they are called on."""
 _TARGET = ("create_streaming_table", "create_target_table", "create_streaming_live_table")
 _DECLARING = (*_TARGET, *_KINDS)
 """Functions that declare a table when they are called, and not used as decorators."""
@@ -48,6 +48,9 @@ _STORAGE = {
 
 _SILENT_CALLS = ("print", "display", "dbutils.widgets.", "dbutils.library.", "logging.", "logger.", "log.")
 """How calls begin that neither declare a table nor set anything that one depends on."""
+
+_HARMLESS_MODULES = {"dlt", "pyspark", "delta", *sys.stdlib_module_names}
+"""Modules whose functions declare no table, but those that are read."""
 
 _FIELDS = {
     "keys", "sequence_by", "stored_as_scd_type", "apply_as_deletes", "ignore_null_updates", "column_list",
@@ -75,7 +78,7 @@ def read(text: str, file: str, settings: SourceSettings) -> ParsedSource:
         raise UserError(f"{file} is not Python", where=where, cause=error.msg) from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise UserError(f"{file} is not Python", where=Where(file=file), cause=str(error)) from None
-    reader = _Reader(file, _changed_names(module), _own_names(module), settings)
+    reader = _Reader(file, changed_names(module), own_names(module), settings)
     for node in module.body:
         reader.node(node)
     for inner in ast.walk(module):
@@ -94,6 +97,7 @@ class _Reader:
         self.source = ParsedSource()
         self.names = NameBindings(settings=settings)
         self.own_names = own_names
+        self.imported: set[str] = set()  # from modules of which nothing is known
         self.names.modules -= own_names
         self.names.pipelines -= own_names
         self.decorators: set[int] = set()  # ids of calls that are decorators
@@ -119,7 +123,7 @@ class _Reader:
 
     def _leave_code(self, node: ast.stmt) -> None:
         reason = "Python code is not converted, only table declarations, expectations and CDC flows"
-        if _may_change_tables(node):
+        if _may_change_tables(node, self.imported):
             self.source.leave(node.lineno, _title(node), reason)
             return
         self.source.leave_harmless(node.lineno, _title(node), reason)
@@ -167,25 +171,27 @@ class _Reader:
     def _is_silent(self, node: ast.stmt) -> bool:
         """Whether a statement is an import or a lone string; imported names are bound."""
         if isinstance(node, (ast.Import, ast.ImportFrom)):
-            for qualified_name, name in _imports(node):
+            for qualified_name, name in imports(node):
                 self._bind_import(qualified_name, name)
+                if qualified_name.partition(".")[0] not in _HARMLESS_MODULES:
+                    self.imported.add(name.partition(".")[0])
             return True
         return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
     def _bind_import(self, qualified_name: str, name: str) -> None:
         """Bind an imported name, unless the source binds it to something of its own too."""
         module, _, last = qualified_name.rpartition(".")
-        if qualified_name in _PIPELINES:
+        if qualified_name in PIPELINES:
             self.names.pipelines.add(name)
-        elif qualified_name == f"{_FUNCTIONS}.*":
+        elif qualified_name == f"{FUNCTIONS}.*":
             self.names.functions |= {function: function for function in KNOWN if function not in self.own_names}
         elif name in self.own_names:
             return
-        elif qualified_name == _FUNCTIONS:
+        elif qualified_name == FUNCTIONS:
             self.names.modules.add(name)
-        elif module in _PIPELINES:
+        elif module in PIPELINES:
             self.names.declaring[name] = last
-        elif module == _FUNCTIONS:
+        elif module == FUNCTIONS:
             self.names.functions[name] = last
 
     def _constant(self, node: ast.Assign) -> bool:
@@ -309,8 +315,12 @@ class _Reader:
         ]
         if name.startswith("expect_all"):
             yield from _dictionary_rules(values[0] if values else None, _RULES[name], line)
-        elif len(values) == 2 and all(isinstance(value, str) for value in values):
-            yield Rule(str(values[0]), str(values[1]), _RULES[name], line)
+            return
+        rule = dict(zip(("name", "inv"), values, strict=False))
+        rule |= {str(keyword.arg): constant(keyword.value, self.names) for keyword in call.keywords}
+        texts = all(isinstance(value, str) for value in rule.values())
+        if texts and len(values) == 2 and rule.keys() == {"name", "inv"}:
+            yield Rule(rule["name"], rule["inv"], _RULES[name], line)
         else:
             raise NotTaken("the name and the condition of a rule are not string literals", line)
 
@@ -362,72 +372,26 @@ class _Reader:
         self.source.changes.append(ChangeFlow(names[0], names[1], fields, call.lineno))
 
 
-def _may_change_tables(node: ast.stmt) -> bool:
-    """Whether a statement may declare tables elsewhere, or change a setting that the source's tables depend on."""
+def _may_change_tables(node: ast.stmt, imported: Collection[str]) -> bool:
+    """Whether a statement may declare tables elsewhere, or change a setting that the source's tables depend on.
+
+    Args:
+        node: the statement.
+        imported: names of other modules, which may declare tables wherever they are called.
+    """
     if any(isinstance(inner, ast.Attribute) and ast.unparse(inner).endswith("conf.set") for inner in ast.walk(node)):
         return True
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-        return False
-    statements = [inner.value for inner in ast.walk(node) if isinstance(inner, ast.Expr)]
-    calls = [ast.unparse(value.func) for value in statements if isinstance(value, ast.Call)]
-    return any(not called.startswith(_SILENT_CALLS) for called in calls)
+        return any(_first_name(decorator) in imported for decorator in node.decorator_list)
+    alone = {id(inner.value) for inner in ast.walk(node) if isinstance(inner, ast.Expr)}
+    calls = [inner for inner in ast.walk(node) if isinstance(inner, ast.Call)]
+    risky = [ast.unparse(call.func) for call in calls if id(call) in alone or _first_name(call) in imported]
+    return any(not called.startswith(_SILENT_CALLS) for called in risky)
 
 
-def _changed_names(module: ast.Module) -> set[str]:
-    """Names that one assignment does not determine: bound more than once, or mutated in place.
-
-    A function of a source runs after the whole module, so it never sees a value in between.
-    """
-    bound = Counter[str]()
-    changed = set()
-    for node in ast.walk(module):
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            bound[node.id] += 1
-        elif isinstance(node, (ast.Subscript, ast.Attribute)) and not isinstance(node.ctx, ast.Load):
-            changed |= {inner.id for inner in ast.walk(node.value) if isinstance(inner, ast.Name)}
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING:
-            if isinstance(node.func.value, ast.Name):
-                changed |= {node.func.value.id}
-        elif isinstance(node, ast.arg):
-            bound[node.arg] += 1
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            bound.update(name for _, name in _imports(node))
-        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            bound[node.name] += 1
-    return changed | {name for name, times in bound.items() if times > 1}
-
-
-def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
-    """What an import binds, by its qualified name, with the name that it has in the module."""
-    for name in node.names:
-        if isinstance(node, ast.ImportFrom):
-            yield f"{node.module}.{name.name}", name.asname or name.name
-        else:
-            yield name.name, name.asname or name.name
-
-
-def _own_names(module: ast.Module) -> set[str]:
-    """Names that the module defines itself or imports from elsewhere, so that they are not those of Spark.
-
-    One that also stands for a module that declares tables is none of them: a stub may replace it in tests.
-    """
-    names, pipelines = set(), set()
-    nodes: list[ast.AST] = [*module.body]
-    while nodes:
-        node = nodes.pop()
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            for qualified_name, name in _imports(node):
-                if qualified_name in _PIPELINES:
-                    pipelines.add(name)
-                elif not {qualified_name, qualified_name.rpartition(".")[0]} & {*_PIPELINES, _FUNCTIONS}:
-                    names.add(name)
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            names.add(node.name)
-        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            names.add(node.id)
-        elif not isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)):
-            nodes += ast.iter_child_nodes(node)
-    return names - pipelines
+def _first_name(node: ast.expr) -> str:
+    """Name that an expression begins with, as ``helpers`` in ``helpers.declare("x")``."""
+    return re.split(r"\W", ast.unparse(node), maxsplit=1)[0]
 
 
 def _dictionary_rules(value: object, action: Action, line: int) -> Iterator[Rule]:

@@ -31,7 +31,9 @@ _STORAGE = {
 
 _OF_COLUMN = ("NOT", "COMMENT", "GENERATED", "DEFAULT", "MASK", "CONSTRAINT", "PRIMARY")
 _READING = re.compile(
-    r"(SELECT|SHOW|DESC|DESCRIBE|EXPLAIN|OPTIMIZE|VACUUM|ANALYZE|SET(?!\s+(TIME\s|spark\s*\.\s*sql)))\b", re.IGNORECASE
+    r"(SELECT|SHOW|DESC|DESCRIBE|EXPLAIN|OPTIMIZE|VACUUM|ANALYZE|"
+    r"SET(?!\s+(TIME|ANSI_MODE|LEGACY_TIME|VAR|spark)))\b",
+    re.IGNORECASE,
 )
 """How statements begin that leave the rows of all tables as they are, and who reads them."""
 

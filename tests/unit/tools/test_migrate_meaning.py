@@ -75,6 +75,8 @@ def line_of(text: str, part: str) -> int:
         ("DELETE FROM raw WHERE id = 1", "DELETE"),
         ("SET spark.sql.ansi.enabled = false", "SET"),
         ("SET TIME ZONE 'UTC'", "SET"),
+        ("SET TIMEZONE = LOCAL", "SET"),
+        ("SET ANSI_MODE = false", "SET"),
         ("USE SCHEMA silver", "USE"),
     ],
 )
@@ -438,3 +440,30 @@ def test_files_that_stay_the_same_are_not_told(tmp_path: Path) -> None:
     read = f"STREAM read_files('s3://b/raw/2024*.csv', format => 'csv', {options})"
     made = imported(tmp_path, f"CREATE STREAMING TABLE x AS SELECT * FROM {read}")
     assert (made.draft.bronze["x"]["pathGlobFilter"], made.is_complete) == ("2024*.csv", True)
+
+
+@pytest.mark.parametrize(
+    ("code", "changes"),
+    [
+        ("from helpers import declare\nx = declare('orders')", True),
+        ("from helpers import declare\nys = [declare(name) for name in ['a']]", True),
+        ("import ours.helpers as h\nx = h.declare('orders')", True),
+        ("import ours.helpers\nx = ours.helpers.declare('orders')", True),
+        ("from .helpers import bronze\n@bronze('orders')\ndef orders():\n    return 1", True),
+        ("import json\nx = json.loads('[]')", False),
+        ("from pyspark.sql.types import StructType\nx = StructType()", False),
+        ("from ours import logger\nlogger.info('x')", False),
+        ("def helper():\n    return 1\nx = helper()", False),
+    ],
+)
+def test_a_call_into_an_imported_module_may_declare_tables(tmp_path: Path, code: str, changes: bool) -> None:
+    made = imported(tmp_path, PYTHON + code, "source.py")
+    assert made.remarks
+    assert made.is_complete is not changes
+
+
+@pytest.mark.parametrize("arguments", ["inv='id > 3', name='active'", "'active', inv='id > 3'", "'active', 'id > 3'"])
+def test_a_rule_of_python_is_read_by_the_names_of_its_arguments(tmp_path: Path, arguments: str) -> None:
+    text = f"{PYTHON}@dlt.table\n@dlt.expect_or_drop({arguments})\ndef t():\n    return dlt.read_stream('raw')\n"
+    made = imported(tmp_path, text, "source.py")
+    assert made.draft.silver["t"]["expectations"] == {"active": {"expect_or_drop": "id > 3"}}
