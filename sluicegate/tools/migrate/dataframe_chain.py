@@ -307,9 +307,12 @@ class Chain:
         sql = self._column_of(node).text
         if self._made & {*_words(sql), name.lower()}:
             raise self._refusal(f"{name} is derived from a column of the same chain: declare a table for each step")
-        if name.lower() in {*_words(sql), *(self._columns or ())}:
+        dropped = _words(self._items[0].partition("(")[2]) - self._made
+        if dropped & _words(sql):
+            raise self._refusal(f"{name} is derived from a dropped column")
+        if name.lower() in {*_words(sql), *(self._columns or ())} - dropped:
             self._items[0] = self._star_except(name)
-        elif self._columns is None:
+        elif self._columns is None and name.lower() not in dropped:
             reason = f"if the table that it reads has this column, the run fails: then write * EXCEPT ({ident(name)})"
             self.remarks.append(Remark(self.line, f"withColumn of {name}", reason))
         self._items.append(f"{sql} AS {ident(name)}")
@@ -317,6 +320,8 @@ class Chain:
 
     def _star_except(self, name: str) -> str:
         star = re.fullmatch(r"\* EXCEPT \((.*)\)", self._items[0])
+        if star and name.lower() in _words(star[1]):
+            return star[0]
         if star:
             return f"* EXCEPT ({star[1]}, {ident(name)})"
         return f"* EXCEPT ({ident(name)})"

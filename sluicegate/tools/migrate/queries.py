@@ -73,7 +73,7 @@ def convert_query(tokens: Tokens, first: int, lines_before: int, *, only_table: 
     Raises:
         NotTaken: it reads files in several places, or in a way that is not known.
     """
-    if not len(tokens):
+    if first >= len(tokens):
         raise NotTaken("the query is missing")
     spans: list[Span] = []
     files: list[Files] = []

@@ -230,7 +230,8 @@ class _Statement:
         if self.tokens.name(first).lower() == "_rescued_data":
             return []  # bronze always has it
         if stop == first + 1:
-            self.source.leave(self._line(first), f"{dataset.name}.{self.tokens.name(first)}", "it has no type")
+            reason = f"no column is renamed to it, and it has no type: write AS {self._text(first, stop)} in the query"
+            self.source.leave(self._line(first), f"{dataset.name}.{self.tokens.name(first)}", reason)
             return []
         return [self._text(first, stop)]
 

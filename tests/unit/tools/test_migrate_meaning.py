@@ -467,3 +467,49 @@ def test_a_rule_of_python_is_read_by_the_names_of_its_arguments(tmp_path: Path, 
     text = f"{PYTHON}@dlt.table\n@dlt.expect_or_drop({arguments})\ndef t():\n    return dlt.read_stream('raw')\n"
     made = imported(tmp_path, text, "source.py")
     assert made.draft.silver["t"]["expectations"] == {"active": {"expect_or_drop": "id > 3"}}
+
+
+@pytest.mark.parametrize(
+    ("chain", "items"),
+    [
+        ('drop("n").withColumn("n", F.lit(1))', "* EXCEPT (n), 1 AS n"),
+        ('drop("n").drop("n", "m")', "* EXCEPT (n, m)"),
+        ('drop("n").withColumn("n", F.upper("n"))', None),
+        ('drop("n").withColumn("m", F.upper("n"))', None),
+    ],
+)
+@pytest.mark.parametrize("known", ['.select("id", "n", "m")', ""])
+def test_a_dropped_column_is_dropped_once_and_read_no_more(
+    tmp_path: Path, chain: str, items: str | None, known: str
+) -> None:
+    text = f"""{PYTHON}@dlt.table
+def s():
+    return dlt.read_stream("raw"){known}
+
+@dlt.table
+def t():
+    return dlt.read_stream("s").{chain}
+"""
+    made = imported(tmp_path, text, "source.py")
+    query = made.draft.queries.get("t", "")
+    assert query == (f"SELECT {items}\nFROM STREAM(s)" if items else "")
+    assert ("withColumn of n" in [remark.subject for remark in made.remarks]) is False
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE STREAMING TABLE t;\nCREATE FLOW f AS INSERT INTO t BY NAME",
+        "CREATE STREAMING TABLE t;\nAPPLY CHANGES INTO t FROM",
+    ],
+)
+def test_a_statement_that_ends_before_its_query_is_left(tmp_path: Path, text: str) -> None:
+    made = imported(tmp_path, f"{RAW}{text};")
+    assert "t" in made.draft.missing
+    assert "the query is missing" in [remark.reason for remark in made.remarks if remark.line == 3]
+
+
+def test_columns_that_would_rename_those_of_the_query_are_told_so(tmp_path: Path) -> None:
+    made = imported(tmp_path, f"{RAW}CREATE MATERIALIZED VIEW v (a, b) AS SELECT id, amount FROM raw")
+    reasons = {remark.subject: remark.reason for remark in made.remarks if remark.changes_meaning}
+    assert ["AS a" in reasons["v.a"], "AS b" in reasons["v.b"]] == [True, True]
