@@ -19,7 +19,7 @@ def is_cast(kind: Kind, pattern: str, text: str) -> bool:
     """Whether Spark may cast a text that does not fit to some value, so that silver would have another one."""
     if kind == "BOOLEAN":
         return text.lower() in _CAST_TO_BOOLEAN
-    if "AS DOUBLE" in pattern or kind not in TIMES:
+    if kind not in TIMES or "AS DECIMAL" in pattern:
         text = _replace(pattern, text).strip(BLANKS)
         return _CAST_TO_NUMBER.fullmatch(text) is not None
     if "timestamp_millis" in pattern:

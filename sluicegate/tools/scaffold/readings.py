@@ -30,9 +30,9 @@ _EPOCH = (631_152_000, 4_102_444_800)
 _WHOLE = "-?(?:0|[1-9][0-9]*)"
 _NUMBER = rf"{_WHOLE}(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 _DAY = "[12][0-9]{3}-[0-9]{2}-[0-9]{2}"
-_CLOCK = r"[ T][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?"
-_ZONE = "(?:Z|[+-][0-9]{2}:[0-9]{2})"
-_BY_THREES = r"[0-9]{1,3}(?:,[0-9]{3})*"
+_CLOCK = r"[ T](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,6})?)?"
+_ZONE = "(?:Z|[+-](?:(?:0[0-9]|1[0-7]):[0-5][0-9]|18:00))"
+_BY_THREES = "(?:0|[1-9][0-9]{0,2}(?:,[0-9]{3})*)"
 # A comma that three digits follow, and no fourth: `1,5` stays as it is, and does not cast.
 _COMMAS_OF_THREES = ",(?=[0-9]{3}(?![0-9]))"
 _POINTS_OF_THREES = "[.](?=[0-9]{3}(?![0-9]))"
@@ -46,12 +46,17 @@ _INSTANT = (
 # A DOUBLE keeps up to 15 digits of any number, and those that programs write for it: the shortest, or 17 as C does.
 _DIGITS = "regexp_replace(regexp_replace({}, '[eE].*|[^0-9]', '', 'g'), '^0+|0+$', '', 'g')"
 _FINITE = "CASE WHEN isfinite(try_cast(t AS DOUBLE)) THEN try_cast(t AS DOUBLE) END"
-_DOUBLE = "CASE WHEN length({text}) <= 15 OR {text} IN ({shortest}, {longest}) THEN {finite} END".format(
-    finite=_FINITE,
-    text=_DIGITS.format("t"),
-    shortest=_DIGITS.format("CAST(try_cast(t AS DOUBLE) AS VARCHAR)"),
-    longest=_DIGITS.format("format('{:.17g}', try_cast(t AS DOUBLE))"),
-)
+
+
+def _double(text: str) -> str:
+    """DuckDB's DOUBLE of a text that has a number; NULL if it would lose digits."""
+    number, digits = f"try_cast({text} AS DOUBLE)", _DIGITS.format(text)
+    shortest, longest = _DIGITS.format(f"CAST({number} AS VARCHAR)"), _DIGITS.format(f"format('{{:.17g}}', {number})")
+    is_exact = f"length({digits}) <= 15 OR {digits} IN ({shortest}, {longest})"
+    return f"CASE WHEN isfinite({number}) AND ({is_exact}) THEN {number} END"
+
+
+_DOUBLE = _double("t")
 
 
 @dataclass(frozen=True)
@@ -112,12 +117,12 @@ NUMBERS_AS_CAST = (
     ),
 )
 
-_SECONDS = "CAST(CAST({} AS DOUBLE) AS TIMESTAMP)"
+_SECONDS = "CAST(CAST({} AS DECIMAL(20, 6)) AS TIMESTAMP)"
 EPOCHS = (
     Reading(
-        "TIMESTAMP", _NUMBER,
-        f"CASE WHEN try_cast(t AS DOUBLE) BETWEEN {_EPOCH[0]} AND {_EPOCH[1]}"
-        " THEN CAST(try_cast(t AS DOUBLE) * 1000000 AS BIGINT) END",
+        "TIMESTAMP", rf"{_WHOLE}(?:\.[0-9]{{1,6}})?",
+        f"CASE WHEN try_cast(t AS DECIMAL(20, 6)) BETWEEN {_EPOCH[0]} AND {_EPOCH[1]}"
+        " THEN CAST(try_cast(t AS DECIMAL(20, 6)) * 1000000 AS BIGINT) END",
         _SECONDS, remark="taken for seconds since 1970", is_guess=True,
     ),
     Reading(
@@ -160,7 +165,7 @@ ANSWERS = (YES_OR_NO, _answer("y|n"), _answer("t|f"))
 def _number_without(form: str, unwritten: str, written: str, remark: str, evidence: str = "true") -> Reading:
     """Reading of numbers as people write them, by a regular expression for what silver takes away."""
     return Reading(
-        "DOUBLE", form, f"try_cast(regexp_replace(t, '{unwritten}', '', 'g') AS DOUBLE)",
+        "DOUBLE", form, _double(f"regexp_replace(t, '{unwritten}', '', 'g')"),
         f"CAST(regexp_replace({{}}, '{written}', '') AS DOUBLE)", evidence, remark, is_guess=True,
     )  # fmt: skip
 
@@ -187,18 +192,18 @@ def written_numbers(*, commas: bool) -> Iterator[Reading]:
     by_threes = rf"-?{_BY_THREES}(?:\.[0-9]+)?"
     yield _number_without(by_threes, ",", _COMMAS_OF_THREES, "a comma stands before each three digits", threes)
     for sign in "$€£":
-        form = rf"-?[{sign}] ?{_BY_THREES}(?:\.[0-9]+)?|-?[{sign}] ?[0-9]+(?:\.[0-9]+)?|{by_threes} ?[{sign}]"
+        form = rf"-?[{sign}] ?(?:{_BY_THREES}|[1-9][0-9]*)(?:\.[0-9]+)?|{by_threes} ?[{sign}]"
         yield _number_without(form, f"[{sign}, ]", f" ?[{sign}] ?|{_COMMAS_OF_THREES}", f"in {sign}")
-    yield _number_without(r"-?[0-9]+(?:\.[0-9]+)? ?%", " ?%", " ?%$", "in percent")
+    yield _number_without(rf"{_WHOLE}(?:\.[0-9]+)? ?%", " ?%", " ?%$", "in percent")
     if commas:
         yield Reading(
-            "DOUBLE", f"{_WHOLE}(?:,[0-9]+)?", "try_cast(replace(t, ',', '.') AS DOUBLE)",
+            "DOUBLE", f"{_WHOLE}(?:,[0-9]+)?", _double("replace(t, ',', '.')"),
             "CAST(replace({}, ',', '.') AS DOUBLE)",
             "bool_or(regexp_matches(t, ',([0-9]{1,2}|[0-9]{4,})$'))", "with a decimal comma", is_guess=True,
         )  # fmt: skip
         yield Reading(
-            "DOUBLE", r"-?(?:[0-9]+|[0-9]{1,3}(?:\.[0-9]{3})+)(?:,[0-9]+)?",
-            "try_cast(replace(replace(t, '.', ''), ',', '.') AS DOUBLE)",
+            "DOUBLE", rf"(?:{_WHOLE}|-?[1-9][0-9]{{0,2}}(?:\.[0-9]{{3}})+)(?:,[0-9]+)?",
+            _double("replace(replace(t, '.', ''), ',', '.')"),
             f"CAST(replace(regexp_replace({{}}, '{_POINTS_OF_THREES}', ''), ',', '.') AS DOUBLE)",
             r"bool_or(regexp_matches(t, '\..*[,.]'))", "with a decimal comma", is_guess=True,
         )  # fmt: skip
@@ -209,8 +214,9 @@ _MONTH_NAME = "(?i:january|february|march|april|may|june|july|august|september|o
 # Parts of a date: Spark's letters, DuckDB's, and a regular expression.
 _PARTS = {
     "d": ("%d", "[0-9]{1,2}"), "M": ("%m", "[0-9]{1,2}"), "yyyy": ("%Y", "[12][0-9]{3}"), "yy": ("%y", "[0-9]{2}"),
-    "MMM": ("%b", _MONTH), "MMMM": ("%B", _MONTH_NAME), "H": ("%H", "[0-9]{1,2}"), "h": ("%I", "[0-9]{1,2}"),
-    "mm": ("%M", "[0-9]{2}"), "ss": ("%S", "[0-9]{2}"), "a": ("%p", "(?i:am|pm)"),
+    "MMM": ("%b", _MONTH), "MMMM": ("%B", _MONTH_NAME),
+    "H": ("%H", "(?:[01]?[0-9]|2[0-3])"), "h": ("%I", "(?:0?[1-9]|1[0-2])"),
+    "mm": ("%M", "[0-5][0-9]"), "ss": ("%S", "[0-5][0-9]"), "a": ("%p", "(?i:am|pm)"),
 }  # fmt: skip
 _DAYS = (
     "M/d/{}", "d/M/{}", "d.M.{}", "M-d-{}", "d-M-{}", "d-MMM-{}", "d/MMM/{}", "d MMM {}", "d MMMM {}", "MMM d, {}",
@@ -251,7 +257,10 @@ def _time(letters: str, *, is_day: bool) -> Reading:
 
 WRITTEN_TIMES = tuple(written_times())
 WRITTEN_NUMBERS = tuple(written_numbers(commas=True))
-_FIGURES = (*NUMBERS_AS_CAST, *ISO_TIMES, TRUE_OR_FALSE, YES_OR_NO, *WRITTEN_TIMES, *WRITTEN_NUMBERS)
+_WITH_ZEROS_IN_FRONT = Reading("STRING", "-?0[0-9]+(?:[.,][0-9]+)?", "t", "{}")
+_FIGURES = (
+    *NUMBERS_AS_CAST, _WITH_ZEROS_IN_FRONT, *ISO_TIMES, TRUE_OR_FALSE, YES_OR_NO, *WRITTEN_TIMES, *WRITTEN_NUMBERS,
+)  # fmt: skip
 
 
 def is_figure(text: str) -> bool:

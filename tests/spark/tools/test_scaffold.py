@@ -295,7 +295,7 @@ CASTS: list[tuple[Kind, str]] = [
     ("TIMESTAMP", "CAST({} AS TIMESTAMP)"),
     ("DECIMAL", "CAST({} AS DECIMAL(38, 2))"),
     ("DOUBLE", "CAST(replace({}, ',', '.') AS DOUBLE)"),
-    ("TIMESTAMP", "CAST(CAST({} AS DOUBLE) AS TIMESTAMP)"),
+    ("TIMESTAMP", "CAST(CAST({} AS DECIMAL(20, 6)) AS TIMESTAMP)"),
     ("TIMESTAMP", "timestamp_millis(CAST({} AS BIGINT))"),
     *[(reading.kind, reading.pattern) for reading in written_numbers(commas=True)],
 ]

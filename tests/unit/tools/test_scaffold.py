@@ -106,6 +106,14 @@ def inferred(folder: Path, values: list[Any], name: str = "x") -> InferredType:
         (["$1,234.50", "-$7"], "DOUBLE"),
         (["5 €", "1,200.75 €"], "DOUBLE"),
         (["$5", "5 €"], "STRING"),
+        (["$12345678901234567.89", "$1.00"], "STRING"),  # a DOUBLE would lose digits
+        (["12345678901234567,89", "1,5"], "STRING"),
+        (["1,234,567,890,123,456.78", "2.5"], "STRING"),
+        (["1.234.567.890.123.456,78", "2,5"], "STRING"),
+        (["1,234,567,890,123.45", "2.5"], "DOUBLE"),
+        (["1.234.567", "0012"], "STRING"),
+        (["$1,000", "$007"], "STRING"),
+        (["3%", "012%"], "STRING"),
         (["3%", "12.5 %"], "DOUBLE"),
         (["1,234,567", "12"], "BIGINT"),
         (["1,234,567", "0.5"], "DOUBLE"),
@@ -139,6 +147,8 @@ def test_the_type_of_a_column_is_the_narrowest_that_all_values_have(
         ("phone_number", "4912345", "STRING"),
         ("country", "NO", "STRING"),
         ("start_time_ms", "1710000000123", "TIMESTAMP"),
+        ("updated_ts", "1710000000.123456", "TIMESTAMP"),
+        ("updated_ts", "1710000000.1234567", "DOUBLE"),
         ("sales_to_date", "1710000000", "BIGINT"),
         ("bytes_per_day", "1710000000", "BIGINT"),
         ("duration_ms_at", "1710000000123", "BIGINT"),
@@ -186,6 +196,13 @@ def test_a_name_tells_what_a_word_is(tmp_path: Path, name: str, values: list[str
         (["24/03/01 10:00", "24/04/30 11:00"], "TIMESTAMP", "to_timestamp({}, 'yy/M/d H:mm')"),
         (["01.03.24", "30.04.24"], "DATE", "to_date({}, 'd.M.yy')"),
         (["2024-03-01 10:30"], "TIMESTAMP", "CAST({} AS TIMESTAMP)"),
+        (["2024-03-01 10:30:00+18:00"], "TIMESTAMP", "CAST({} AS TIMESTAMP)"),
+        # Spark casts none of these, though DuckDB does.
+        (["2024-03-01 24:00:00", "2024-03-01 10:30:00"], "STRING", "{}"),
+        (["2024-03-01 10:30:00+19:00"], "STRING", "{}"),
+        (["2024-03-01 10:30:00+18:01"], "STRING", "{}"),
+        (["3/13/2024 0:30 AM"], "STRING", "{}"),
+        (["3/13/2024 24:00"], "STRING", "{}"),
     ],
 )
 def test_times_of_one_format_are_read_by_it(tmp_path: Path, values: list[str], kind: str, pattern: str) -> None:
