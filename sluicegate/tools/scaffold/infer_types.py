@@ -24,33 +24,18 @@ _TIME_WORDS = {
 _TIME_UNITS = {"s", "sec", "seconds", "ms", "millis", "utc"}
 # Names of amounts, such as sales_to_date and bytes_per_day.
 _AMOUNT_WORDS = {"to", "per", "bytes", "duration", "count", "total", "sum", "amount", "revenue"}
+# Names of texts among which 12E4 is no number.
+_ID_WORDS = {
+    "id", "ids", "uuid", "guid", "sku", "code", "codes", "git", "commit", "sha", "hash", "hex", "key", "ref", "number",
+    "no", "nr", "serial", "lot", "batch", "part", "article", "item", "product", "model", "mac", "token",
+}  # fmt: skip
 # Names of numbers such as 1.10 and 10.4.11, which are neither numbers nor days.
 _VERSION_WORDS = {"version", "release", "section", "chapter", "clause", "build", "firmware", "ip"}
 # Names of codes and letters, of which NO, N or T is one like others.
 _CODE_WORDS = {
-    "country",
-    "land",
-    "nation",
-    "nationality",
-    "iso",
-    "lang",
-    "language",
-    "locale",
-    "state",
-    "province",
-    "region",
-    "currency",
-    "initial",
-    "initials",
-    "axis",
-    "direction",
-    "code",
-    "symbol",
-    "ticker",
-    "grade",
-    "size",
-    "class",
-}
+    "country", "land", "nation", "nationality", "iso", "lang", "language", "locale", "state", "province", "region",
+    "currency", "initial", "initials", "axis", "direction", "code", "symbol", "ticker", "grade", "size", "class",
+}  # fmt: skip
 TEXT_WORDS = {"phone", "mobile", "fax", "tel", "telephone", "zip", "zipcode", "postcode", "postal", "plz", "iban"}
 
 
@@ -98,7 +83,7 @@ class InferredType:
     is_trimmed: bool = False
 
 
-def infer_type(rows: AllRows, number: int, name: str, *, commas: bool) -> InferredType:
+def infer_type(rows: AllRows, number: int, name: str, *, commas: bool, quoted: bool) -> InferredType:
     """Type of a column of texts.
 
     Args:
@@ -106,13 +91,15 @@ def infer_type(rows: AllRows, number: int, name: str, *, commas: bool) -> Inferr
         number: the column's number among their fields.
         name: its name, which distinguishes times from numbers.
         commas: whether a comma may stand for a decimal point.
+        quoted: whether the files say that the values are texts.
     """
     column = rows.columns[number]
     text = InferredType("STRING", missing=column.missing)
     if not column.full:
         return dataclasses.replace(text, remark="no value was seen")
     first = column.first()
-    reading, misfits, remark = _choose_reading(column, _likely_readings(name, first, commas=commas))
+    likely = _likely_readings(_readings(name, commas=commas, quoted=quoted), first)
+    reading, misfits, remark = _choose_reading(column, likely)
     if reading is None:
         return dataclasses.replace(text, remark=remark or _remark_on_texts(first))
     if len(column.nulls) > 2 and column.full < ENOUGH:
@@ -139,26 +126,28 @@ def infer_type(rows: AllRows, number: int, name: str, *, commas: bool) -> Inferr
     )
 
 
-def _likely_readings(name: str, texts: Sequence[str], *, commas: bool) -> list[Reading]:
+def _likely_readings(tried: Iterator[Reading], texts: Sequence[str]) -> list[Reading]:
     """Readings whose form half of some texts have."""
-    return [reading for reading in _readings(name, commas=commas) if 2 * sum(map(reading.matches, texts)) >= len(texts)]
+    return [reading for reading in tried if 2 * sum(map(reading.matches, texts)) >= len(texts)]
 
 
-def _readings(name: str, *, commas: bool) -> Iterator[Reading]:
+def _readings(name: str, *, commas: bool, quoted: bool) -> Iterator[Reading]:
     """Readings in the order in which they are preferred."""
     name_words = words(name)
     is_number = not TEXT_WORDS.intersection(name_words)
     if is_number and _is_name_of_time(name_words):
         yield from readings.EPOCHS
+    is_version = _is_name_of_version(name_words)
+    codes = quoted or bool(_ID_WORDS.intersection(name_words))
     if is_number:
-        yield from readings.NUMBERS_AS_CAST
+        numbers = readings.numbers_as_cast(commas=commas, codes=codes)
+        yield from (reading for reading in numbers if reading.kind == "BIGINT" or not is_version)
     yield from readings.ISO_TIMES
     yield readings.TRUE_OR_FALSE
     if not _CODE_WORDS.intersection(name_words[-1:]):
         yield from readings.ANSWERS
-    if is_number:
+    if is_number and not is_version:
         yield from readings.written_numbers(commas=commas)
-    is_version = _is_name_of_version(name_words)
     yield from (reading for reading in readings.WRITTEN_TIMES if not (is_version and reading.is_guess))
 
 
@@ -234,4 +223,7 @@ def _with_scale(column: ColumnTexts, reading: Reading) -> Reading | None:
 def _remark_on_texts(texts: Sequence[str]) -> str:
     if all(text.isdigit() for text in texts) and any(re.fullmatch(r"0[0-9]+", text) for text in texts):
         return "text, as a number would lose the zeros in front"
+    by_threes = [text for text in texts if re.fullmatch(r"\D{0,2}[1-9][0-9]{0,2}[.,][0-9]{3}\D{0,2}", text)]
+    if 2 * len(by_threes) >= len(texts):
+        return "a point or comma before three digits: thousands, or a fraction?"
     return ""

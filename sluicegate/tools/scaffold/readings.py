@@ -97,25 +97,46 @@ def _cast(kind: Kind) -> str:
     return f"CAST({{}} AS {kind})"
 
 
-NUMBERS_AS_CAST = (
-    Reading("BIGINT", _WHOLE, "try_cast(t AS BIGINT)", _cast("BIGINT")),
-    Reading("DOUBLE", _NUMBER, _DOUBLE, _cast("DOUBLE")),
-    Reading(
-        "DECIMAL",
-        rf"{_WHOLE}(?:\.[0-9]+)?",
-        f"CASE WHEN length(t) <= {MOST_DIGITS + 2} THEN t END",
-        "",
-        remark="more digits than a DOUBLE keeps",
-    ),
-    Reading(
-        "DOUBLE",
-        _NUMBER,
-        f"CASE WHEN length({_DIGITS.format('t')}) <= 17 THEN {_FINITE} END",
-        _cast("DOUBLE"),
-        remark="a DOUBLE rounds the last of its digits",
-        is_guess=True,
-    ),
-)
+# A code such as 12E4 looks like a number with an exponent.
+_HAS_CODE = "bool_or(regexp_full_match(t, '[0-9]+[eE][0-9]+'))"
+
+
+def _is_no_thousand(text: str, form: str, points: str) -> str:
+    """DuckDB's evidence that a point before three digits is that of a fraction: some number shows it, or none has it.
+
+    Args:
+        text: the text, without signs.
+        form: the form of texts to look at.
+        points: what may be such a point.
+    """
+    thousands, small = f"-?[1-9][0-9]{{0,2}}[{points}][0-9]{{3}}", "-?(?:0|[1-9][0-9]{0,2})"
+    shows = f"regexp_full_match(t, '{form}') AND NOT regexp_full_match({text}, '{thousands}|{small}')"
+    return f"(bool_or({shows}) OR NOT bool_or(regexp_full_match({text}, '{thousands}')))"
+
+
+def numbers_as_cast(*, commas: bool, codes: bool) -> Iterator[Reading]:
+    """Readings of numbers as a CAST reads them.
+
+    Args:
+        commas: whether a comma may stand for a decimal point, and so a point for thousands.
+        codes: whether the texts may be codes.
+    """
+    if commas:
+        fractions = _is_no_thousand("t", _NUMBER, ".")
+    else:
+        fractions = "true"
+    numbers = f"{fractions} AND NOT {_HAS_CODE}"
+    yield Reading("BIGINT", _WHOLE, "try_cast(t AS BIGINT)", _cast("BIGINT"))
+    yield Reading("DOUBLE", _NUMBER, _DOUBLE, _cast("DOUBLE"), numbers)
+    if not codes:
+        exponents, remark = f"{fractions} AND {_HAS_CODE}", "E is taken for an exponent"
+        yield Reading("DOUBLE", _NUMBER, _DOUBLE, _cast("DOUBLE"), exponents, remark, is_guess=True)
+    digits = f"CASE WHEN length(t) <= {MOST_DIGITS + 2} THEN t END"
+    yield Reading("DECIMAL", rf"{_WHOLE}(?:\.[0-9]+)?", digits, "", fractions, "more digits than a DOUBLE keeps")
+    rounded = f"CASE WHEN length({_DIGITS.format('t')}) <= 17 THEN {_FINITE} END"
+    remark = "a DOUBLE rounds the last of its digits"
+    yield Reading("DOUBLE", _NUMBER, rounded, _cast("DOUBLE"), numbers, remark, is_guess=True)
+
 
 _SECONDS = "CAST(CAST({} AS DECIMAL(20, 6)) AS TIMESTAMP)"
 EPOCHS = (
@@ -181,9 +202,9 @@ def written_numbers(*, commas: bool) -> Iterator[Reading]:
         commas: whether a comma may stand for a decimal point.
     """
     if commas:
-        threes = _IS_BY_THREES
+        threes, points = _IS_BY_THREES, ".,"
     else:
-        threes = _HAS_COMMA
+        threes, points = _HAS_COMMA, "."
     yield Reading(
         "BIGINT", f"-?{_BY_THREES}", "try_cast(replace(t, ',', '') AS BIGINT)",
         f"CAST(regexp_replace({{}}, '{_COMMAS_OF_THREES}', '') AS BIGINT)",
@@ -193,8 +214,11 @@ def written_numbers(*, commas: bool) -> Iterator[Reading]:
     yield _number_without(by_threes, ",", _COMMAS_OF_THREES, "a comma stands before each three digits", threes)
     for sign in "$€£":
         form = rf"-?[{sign}] ?(?:{_BY_THREES}|[1-9][0-9]*)(?:\.[0-9]+)?|{by_threes} ?[{sign}]"
-        yield _number_without(form, f"[{sign}, ]", f" ?[{sign}] ?|{_COMMAS_OF_THREES}", f"in {sign}")
-    yield _number_without(rf"{_WHOLE}(?:\.[0-9]+)? ?%", " ?%", " ?%$", "in percent")
+        fractions = _is_no_thousand(f"regexp_replace(t, '[{sign} ]', '', 'g')", form, points)
+        yield _number_without(form, f"[{sign}, ]", f" ?[{sign}] ?|{_COMMAS_OF_THREES}", f"in {sign}", fractions)
+    percent = rf"{_WHOLE}(?:\.[0-9]+)? ?%"
+    fractions = _is_no_thousand("rtrim(t, ' %')", percent, ".")
+    yield _number_without(percent, " ?%", " ?%$", "in percent", fractions)
     if commas:
         yield Reading(
             "DOUBLE", f"{_WHOLE}(?:,[0-9]+)?", _double("replace(t, ',', '.')"),
@@ -257,9 +281,10 @@ def _time(letters: str, *, is_day: bool) -> Reading:
 
 WRITTEN_TIMES = tuple(written_times())
 WRITTEN_NUMBERS = tuple(written_numbers(commas=True))
+_PLAIN_NUMBERS = tuple(numbers_as_cast(commas=False, codes=False))
 _WITH_ZEROS_IN_FRONT = Reading("STRING", "-?0[0-9]+(?:[.,][0-9]+)?", "t", "{}")
 _FIGURES = (
-    *NUMBERS_AS_CAST, _WITH_ZEROS_IN_FRONT, *ISO_TIMES, TRUE_OR_FALSE, YES_OR_NO, *WRITTEN_TIMES, *WRITTEN_NUMBERS,
+    *_PLAIN_NUMBERS, _WITH_ZEROS_IN_FRONT, *ISO_TIMES, TRUE_OR_FALSE, YES_OR_NO, *WRITTEN_TIMES, *WRITTEN_NUMBERS,
 )  # fmt: skip
 
 

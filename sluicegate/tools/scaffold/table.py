@@ -143,7 +143,8 @@ def _infer_column_type(
             )
         return InferredType("NESTED", missing=rows.columns[place].missing)
     commas = all(sample.options.get("sep", ",") != "," for sample in samples if sample.format == "csv")
-    return infer_type(rows, place, field, commas=commas)
+    is_json_number, is_json = shapes == {JsonNumber}, samples[0].format == "json"
+    return infer_type(rows, place, field, commas=commas and not is_json_number, quoted=is_json and not is_json_number)
 
 
 def _comparable_value(column_type: InferredType, value: Any) -> Any:

@@ -114,6 +114,14 @@ def inferred(folder: Path, values: list[Any], name: str = "x") -> InferredType:
         (["1.234.567", "0012"], "STRING"),
         (["$1,000", "$007"], "STRING"),
         (["3%", "012%"], "STRING"),
+        (["1.234", "2.500", "12.000"], "STRING"),  # thousands, or a fraction?
+        (["1.234", "999", "-12.000"], "STRING"),
+        (["1.234", "0.500"], "DOUBLE"),
+        (["1.234", "2500"], "DOUBLE"),
+        (["1.234 €", "12.500 €"], "STRING"),
+        (["1.234 €", "12.5 €"], "DOUBLE"),
+        (["1.234 %", "2.500 %"], "STRING"),
+        (["12E4", "1E5"], "STRING"),  # codes, or numbers?
         (["3%", "12.5 %"], "DOUBLE"),
         (["1,234,567", "12"], "BIGINT"),
         (["1,234,567", "0.5"], "DOUBLE"),
@@ -154,6 +162,8 @@ def test_the_type_of_a_column_is_the_narrowest_that_all_values_have(
         ("duration_ms_at", "1710000000123", "BIGINT"),
         ("day_id", "20240301", "BIGINT"),
         ("release", "10.4.13", "STRING"),
+        ("version", "1.10", "STRING"),
+        ("version", "2", "BIGINT"),
         ("ip3", "1.4.13", "STRING"),
         ("release_date", "1.4.13", "DATE"),
     ],
@@ -172,6 +182,30 @@ def test_a_name_tells_what_a_number_is(tmp_path: Path, name: str, value: str, ki
 )
 def test_a_name_tells_what_a_word_is(tmp_path: Path, name: str, values: list[str], kind: str) -> None:
     assert inferred(tmp_path, values, name).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "is_guess"),
+    [
+        ("n;x\n1;1.234\n2;12.000\n", "STRING", False),
+        ("n;x\n1;1.234 €\n2;12.000 €\n", "STRING", False),
+        ("n,x\n1,1.234\n2,12.000\n", "DOUBLE", False),
+        ("n,x\n1,12E4\n2,1.5\n", "DOUBLE", True),
+        ("n,x\n1,1e-5\n2,1.5E+3\n", "DOUBLE", False),
+        ("n,sku\n1,12E4\n2,1E5\n", "STRING", False),
+    ],
+)
+def test_points_of_thousands_and_codes_with_an_E_stay_text(
+    tmp_path: Path, text: str, kind: str, is_guess: bool
+) -> None:
+    [_, column] = new(tmp_path, write(tmp_path, "t.csv", text), header=True).tables[0].columns
+    assert (column.inferred_type.kind, column.inferred_type.is_guess) == (kind, is_guess)
+    assert ("thousands, or a fraction?" in column.inferred_type.remark) is (";" in text)
+
+
+def test_numbers_of_json_have_points_of_fractions(tmp_path: Path) -> None:
+    found = inferred(tmp_path, [20.125, 21.25])
+    assert (found.kind, inferred(tmp_path / "b", [20.125, 21.375]).kind) == ("DOUBLE", "DOUBLE")
 
 
 @pytest.mark.parametrize(
@@ -1055,6 +1089,7 @@ def test_no_more_than_MOST_MISFITS_different_values_are_mistakes(tmp_path: Path,
         ([str(n) for n in range(60)], ["twelve"], "BIGINT", 1),
         ([f"{n}.5" for n in range(60)], ["", "12 kg", "1,500"], "DOUBLE", 2),
         ([f"{n},5" for n in range(60)], ["?!"], "DOUBLE", 1),
+        ([f"1.{n:03d}" for n in range(60)], ["?!"], "STRING", 0),
         ([f"{n}" for n in range(60)], ["NA", " NA "], "BIGINT", 0),
         ([f"{n}" for n in range(60)], ["NA", "-", "null", "", "?"], "BIGINT", 0),
         ([f"2024-01-{n % 28 + 1:02d}" for n in range(60)], ["2024-02-30", "31.12.2024"], "DATE", 2),
