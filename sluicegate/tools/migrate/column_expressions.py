@@ -130,10 +130,14 @@ class ExpressionConverter:
             return self._of_text(text, node)
         if name == "input_file_name":
             return ColumnSql("source_file")
-        if (name not in _SAME and name not in _OTHER) or (name == "trim" and len(node.args) > 1):
-            raise self._refusal(node)
         if name == "count" and text == "*":
             return ColumnSql("count(*)")
+        return self._call_of(name, node)
+
+    def _call_of(self, name: str, node: ast.Call) -> ColumnSql:
+        """Convert a function whose arguments are columns."""
+        if name not in _SAME | _OTHER.keys() or (name == "trim" and len(node.args) > 1):
+            raise self._refusal(node)
         arguments = ", ".join(self._argument(name, n, argument) for n, argument in enumerate(node.args))
         if "istinct" in name:
             arguments = f"DISTINCT {arguments}"

@@ -100,10 +100,15 @@ def gold(
     datasets |= {name for name, dataset in shapes.items() if dataset.joins and not dataset.streams} - silver
     changing = {*timed, *(name for name, dataset in shapes.items() if dataset.unstable)}
     datasets |= {name for name in changing & shapes.keys() if not shapes[name].streams} - streamed
+    return _with_readers(datasets, {name: dataset for name, dataset in shapes.items() if not dataset.streams})
+
+
+def _with_readers(datasets: set[str], readers: Mapping[str, Shape]) -> set[str]:
+    """Return datasets with all that read them, directly or through others."""
     size = -1
     while size != len(datasets):
         size = len(datasets)
-        datasets |= {name for name, dataset in shapes.items() if not dataset.streams and datasets & {*dataset.reads}}
+        datasets = datasets | {name for name, dataset in readers.items() if datasets & {*dataset.reads}}
     return datasets
 
 

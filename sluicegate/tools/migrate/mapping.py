@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from sluicegate.definition.fields import IDENTIFIER
@@ -41,19 +41,10 @@ class _Mapping:
                 dataset.query = casts.standardize_casts(dataset.query)
         underscores.rename(self.source)
         queries = {dataset.name: dataset.query for dataset in self.source.datasets if dataset.query is not None}
-        ruled = {
-            dataset.name
-            for dataset in self.source.datasets
-            if any(rule.action != "expect_or_fail" for rule in dataset.rules)
-        }
-        timed = {
-            dataset.name
-            for dataset in self.source.datasets
-            if any(layers.depends_on_time(rule.condition) for rule in dataset.rules)
-        }
-        self.gold = layers.gold(
-            queries, ruled, timed, {changes.source for flows_ in targets.values() for changes in flows_}
-        )
+        followed = {changes.source for flows_ in targets.values() for changes in flows_}
+        ruled = self._tables_with_rules(lambda rule: rule.action != "expect_or_fail")
+        timed = self._tables_with_rules(lambda rule: layers.depends_on_time(rule.condition))
+        self.gold = layers.gold(queries, ruled, timed, followed)
         self._tables({*targets, *(dataset.into for dataset in self.source.datasets)})
         for flows_of_target in targets.values():
             self._changes(flows_of_target)
@@ -62,6 +53,10 @@ class _Mapping:
         self._declare_external_tables()
         self._split_declared()
         return self._draft
+
+    def _tables_with_rules(self, chosen: Callable[[Rule], bool]) -> set[str]:
+        """Return the datasets that have a rule of a kind."""
+        return {dataset.name for dataset in self.source.datasets if any(map(chosen, dataset.rules))}
 
     def _targets(self) -> dict[str, list[ChangeFlow]]:
         """Flows of changes by the table that they write; a flow that does not go with the first is left."""

@@ -102,9 +102,8 @@ def changed_names(module: ast.Module) -> set[str]:
             bound[node.id] += 1
         elif isinstance(node, (ast.Subscript, ast.Attribute)) and not isinstance(node.ctx, ast.Load):
             changed |= {inner.id for inner in ast.walk(node.value) if isinstance(inner, ast.Name)}
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING:
-            if isinstance(node.func.value, ast.Name):
-                changed |= {node.func.value.id}
+        elif isinstance(node, ast.Call):
+            changed |= _name_mutated_by(node)
         elif isinstance(node, ast.arg):
             bound[node.arg] += 1
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -112,6 +111,14 @@ def changed_names(module: ast.Module) -> set[str]:
         elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             bound[node.name] += 1
     return changed | {name for name, times in bound.items() if times > 1}
+
+
+def _name_mutated_by(call: ast.Call) -> set[str]:
+    """Return the name whose value a call of a method changes in place."""
+    match call.func:
+        case ast.Attribute(ast.Name(name), method) if method in _CHANGING:
+            return {name}
+    return set()
 
 
 def imports(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:

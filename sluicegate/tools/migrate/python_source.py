@@ -346,9 +346,23 @@ class _Reader:
     def _changes(self, call: ast.Call) -> None:
         if len(call.args) > len(_POSITIONS):
             raise NotTaken("use keyword arguments: target=…, source=…, keys=…, sequence_by=…", call.lineno)
-        keywords = [ast.keyword(name, argument) for name, argument in zip(_POSITIONS, call.args, strict=False)]
+        fields = self._fields_of_changes(call)
+        target, source = str(fields.pop("target", "")), str(fields.pop("source", ""))
+        if not (target and source and {"keys", "sequence_by"} <= fields.keys()):
+            raise NotTaken("target, source, keys and sequence_by must all be literals", call.lineno)
+        lists = [value for value in fields.values() if isinstance(value, list)]
+        if any("." in str(column) for columns in lists for column in columns):
+            raise NotTaken("a key or a column is a field of a column: compute it in an earlier table", call.lineno)
+        if not str(fields["sequence_by"]).isidentifier():
+            raise NotTaken("sequence_by is not a column: compute it in an earlier table", call.lineno)
+        names = [address(name.replace("`", "").split(".")) for name in (target, source)]
+        self.source.changes.append(ChangeFlow(names[0], names[1], fields, call.lineno))
+
+    def _fields_of_changes(self, call: ast.Call) -> dict[str, object]:
+        """Return the arguments of a call that declares a flow of changes, and leave those that are not known."""
+        positional = [ast.keyword(name, argument) for name, argument in zip(_POSITIONS, call.args, strict=False)]
         fields: dict[str, object] = {}
-        for keyword in [*keywords, *call.keywords]:
+        for keyword in [*positional, *call.keywords]:
             name = str(keyword.arg)
             if isinstance(keyword.value, ast.Constant) and keyword.value.value in (None, False):
                 continue  # same as absent
@@ -360,16 +374,7 @@ class _Reader:
                 self.source.leave(keyword.value.lineno, message, "not imported")
             else:
                 fields[name] = value
-        target, source = str(fields.pop("target", "")), str(fields.pop("source", ""))
-        if not (target and source and {"keys", "sequence_by"} <= fields.keys()):
-            raise NotTaken("target, source, keys and sequence_by must all be literals", call.lineno)
-        lists = [value for value in fields.values() if isinstance(value, list)]
-        if any("." in str(column) for columns in lists for column in columns):
-            raise NotTaken("a key or a column is a field of a column: compute it in an earlier table", call.lineno)
-        if not str(fields["sequence_by"]).isidentifier():
-            raise NotTaken("sequence_by is not a column: compute it in an earlier table", call.lineno)
-        names = [address(name.replace("`", "").split(".")) for name in (target, source)]
-        self.source.changes.append(ChangeFlow(names[0], names[1], fields, call.lineno))
+        return fields
 
 
 def _may_change_tables(node: ast.stmt, imported: Collection[str]) -> bool:

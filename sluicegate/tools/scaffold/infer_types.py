@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sluicegate.spark_sql.types import MOST_DIGITS
 from sluicegate.tools.scaffold import readings
-from sluicegate.tools.scaffold.all_rows import AllRows, ColumnTexts
+from sluicegate.tools.scaffold.all_rows import AllRows, ColumnTexts, Misfit
 from sluicegate.tools.scaffold.naming import words
 from sluicegate.tools.scaffold.near_types import is_cast
 from sluicegate.tools.scaffold.nearly import ENOUGH, has_few_exceptions
@@ -176,13 +176,7 @@ def _choose_reading(column: ColumnTexts, tried: Sequence[Reading]) -> tuple[Read
     if of_all:
         reading, question = _settle_order(of_all)
         return reading, None, question
-    of_nearly_all = {}
-    for reading in likely:
-        # An answer beside other words is one of several: NO is a country, and N a size.
-        if reading not in readings.ANSWERS and has_few_exceptions(full - fitting[reading], full):
-            misfits = column.texts_without(reading.checked_value, MOST_MISFITS + 1)
-            if len(misfits) <= MOST_MISFITS and not any(_may_be_other(reading, text.trimmed) for text in misfits):
-                of_nearly_all[reading] = misfits[0]
+    of_nearly_all = _first_misfits(column, [r for r in likely if has_few_exceptions(full - fitting[r], full)])
     if not of_nearly_all:
         return None, None, ""
     reading, question = _settle_order(list(of_nearly_all))
@@ -191,6 +185,18 @@ def _choose_reading(column: ColumnTexts, tried: Sequence[Reading]) -> tuple[Read
     example = of_nearly_all[reading]
     place = column.rows.place(example.row)
     return reading, Misfits(full - fitting[reading], full, example.text, place), ""
+
+
+def _first_misfits(column: ColumnTexts, likely: Sequence[Reading]) -> dict[Reading, Misfit]:
+    """Return the first text that each reading does not fit; none of one with many, or with one of another value."""
+    first = {}
+    for reading in likely:
+        if reading in readings.ANSWERS:  # an answer beside other words is one of several: NO is a country, N a size
+            continue
+        misfits = column.texts_without(reading.checked_value, MOST_MISFITS + 1)
+        if len(misfits) <= MOST_MISFITS and not any(_may_be_other(reading, text.trimmed) for text in misfits):
+            first[reading] = misfits[0]
+    return first
 
 
 def _settle_order(fitting: Sequence[Reading]) -> tuple[Reading | None, str]:
