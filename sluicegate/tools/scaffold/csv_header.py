@@ -55,9 +55,14 @@ def guess(rows: Sequence[Sequence[str]]) -> HeaderGuess:
     columns = [[row[n].strip() for row in rows[1:] if n < len(row)] for n in range(len(first))]
     if _has_years(first):
         return _NO_HEADER_IN_DOUBT  # years name columns, too
-    if _has_values(first) or _has_recurring_value(first, columns):
+    texts = [cell for cell in first if cell and not _may_be_missing(cell)]
+    if any(map(is_figure, texts)) or _has_recurring_value(first, columns):
         return _NO_HEADER
     over_figures = [cell for cell, values in zip(first, columns, strict=True) if _is_typed(values)]
+    if (missing := sum(map(_may_be_missing, first))) or not texts:
+        # Data, unless more columns of figures have a name than such a word.
+        is_header = sum(bool(cell) and not _may_be_missing(cell) and _is_name(cell) for cell in over_figures) > missing
+        return _HEADER_IN_DOUBT if is_header else _NO_HEADER
     if any(over_figures):
         return _HEADER if all(map(_is_name, over_figures)) else _NO_HEADER_IN_DOUBT
     if not _are_different(first) or not _are_column_names(first):
@@ -72,10 +77,9 @@ def _has_years(cells: Sequence[str]) -> bool:
     return sum(re.fullmatch(r"(19|20)[0-9][0-9]", cell) is not None for cell in cells) > 1
 
 
-def _has_values(cells: Sequence[str]) -> bool:
-    """Whether some cells, or all for want of any text, are certainly no names: figures, or words for nothing."""
-    texts = [cell for cell in cells if cell]
-    return not texts or any(map(is_figure, texts)) or any(text.lower() in _MISSING for text in texts)
+def _may_be_missing(cell: str) -> bool:
+    """Whether a cell is a word for nothing, or a short name: null, NA for sodium, or no for a number."""
+    return cell.lower() in _MISSING or cell.lower() == "no"
 
 
 def _are_different(cells: Sequence[str]) -> bool:

@@ -279,6 +279,8 @@ def test_all_rows_prove_a_type(tmp_path: Path, first: str, later: str, kind: str
         ("Ann,Rome\nAnn,Bonn\n", {"header": "false"}, ["_c0", "_c1"]),
         ("a,,b\n1,2,3\n", {"header": "true"}, ["a", "_c1", "b"]),
         ("id\n1\n2\n", {"header": "true"}, ["id"]),
+        ("K,Ca,Na\n1,2,3\n2,3,4\n", {"header": "true"}, ["K", "Ca", "Na"]),
+        ("no,price,amount\n1,2,3\n2,3,4\n", {"header": "true"}, ["no", "price", "amount"]),
         (",name\n0,Ann\n1,Ben\n", {"header": "true"}, ["_c0", "name"]),
         ("order id,order date\nA1,1. Mai\nB2,2. Mai\n", {"header": "true"}, ["order id", "order date"]),
         ("Ann,Rome\nBen,Bonn\nCem,Oslo\n", {"header": "false"}, ["_c0", "_c1"]),
@@ -339,7 +341,8 @@ def test_a_header_in_doubt_is_a_row_and_told(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("text", "doubt"),
     [("country,2019,2020\nFR,1,2\n", True), ("country,2019\nFR,1\n", False), ("1,2\n3,4\n", False),
-     ("a,b\n1,2\n", False), ("name,city\n", True), ("name,city\nAnn,Rome\n", False), ("x y,z\nAnn,Rome\n", True)],
+     ("K,Ca,Na\n1,2,3\n2,3,4\n", True), ("Ann,NA\nBen,5\n", False), ("a,b\n1,2\n", False),
+     ("name,city\n", True), ("name,city\nAnn,Rome\n", False), ("x y,z\nAnn,Rome\n", True)],
 )  # fmt: skip
 def test_when_a_header_is_in_doubt(tmp_path: Path, text: str, doubt: bool) -> None:
     found = sniff.sniff(Path(write(tmp_path, "t.csv", text)))
