@@ -36,7 +36,9 @@ _CODE_WORDS = {
     "country", "land", "nation", "nationality", "iso", "lang", "language", "locale", "state", "province", "region",
     "currency", "initial", "initials", "axis", "direction", "code", "symbol", "ticker", "grade", "size", "class",
 }  # fmt: skip
-TEXT_WORDS = {"phone", "mobile", "fax", "tel", "telephone", "zip", "zipcode", "postcode", "postal", "plz", "iban"}
+TEXT_WORDS = {
+    "phone", "mobile", "fax", "tel", "telephone", "zip", "zipcode", "postcode", "postal", "postalcode", "plz", "iban",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,8 @@ def _likely_readings(tried: Iterator[Reading], texts: Sequence[str]) -> list[Rea
 def _readings(name: str, *, commas: bool, quoted: bool) -> Iterator[Reading]:
     """Readings in the order in which they are preferred."""
     name_words = words(name)
-    is_number = not TEXT_WORDS.intersection(name_words)
+    without_digits = {word.rstrip("0123456789") for word in name_words}
+    is_number = not TEXT_WORDS & without_digits and not without_digits >= {"contact", "number"}
     if is_number and _is_name_of_time(name_words):
         yield from readings.EPOCHS
     is_version = _is_name_of_version(name_words)

@@ -247,6 +247,11 @@ def _documents(path: Path, text: str, whole: bool) -> Iterator[Any]:
         return
     value, place = _value(path, text, place)
     yield value
+    _demand_end(path, text, place)
+
+
+def _demand_end(path: Path, text: str, place: int) -> None:
+    """Refuse another value behind the one of the file, of which Spark would read no record."""
     if text[place:].strip():
         raise _fault(path, "contains more than one JSON value", "write one record on each line, or all as an array")
 
@@ -256,6 +261,7 @@ def _elements(path: Path, text: str, place: int, whole: bool) -> Iterator[Any]:
     for number in range(ROWS):
         place = _skip_blanks(text, place, "," if number else "")
         if text[place : place + 1] == "]":
+            _demand_end(path, text, place + 1)
             return
         try:
             value, place = _value(path, text, place)
