@@ -60,14 +60,17 @@ class AllRows:
         count: number of rows.
         unread: why there are other rows in the files; empty if all are here.
         columns: what is known of the texts of each field.
+        later_fields: fields of JSON that no sampled row has, in their order.
         differing_types: why equal values of a field may not look the same, by the field; for files with types.
     """
 
     def __init__(self, samples: Sequence[FileSample], files: Sequence[Path], fields: Sequence[Field]) -> None:
         self.count, self.unread = 0, ""
+        self.later_fields: dict[str, None] = {}
         self.differing_types: dict[str, str] = {}
         self._files, self._fields, self._budget = files, fields, _Budget()
         self._first_types: dict[str, Any] = {}
+        self._names = {name for name, _ in fields}
         self._folder = TemporaryDirectory()
         self._engine = duckdb.connect(config={"temp_directory": self._folder.name})
         self._columns = [f"c{number}" for number in range(len(fields))]
@@ -192,6 +195,8 @@ class AllRows:
     def _record_texts(self, record: Any) -> Sequence[str | None]:
         if not isinstance(record, dict):
             raise _Unread("a JSON value is not an object")
+        if not record.keys() <= self._names:
+            self.later_fields |= dict.fromkeys(name for name in record if name not in self._names)
         return [None if occurrence else text_of_value(record.get(name)) for name, occurrence in self._fields]
 
     def _parquet_rows(self, file: Path) -> Iterator[Sequence[str | None]]:

@@ -20,7 +20,8 @@ def sentences(table: NewTable, *, examples: bool) -> list[str]:
         table: the table.
         examples: whether to quote a value of the files, for a person who has them; never one of personal data.
     """
-    return [comment_text(text, _LONGEST) for text in (*_types(table, examples=examples), *_keys(table))]
+    texts = (*_types(table, examples=examples), *_keys(table), *_later_fields(table))
+    return [comment_text(text, _LONGEST) for text in texts]
 
 
 def _types(table: NewTable, *, examples: bool) -> Iterator[str]:
@@ -60,6 +61,12 @@ def _keys(table: NewTable) -> Iterator[str]:
         )
     if missed:
         yield f"{_names(missed)}: nearly keys, but {missed.why_not}; pipeline.yaml has them as a comment"
+
+
+def _later_fields(table: NewTable) -> Iterator[str]:
+    if table.later_fields:
+        names = ", ".join(comment_text(name, _SHOWN) for name in table.later_fields)
+        yield f"fields that only later rows have, in bronze and not in {table.name}.sql: {names}"
 
 
 def _names(proof: KeyProof) -> str:

@@ -31,6 +31,7 @@ class NewTable:
         files: all its files, sampled or not.
         columns: its columns.
         unusable_fields: fields that cannot be columns: their names cannot be written in SQL, or occur more than twice.
+        later_fields: fields of JSON that no sampled row has, so that no column has them.
         guess: suggestions for it.
         unread: why other rows of the files were not read; empty if all were.
     """
@@ -40,6 +41,7 @@ class NewTable:
     files: list[Path]
     columns: list[NewColumn]
     unusable_fields: list[str]
+    later_fields: list[str]
     guess: Guess
     unread: str
 
@@ -98,7 +100,8 @@ def _make_table(name: str, samples: list[FileSample], files: list[Path], rows: _
             f"{files[0].name} has no field with a valid column name", where=Where(file=str(files[0])), hint=hint
         )
     proofs = prove(all_rows, columns, candidates(name, columns, len(rows)))
-    return NewTable(name, samples, files, columns, left_out, guess(columns, all_rows.count, proofs), all_rows.unread)
+    guessed = guess(columns, all_rows.count, proofs)
+    return NewTable(name, samples, files, columns, left_out, list(all_rows.later_fields), guessed, all_rows.unread)
 
 
 class _Rows:
@@ -141,7 +144,10 @@ def _infer_column_type(
             return InferredType(
                 "STRING", remark="values of several shapes: JSON as text", missing=rows.columns[place].missing
             )
-        return InferredType("NESTED", missing=rows.columns[place].missing)
+        remark = ""
+        if rows.count > len(values):
+            remark = f"types of its fields are those of the first {len(values):,} rows"
+        return InferredType("NESTED", remark=remark, missing=rows.columns[place].missing)
     commas = all(sample.options.get("sep", ",") != "," for sample in samples if sample.format == "csv")
     is_json_number, is_json = shapes == {JsonNumber}, samples[0].format == "json"
     return infer_type(rows, place, field, commas=commas and not is_json_number, quoted=is_json and not is_json_number)
@@ -160,6 +166,10 @@ def _comparable_value(column_type: InferredType, value: Any) -> Any:
     return str(value)
 
 
+# BIGINT that no DOUBLE keeps.
+_LONG = "LONG"
+
+
 def inner_numbers(column: NewColumn, samples: Sequence[FileSample]) -> dict[tuple[str, ...], str]:
     """Types of the numbers inside a nested JSON column, by their paths below it; none where a name is odd."""
     paths: dict[tuple[str, ...], set[str]] = {}
@@ -170,11 +180,11 @@ def inner_numbers(column: NewColumn, samples: Sequence[FileSample]) -> dict[tupl
     mixed = [path for path, types in paths.items() if len(types) > 1 and types & {"ARRAY", "STRUCT"}]
     numbers: dict[tuple[str, ...], str] = {}
     for path, types in paths.items():
-        if not types <= {"BIGINT", "DOUBLE"} or any(path[: len(outer)] == outer for outer in mixed):
+        if any(path[: len(outer)] == outer for outer in mixed):
             continue
-        if types == {"BIGINT"}:
+        if types <= {"BIGINT", _LONG}:
             numbers[path] = "BIGINT"
-        else:
+        elif types <= {"BIGINT", "DOUBLE"}:
             numbers[path] = "DOUBLE"
     return numbers
 
@@ -204,5 +214,7 @@ def _walk(value: Any, path: tuple[str, ...], paths: dict[tuple[str, ...], set[st
         kind = "STRING"
         if isinstance(value, JsonNumber):
             kind = readings.kind_of_number(str(value))
+            if kind == "BIGINT" and int(float(value)) != int(value):
+                kind = _LONG
         paths.setdefault(path, set()).add(kind)
     return True

@@ -28,6 +28,7 @@ from sluicegate.tools.scaffold import create as scaffold_create
 from sluicegate.tools.scaffold import group_files, infer_types, naming, near_misses, nearly, sniff, suggest
 from sluicegate.tools.scaffold.create import NewPipeline, create
 from sluicegate.tools.scaffold.infer_types import InferredType
+from sluicegate.tools.scaffold.table import inner_numbers
 
 pytestmark = pytest.mark.unit
 
@@ -474,6 +475,23 @@ def test_numbers_inside_of_nested_values_are_hinted(tmp_path: Path) -> None:
         ("by", "select"): "BIGINT",
     }
     assert columns(made)["lines"] == "NESTED"
+
+
+def test_inner_numbers_keep_their_digits(tmp_path: Path) -> None:
+    lines = ['{"k": 1, "n": {"a": 9007199254740993, "b": 9007199254740993, "c": 1}}']
+    lines += ['{"k": 2, "n": {"a": 0.5, "b": 2, "c": 0.5}}']
+    [table] = new(tmp_path, write(tmp_path, "t.jsonl", "\n".join(lines))).tables
+    assert inner_numbers(table.columns[1], table.samples) == {("b",): "BIGINT", ("c",): "DOUBLE"}
+    assert table.columns[1].inferred_type.remark == ""
+
+
+def test_what_only_later_rows_of_json_have_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sniff, "ROWS", 50)
+    lines = [json.dumps({"k": n, "n": {"a": 1}}) for n in range(60)] + ['{"k": 60, "refund": 2.5, "n": {"a": 0.5}}']
+    made = new(tmp_path, write(tmp_path, "t.jsonl", "\n".join(lines)))
+    told = near_misses.sentences(made.tables[0], examples=False)
+    assert [sentence for sentence in told if "refund" in sentence and "later rows" in sentence]
+    assert "the first 50 rows" in (made.folder / "t.sql").read_text()
 
 
 def test_what_parquet_says_of_its_columns_is_taken(tmp_path: Path) -> None:
