@@ -55,16 +55,17 @@ def guess(rows: Sequence[Sequence[str]]) -> HeaderGuess:
     columns = [[row[n].strip() for row in rows[1:] if n < len(row)] for n in range(len(first))]
     if _has_years(first):
         return _NO_HEADER_IN_DOUBT  # years name columns, too
-    texts = [cell for cell in first if cell and not _may_be_missing(cell)]
-    if any(map(is_figure, texts)) or _has_recurring_value(first, columns):
+    if _has_figure(first) or _has_recurring_value(first, columns):
         return _NO_HEADER
     over_figures = [cell for cell, values in zip(first, columns, strict=True) if _is_typed(values)]
-    if (missing := sum(map(_may_be_missing, first))) or not texts:
-        # Data, unless more columns of figures have a name than such a word.
-        is_header = sum(bool(cell) and not _may_be_missing(cell) and _is_name(cell) for cell in over_figures) > missing
-        return _HEADER_IN_DOUBT if is_header else _NO_HEADER
+    if any(map(_may_be_missing, first)) or not any(first):
+        return _outvote(first, over_figures)
     if any(over_figures):
         return _HEADER if all(map(_is_name, over_figures)) else _NO_HEADER_IN_DOUBT
+    return _guess_over_texts(first, rows)
+
+
+def _guess_over_texts(first: Sequence[str], rows: Sequence[Sequence[str]]) -> HeaderGuess:
     if not _are_different(first) or not _are_column_names(first):
         return _NO_HEADER_IN_DOUBT
     if len(rows) == 1:
@@ -72,9 +73,21 @@ def guess(rows: Sequence[Sequence[str]]) -> HeaderGuess:
     return _HEADER
 
 
+def _outvote(first: Sequence[str], over_figures: Sequence[str]) -> HeaderGuess:
+    """A header, in doubt, if more columns of figures have a name than words of the first row may be data."""
+    names = [cell for cell in over_figures if cell and not _may_be_missing(cell) and _is_name(cell)]
+    if len(names) > sum(map(_may_be_missing, first)):
+        return _HEADER_IN_DOUBT
+    return _NO_HEADER
+
+
 def _has_years(cells: Sequence[str]) -> bool:
     """Whether several cells are years."""
     return sum(re.fullmatch(r"(19|20)[0-9][0-9]", cell) is not None for cell in cells) > 1
+
+
+def _has_figure(cells: Sequence[str]) -> bool:
+    return any(cell and not _may_be_missing(cell) and is_figure(cell) for cell in cells)
 
 
 def _may_be_missing(cell: str) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sluicegate.spark_sql.types import MOST_DIGITS
 from sluicegate.tools.scaffold import readings
-from sluicegate.tools.scaffold.all_rows import AllRows, ColumnTexts, Misfit
+from sluicegate.tools.scaffold.all_rows import AllRows, ColumnTexts
 from sluicegate.tools.scaffold.naming import words
 from sluicegate.tools.scaffold.near_types import is_cast
 from sluicegate.tools.scaffold.nearly import ENOUGH, has_few_exceptions
@@ -136,8 +136,7 @@ def _likely_readings(tried: Iterator[Reading], texts: Sequence[str]) -> list[Rea
 def _readings(name: str, *, commas: bool, quoted: bool) -> Iterator[Reading]:
     """Readings in the order in which they are preferred."""
     name_words = words(name)
-    without_digits = {word.rstrip("0123456789") for word in name_words}
-    is_number = not TEXT_WORDS & without_digits and not without_digits >= {"contact", "number"}
+    is_number = not _is_name_of_text(name_words)
     if is_number and _is_name_of_time(name_words):
         yield from readings.EPOCHS
     is_version = _is_name_of_version(name_words)
@@ -162,6 +161,11 @@ def _is_name_of_time(name_words: Sequence[str]) -> bool:
     return bool(_TIME_WORDS.intersection(without_unit[-1:]))
 
 
+def _is_name_of_text(name_words: Sequence[str]) -> bool:
+    without_digits = {word.rstrip("0123456789") for word in name_words}
+    return bool(TEXT_WORDS & without_digits) or without_digits >= {"contact", "number"}
+
+
 def _is_name_of_version(name_words: Sequence[str]) -> bool:
     without_digits = {word.rstrip("0123456789") for word in name_words}
     return bool(_VERSION_WORDS & without_digits) and not _is_name_of_time(name_words)
@@ -179,27 +183,27 @@ def _choose_reading(column: ColumnTexts, tried: Sequence[Reading]) -> tuple[Read
     if of_all:
         reading, question = _settle_order(of_all)
         return reading, None, question
-    of_nearly_all = _first_misfits(column, [r for r in likely if has_few_exceptions(full - fitting[r], full)])
-    if not of_nearly_all:
+    return _choose_near_reading(column, {reading: full - fitting[reading] for reading in likely})
+
+
+def _choose_near_reading(
+    column: ColumnTexts, misfits_of: Mapping[Reading, int]
+) -> tuple[Reading | None, Misfits | None, str]:
+    """Reading of nearly all texts, by the number of texts that each reading does not read."""
+    examples = {}
+    for reading, count in misfits_of.items():
+        # An answer beside other words is one of several: NO is a country, and N a size.
+        if reading not in readings.ANSWERS and has_few_exceptions(count, column.full):
+            texts = column.texts_without(reading.checked_value, MOST_MISFITS + 1)
+            if len(texts) <= MOST_MISFITS and not any(_may_be_other(reading, text.trimmed) for text in texts):
+                examples[reading] = texts[0]
+    if not examples:
         return None, None, ""
-    reading, question = _settle_order(list(of_nearly_all))
-    if reading is None:
+    near, question = _settle_order(list(examples))
+    if near is None:
         return None, None, question
-    example = of_nearly_all[reading]
-    place = column.rows.place(example.row)
-    return reading, Misfits(full - fitting[reading], full, example.text, place), ""
-
-
-def _first_misfits(column: ColumnTexts, likely: Sequence[Reading]) -> dict[Reading, Misfit]:
-    """Return the first text that each reading does not fit; none of one with many, or with one of another value."""
-    first = {}
-    for reading in likely:
-        if reading in readings.ANSWERS:  # an answer beside other words is one of several: NO is a country, N a size
-            continue
-        misfits = column.texts_without(reading.checked_value, MOST_MISFITS + 1)
-        if len(misfits) <= MOST_MISFITS and not any(_may_be_other(reading, text.trimmed) for text in misfits):
-            first[reading] = misfits[0]
-    return first
+    text, place = examples[near].text, column.rows.place(examples[near].row)
+    return near, Misfits(misfits_of[near], column.full, text, place), ""
 
 
 def _settle_order(fitting: Sequence[Reading]) -> tuple[Reading | None, str]:
