@@ -109,8 +109,7 @@ class Project:
         if not target or not self.targets:
             return self.values
         if target not in self.targets:
-            hint = _nearest(target, self.targets) or f"its targets: {', '.join(self.targets)}"
-            message = f"unknown target {target}"
+            message, hint = f"unknown target {target}", _hint_of_targets(target, self.targets)
             raise SettingsError(self.file.name, [Mistake("unknown-target", _TARGETS, message, str(self.file), 1, hint)])
         return {**self.values, **self.targets[target]}
 
@@ -198,7 +197,7 @@ class _Reader:
             targets[name] = self._values(self._table(fields, path, lines), path, lines, of_target=True)
         default = values.get("target")
         if default and targets and default.text not in targets:
-            hint = _nearest(default.text, targets) or f"its targets: {', '.join(targets)}"
+            hint = _hint_of_targets(default.text, targets)
             self._add("unknown-target", f"{prefix}target", f"unknown target {default.text}", default.line, hint)
         return values, targets
 
@@ -281,6 +280,10 @@ def _number_text(kind: Kind, value: Any) -> str:
     if not is_number or value != int(value) or value < 1:
         raise _WrongValue("wrong-type", f"expected a whole number, 1 or more, not {value!r}")
     return str(int(value))
+
+
+def _hint_of_targets(name: str, targets: Collection[str]) -> str:
+    return _nearest(name, targets) or f"its targets: {', '.join(targets)}"
 
 
 def _nearest(name: str, names: Collection[str]) -> str:
