@@ -76,15 +76,15 @@ def _demand_not_renamed(name: str, settings: Settings, *, finished: bool) -> Non
 @aws.brief_requests()
 @translate_errors()
 def plan(pipeline: Pipeline, *, partly: bool = False) -> Plan:
-    """What a run would do, table by table, as ``sluicegate plan`` shows. Nothing is written and no JVM started.
+    """Estimate what a run would do, table by table, as ``sluicegate plan``. Write nothing and start no JVM.
 
     Args:
         pipeline: the definition.
-        partly: whether to go on where landing or the lake cannot be reached: ``problems`` then has the errors.
+        partly: continue if landing or the lake cannot be reached, with the errors in ``problems``.
 
     Returns:
-        What waits for each table; ``outdated`` has those with rows of a former definition; ``touched`` estimates what a
-        run would read and touch for gold that is behind.
+        Pending work of each table. ``outdated`` lists tables with rows of a former definition; ``touched`` estimates
+        what a run would read and change for gold tables that are behind.
 
     Raises:
         LandingMissing: a landing folder, or the Delta table that a bronze table reads, does not exist.
@@ -113,7 +113,7 @@ def lineage(pipeline: Pipeline) -> dict[str, TableLineage]:
 
 @translate_errors()
 def impact(pipeline: Pipeline, column: str) -> Impact:
-    """What depends on a column, across all layers, as ``sluicegate plan --impact``. No JVM.
+    """List what depends on a column, across all layers, as ``sluicegate plan --impact``. Start no JVM.
 
     Args:
         pipeline: the definition.
@@ -144,21 +144,21 @@ def run(
 
     Args:
         pipeline: the definition.
-        layer: only this one; None for all that have work.
-        interval: records to make again besides, by event time.
-        full_refresh: tables to make anew instead; what is made of them follows. None for no full refresh.
-        tell: takes each line that the jobs say to people, such as ``print``.
-        warm_minutes: for which Spark stays ready for the next run; 0 for a Spark of this run alone, None for
+        layer: run this layer alone; None for all that have work.
+        interval: event times of records to reprocess as well.
+        full_refresh: tables to compute from their whole source; the tables that read them follow. None for none.
+        tell: called with each line that the jobs print for people, such as ``print``.
+        warm_minutes: minutes that Spark stays ready for the next run; 0 for a Spark of this run alone, None for
             ``SLUICEGATE_WARM`` or its default.
 
     Returns:
-        A report for each layer that ran; none when nothing was waiting.
+        A report of each layer that ran; empty if nothing was pending.
 
     Raises:
         PipelineMissing: there is no such layer or table.
-        UserError: no table has an event time, or two wishes exclude each other.
-        SluicegateError: a layer failed, with the type of its error; those after it were not run, and ``reports`` has
-            the reports of those before it.
+        UserError: no table has an event time, or two arguments exclude each other.
+        SluicegateError: a layer failed, with the type of its error. Later layers were not run; ``reports`` has the
+            reports of earlier ones.
     """
     from sluicegate.launch import pipeline as run_pipeline
     from sluicegate.launch import warm_spark
@@ -180,7 +180,7 @@ def run(
 @aws.brief_requests()
 @translate_errors()
 def status(pipeline: Pipeline) -> Status:
-    """Rows, version, freshness and quarantine of each table, and what waits, as ``sluicegate status``. No JVM.
+    """Return rows, version, freshness and pending work of each table, as ``sluicegate status``. Start no JVM.
 
     Raises:
         LandingMissing: a landing folder does not exist.
@@ -196,7 +196,7 @@ def status(pipeline: Pipeline) -> Status:
 
 @translate_errors()
 def alerts(pipeline: Pipeline) -> list[Alert]:
-    """What the limits under ``alerts`` of the definition say now, as ``sluicegate alerts``. No JVM.
+    """Check the limits under ``alerts`` of the definition, as ``sluicegate alerts``. Start no JVM.
 
     Raises:
         LandingMissing: a landing folder does not exist.
@@ -287,18 +287,18 @@ def verify(
 
 @translate_errors()
 def files(pipeline: Pipeline, table: str, *, states: Sequence[str] = (), newest: int | None = None) -> pa.Table:
-    """The ledger of a bronze table, a row for each landed file with its ``state``, as ``sluicegate files``. No JVM.
+    """Return the ledger of a bronze table, a row for each landed file, as ``sluicegate files``. Start no JVM.
 
     Args:
         pipeline: the definition.
-        table: name of a bronze table. Of one that reads a Delta table there is a row for each run's versions.
-        states: only files in these states; none means all.
-        newest: only so many, the last of them.
+        table: name of a bronze table. For one that reads a Delta table, rows are the versions that each run read.
+        states: return only files in these states; empty for all.
+        newest: return only the last N.
 
     Raises:
         PipelineMissing: there is no such bronze table.
         LandingMissing: the landing folder does not exist, or cannot be listed.
-        UserError: there is no such state, or ``newest`` is less than 1.
+        UserError: a state is unknown, or ``newest`` is less than 1.
     """
     from sluicegate.monitor import status as monitor_status
 
@@ -308,15 +308,15 @@ def files(pipeline: Pipeline, table: str, *, states: Sequence[str] = (), newest:
 
 @translate_errors()
 def history(pipeline: Pipeline, table: str | None = None, *, newest: int = 20) -> pa.Table:
-    """The event log, a row for each commit of a run, oldest first, as ``sluicegate history``. No JVM.
+    """Return the event log, a row for each commit of a run, oldest first, as ``sluicegate history``. Start no JVM.
 
     Args:
         pipeline: the definition.
-        table: only of this one; None for all.
-        newest: so many, the last of them.
+        table: return events of this table alone; None for all.
+        newest: return only the last N.
 
     Returns:
-        Rows of ``monitor.event_log.EVENTS``; ``details`` is all that the commit says of itself, as JSON.
+        Rows of ``monitor.event_log.EVENTS``; ``details`` has the commit's metadata as JSON.
 
     Raises:
         UserError: there is no such table, or ``newest`` is less than 1.
@@ -331,15 +331,14 @@ def history(pipeline: Pipeline, table: str | None = None, *, newest: int = 20) -
 
 @translate_errors()
 def sql(query: str, settings: Settings | None = None) -> pa.Table:
-    """The rows of one SELECT in Spark's SQL over ``pipeline.table``, as ``sluicegate sql``. No JVM.
+    """Return the rows of one SELECT in Spark's SQL over ``pipeline.table``, as ``sluicegate sql``. Start no JVM.
 
     Args:
         query: the SELECT; ``table VERSION AS OF 3`` and ``table TIMESTAMP AS OF '…'`` travel in time.
-        settings: where things are; None for the environment's.
+        settings: locations of lake, landing and pipelines; None for the environment's.
 
     Raises:
-        QueryError: it is refused. A note of the error names the pipelines whose tables are not known, since their
-            definitions have mistakes.
+        QueryError: the query is refused. A note of the error names pipelines that could not be loaded.
         NotADeltaTable: there are files, but no Delta table, where one is defined.
     """
     from sluicegate.tools.sqlshell import shell
@@ -356,15 +355,15 @@ def sql(query: str, settings: Settings | None = None) -> pa.Table:
 
 
 def spark_session(name: str = "notebook") -> SparkSession:
-    """A session of Spark inside this process, with the settings that jobs have; the one there is, if there is one.
+    """Return this process's Spark session, or start one with the settings of jobs.
 
-    Where ``SPARK_REMOTE`` names a Spark Connect server it is one of that.
+    If ``SPARK_REMOTE`` names a Spark Connect server, connect to it.
 
     Args:
-        name: what Spark is to call it.
+        name: name of the application in Spark.
 
     Raises:
-        JavaMissing: there is no Java 17 or newer, or no jars.
+        JavaMissing: Java 17 or newer, or a jar, is missing.
         SparkUnreachable: the server does not answer, or refuses the token.
     """
     from sluicegate.spark import connect, session

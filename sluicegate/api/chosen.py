@@ -264,8 +264,8 @@ def discard(
         rules: only records that broke one of these; none means whichever.
         undo: return discarded records to quarantine.
         only: with ``undo``, id of the only discard to undo.
-        confirm: gets what would be done before anything is written; where it returns False, nothing is done.
-        tell: takes a line on what was done.
+        confirm: called with what would be done, before anything is written; False stops it.
+        tell: called with a line on what was done.
 
     Returns:
         Rows of the quarantine that are discarded by it, or with ``undo`` that were.
@@ -299,27 +299,27 @@ def skip(
     confirm: Callable[[SkipPreview], bool] | None = None,
     tell: Callable[[str], None] = ignore_line,
 ) -> int:
-    """Enters files that another pipeline has read into the ledger as skipped, as ``sluicegate skip --yes``. No Spark.
+    """Enter files that another pipeline has read into the ledger as skipped, as ``sluicegate skip --yes``. No Spark.
 
     Args:
         pipeline: the definition.
         table: name of a bronze table.
-        listed: path or URI of the list of these files: text with a path on each line, CSV, JSON or Parquet.
-        column: the column that has the paths; None for ``path``, ``file_path``, ``source_file`` or the only one.
-        from_prefix: what paths of the list begin with, where the same folder is called otherwise here.
-        to_prefix: for each of these, what it is called here.
-        confirm: gets what would be done before anything is written; where it returns False, nothing is done.
-        tell: takes a line on what was done.
+        listed: path or URI of the list of these files: text with one path a line, CSV, JSON or Parquet.
+        column: the column with the paths; None for ``path``, ``file_path``, ``source_file`` or the only one.
+        from_prefix: prefixes of the listed paths that differ from the paths here.
+        to_prefix: the replacement of each prefix.
+        confirm: called with what would be done, before anything is written; False stops it.
+        tell: called with a line on what was done.
 
     Returns:
-        Files that were entered; those that are skipped already are not entered twice.
+        Files that were entered, without those that were skipped before.
 
     Raises:
         PipelineMissing: there is no such bronze table.
         LandingMissing: the landing folder does not exist, or none of the files is in it.
         UserError: the list cannot be read, or the table has read one of its files.
         TargetConflict: the tables belong to another target.
-        LakeLocked: a run of the pipeline held the lock all the time.
+        LakeLocked: a run of the pipeline kept the lock until the timeout.
     """
     from sluicegate.landing.chosen import listed_files
     from sluicegate.landing.chosen import skip as skipping
@@ -334,7 +334,7 @@ def skip(
 
 
 def _to_utc(time: datetime | None) -> datetime | None:
-    """The time in UTC, which it is in where it has no zone."""
+    """Convert a time to UTC; one without a zone is in UTC already."""
     if time is None:
         return None
     if time.tzinfo:

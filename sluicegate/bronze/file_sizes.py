@@ -54,7 +54,7 @@ class SizeLimits(NamedTuple):
 
     @classmethod
     def from_table(cls, table: BronzeTable) -> SizeLimits:
-        """Limits of a table's definition."""
+        """Take the limits from a table's definition."""
         options = {name.lower(): value for name, value in table.options.items()}
         several, text = (options.get(name, "").lower() == "true" for name in ("multiline", "wholetext"))
         whole = table.format == "binaryFile" or text or (table.format == "json" and several)

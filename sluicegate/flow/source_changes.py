@@ -237,7 +237,7 @@ def newest_version(table: DeltaTable, read: int) -> int:
 
 
 def demand_additive(source: str, until: int, end: int) -> None:
-    """Checks that commits which came while the source was read only added rows, too.
+    """Check that commits which came while the source was read only added rows, too.
 
     Raises:
         RuntimeError: a commit did more than add rows.

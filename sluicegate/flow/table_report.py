@@ -117,11 +117,11 @@ class TableReport:
         return later.state
 
     def as_dict(self) -> dict[str, Any]:
-        """The report as in a job's message and in ``--json`` output."""
+        """Return the report as in a job's message and in ``--json`` output."""
         return asdict(self)
 
     def line(self) -> str:
-        """One aligned line that visibly adds up."""
+        """Format the report as one aligned line whose numbers add up."""
         if self.state == "blocked":
             return f"{_label(self)} waits: {self.why}"
         if self.state == "idle":
@@ -134,7 +134,7 @@ class TableReport:
         return "".join(parts)
 
     def remarks(self) -> list[str]:
-        """Remarks below the line: expectations that failed with a sample row, files that changed, and the like."""
+        """List remarks below the line: expectations that failed with a sample row, files that changed, and the like."""
         return [
             *_remarks_on_reprocessing(self),
             *_remarks_on_flows(self),
@@ -146,7 +146,7 @@ class TableReport:
 
 
 def _sums(first: dict[str, dict[str, int]], second: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-    """Counts by name, those of both added up."""
+    """Add up two counts by name."""
     return first | {name: _sum(first.get(name, {}), counts) for name, counts in second.items()}
 
 

@@ -156,7 +156,7 @@ class KeysSince:
         return KeysToCompare(keys, keys.count(), self._query.keys)
 
     def _has_changes_without_feed(self, proof: Proof) -> bool:
-        """Whether rows of a table that the query reads changed of which its change feed does not tell."""
+        """Return whether an input changed rows that its change feed does not have."""
         session, opened = self._batch.session, self._batch.opened
         for name, former in _versions(proof).items():
             uri, version = self._sources[name]

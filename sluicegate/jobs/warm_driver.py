@@ -135,7 +135,7 @@ class _JvmOutput:
 
     @contextmanager
     def pass_to(self, output: int) -> Iterator[None]:
-        """Pass it on to a client within the block."""
+        """Pass what is printed to a client within the block."""
         self._redirect(output)
         try:
             yield

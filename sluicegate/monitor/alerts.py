@@ -129,7 +129,7 @@ class _Limits:
                 yield self._rate(name, rule, rate)
 
     def _freshness(self, name: str, last: datetime | None, warn: timedelta | None, fail: timedelta | None) -> Alert:
-        """A table to which nothing has ever come is as old as can be."""
+        """Check the age of a table's newest data; an empty table is infinitely old."""
         sentence = "nothing has arrived yet"
         if last:
             sentence = f"the last change was at {last:%Y-%m-%d %H:%M} UTC"
@@ -190,10 +190,10 @@ class _Limits:
 
 
 def _last_run_events(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those events of a table, oldest first, that are of the run which changed it last.
+    """Return the events of the run that changed a table last, oldest first.
 
-    An id of Airflow's or of a command is that of one run. A continuous run has one for as long as it lasts, so of it
-    the last batch counts; and whoever starts jobs by other means may give all of them one.
+    A run of Airflow or of a command has an id of its own. A continuous run keeps one id, so only its last batch counts;
+    jobs that were started by other means may share one.
     """
     from sluicegate.monitor.event_log import BREAK  # with what it imports, which no DAG file needs
 

@@ -157,7 +157,7 @@ def _step(origins: Origins, touched: Mapping[SourceColumn, bool]) -> _Step | Non
 
 
 def _rows_of(table: TableLineage, touched: Mapping[SourceColumn, bool]) -> _Step | None:
-    """A table whose rows are made of the rows of one that is affected."""
+    """List a table whose rows come from an affected table."""
     of = sorted(source.table for source in touched if source.column == ROWS and source.table in table.reads)
     if of:
         return _Step(False, ("ROWS",), tuple(f"{source}.{ROWS}" for source in of))
@@ -178,7 +178,7 @@ def _naming_fields(pipeline: Pipeline, touched: set[SourceColumn]) -> Iterator[s
 def _rules_that_read(
     pipeline: Pipeline, tables: Mapping[str, TableLineage], touched: set[SourceColumn]
 ) -> Iterator[str]:
-    """Rules about whole tables that read one of the columns of another table."""
+    """List rules about whole tables that read one of the columns of another table."""
     touched_tables = {source.table for source in touched}
     for name in pipeline.ruled:
         for rule_name, rule in pipeline.table(name)[1].expect_table.items():

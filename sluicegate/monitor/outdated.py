@@ -43,7 +43,7 @@ class Outdated:
         return facts | ({"why": self.reason} if self.reason else {})
 
     def __str__(self) -> str:
-        """What is so and what to do, in a sentence."""
+        """Say what is outdated and what to do."""
         of = f"its {quantity(self.rows, 'row')} still follow"
         if self.part:
             of = f"some of its {quantity(self.rows, 'row')} may still follow"

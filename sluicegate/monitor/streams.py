@@ -155,7 +155,7 @@ def _names(lake: Lake) -> set[str]:
 
 
 def list_streams(root: str, pipeline: str | None = None) -> list[Stream]:
-    """Continuous runs of a lake, of one pipeline or of all, oldest first.
+    """List the continuous runs of a lake, of one pipeline or of all, oldest first.
 
     Args:
         root: path or URI of the lake.

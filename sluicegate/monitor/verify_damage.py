@@ -21,9 +21,9 @@ NOT_COMPARED = "files and records were not compared, because tables have damaged
 
 
 def findings(pipeline: Pipeline, settings: Settings) -> list[Finding]:
-    """Names damaged log entries and data files of a pipeline's tables on a local disk, and tables that no job can read.
+    """Name damaged log entries and data files of a pipeline's tables on a local disk, and tables that no job can read.
 
-    Empty if there are none; else the last finding says that nothing else was looked at.
+    If there are any, the last finding says that nothing else was looked at.
     """
     lake = layout.Lake(settings.lake, pipeline.name)
     damages = [finding for table in set_aside.local_tables(lake) for finding in _damage_findings(lake, table)]

@@ -67,7 +67,7 @@ def deleted_table_findings(lake: layout.Lake, name: str, entries: str) -> Iterat
 def _row_count_findings(
     lake: layout.Lake, name: str, entries: Sequence[Mapping[str, Any]], rows: int
 ) -> Iterator[Finding]:
-    """A bronze table whose number of rows is not the sum of those of its files."""
+    """Compare a bronze table's number of rows with the sum over its files."""
     recorded = sum(_rows_of(entry) or 0 for entry in entries)
     if recorded != rows:
         text = f"its files have {recorded:,} rows on record, but the table has {rows:,}"

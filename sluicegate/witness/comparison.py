@@ -176,7 +176,7 @@ class Comparison:
         return landed[a:], stored[b:]
 
     def _count_skipped(self, landed: Sequence[Record], stored: Sequence[Row], a: int, b: int) -> tuple[int, int]:
-        """How many records are missing, or rows too many, before both go on alike; none if a value was changed."""
+        """Count the missing records or surplus rows before both sides agree again; 0 if a value was changed."""
         if a + 1 < len(landed) and b + 1 < len(stored) and not self._compare_row(landed[a + 1], stored[b + 1]):
             return 0, 0
         for ahead in range(1, AHEAD):
@@ -242,7 +242,7 @@ class Comparison:
     def _corrupt_difference(
         self, record: Record, corrupt: str, values: Mapping[str, Any], rescued_values: Mapping[str, Any]
     ) -> str:
-        """How a row that is corrupt differs; its text says all, and what it has besides must have landed."""
+        """Describe how a corrupt row differs: its text must equal the record, and its other values must have landed."""
         if difference := self._text_difference(record, corrupt):
             return difference
         if not self.columns.rescues:  # there Spark keeps the values that it could read
@@ -260,7 +260,7 @@ class Comparison:
         return ""
 
     def _is_no_value(self, stored: Any) -> bool:
-        """Whether a stored value is none that must have landed: of CSV also an empty text."""
+        """Return whether a stored value may be missing in the file: NULL, and in CSV an empty text."""
         return stored is None or (self.csv and stored == "")
 
     def _text_difference(self, record: Record, corrupt: str) -> str:

@@ -74,15 +74,15 @@ def findings(
     sample: Sample = EVERYTHING,
     proofs: Proofs | None = None,
 ) -> Iterator[Finding]:
-    """Compares each bronze table with the files that it was read from, record by record and value by value.
+    """Compare each bronze table with the files that it was read from, record by record and value by value.
 
     Args:
         pipeline: the definition.
-        settings: where things are.
-        tell: takes a line before each table.
-        only: these tables alone; by default all.
+        settings: locations of lake and landing.
+        tell: called with a line before each table.
+        only: names of the tables to compare; by default all.
         sample: the files whose values are compared.
-        proofs: what former verifications have proved; None where that is neither asked for nor recorded.
+        proofs: what former verifications proved; None if that is neither used nor recorded.
     """
     lake = layout.Lake(settings.lake, pipeline.name)
     proofs = proofs or Proofs(lake, keeps=False)

@@ -160,7 +160,7 @@ def _double(landed: Any, stored: Any, part: bool) -> Verdict:
 
 
 def _is_denoted(landed: Any, nearest: float) -> bool:
-    """Whether a number is the one that its nearest DOUBLE is printed as, or has no more digits than a printed one.
+    """Return whether a number is what its nearest DOUBLE is printed as, or has no more digits than a printed one.
 
     From 2^53 on, where not every whole number is a DOUBLE, one without an exponent has to be the very number.
     """

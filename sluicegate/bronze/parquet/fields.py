@@ -65,7 +65,7 @@ class UnreadableField(Exception):
 
 
 def stored_field(node: SchemaNode) -> Stored:
-    """How a field of a file is stored, by the rules by which Spark reads Parquet files (``ParquetSchemaConverter``).
+    """Return how a field of a file is stored, by the rules of Spark's ``ParquetSchemaConverter``.
 
     Raises:
         Unreadable: the field cannot be read.
@@ -78,7 +78,7 @@ def stored_field(node: SchemaNode) -> Stored:
 
 
 def is_void(node: SchemaNode) -> bool:
-    """Whether a field has no type yet: it is NULL in all records, as each part of a group of such fields is."""
+    """Return whether a field has no type yet: it, and each part of it, is NULL in all records."""
     if node.repetition == REPEATED:
         return False
     if node.physical:
@@ -114,7 +114,7 @@ def _group(node: SchemaNode) -> Stored:
 
 
 def _list(node: SchemaNode) -> Stored:
-    """An array; the second of three levels is left out, or is itself the element in files of old writers."""
+    """Read an array; the second of three levels is left out, or is itself the element in files of old writers."""
     if len(node.children) != 1 or node.children[0].repetition != REPEATED:
         raise UnreadableField(f"{node} without one repeated field")
     [repeated] = node.children
@@ -161,7 +161,7 @@ def _leaf(node: SchemaNode) -> Stored:
 
 
 def _spark_type(node: SchemaNode) -> str:
-    """The type of Spark that a field has; empty if there is none."""
+    """Return a field's type in Spark; empty if Spark has none."""
     says = node.details
     match node.physical, node.logical:
         case physical, "" | "UNKNOWN":  # the latter are all NULL: elements of arrays and maps
@@ -176,7 +176,7 @@ def _spark_type(node: SchemaNode) -> str:
 
 
 def _foreign_field(node: SchemaNode) -> Stored | None:
-    """How a field of a type that Spark does not have is stored."""
+    """Return how a field is stored whose type Spark does not have."""
     says, text = node.details, StringType()
     match node.physical, node.logical, says.get("unit", node.length):
         case "INT64", "TIMESTAMP", "NANOS":

@@ -68,7 +68,7 @@ class SchemaNode:
     children: tuple[SchemaNode, ...] = ()
 
     def __str__(self) -> str:
-        """The type as Spark's messages write it, such as ``INT64 (TIMESTAMP(NANOS))``."""
+        """Format the type as Spark's messages write it, such as ``INT64 (TIMESTAMP(NANOS))``."""
         if not self.logical:
             return self.physical or "group"
         says = [str(self.details[name]) for name in ("unit", "precision", "scale") if name in self.details]

@@ -100,7 +100,7 @@ class Nanoseconds(Stored):
 
 
 def has_wide_decimal(stored: Stored) -> bool:
-    """Whether a value has a number of more digits than Spark's in it."""
+    """Return whether a value contains a decimal of more digits than Spark's 38."""
     if isinstance(stored, StoredGroup):
         return any(map(has_wide_decimal, stored.fields.values()))
     return isinstance(stored, WideDecimal)

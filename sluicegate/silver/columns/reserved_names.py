@@ -72,7 +72,7 @@ def drop_reserved_columns(
 
 
 def _is_reserved(column: str, silver_batch: SilverBatch) -> bool:
-    """Whether a result has a column under a name of the engine's own that evaluation has not put there."""
+    """Return whether a query's result has a column with a name reserved for the engine."""
     if column in (*silver_batch.record_id, RECORD_STRUCT, UNFIT) or column.startswith(CAST_PREFIX):
         return False
     return column.lower() in OF_SILVER or is_working(column)
