@@ -33,7 +33,7 @@ COPY pyproject.toml uv.lock README.md LICENSE ./
 COPY scripts/setup.py scripts/
 COPY sluicegate/__init__.py sluicegate/errors.py sluicegate/escapes.py sluicegate/project_file.py sluicegate/settings.py sluicegate/
 COPY sluicegate/spark/__init__.py sluicegate/spark/jars.py sluicegate/spark/
-RUN python -m scripts.setup --packages spark airflow metrics openlineage postgres sqs
+RUN python -m scripts.setup --packages airflow metrics openlineage postgres sqs
 COPY sluicegate sluicegate
 COPY spark_jobs spark_jobs
 # The jars; with --build-arg S3=1 those for s3a://, with KAFKA=1 those for Kafka, too.

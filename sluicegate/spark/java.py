@@ -68,6 +68,6 @@ def spark_home() -> Path:
     if spec is None or spec.origin is None:
         raise JavaMissing(
             "pyspark is not installed in this Python",
-            hint="install sluicegate[spark], or in a checkout run `make setup`",
+            hint="install sluicegate with what it requires, or in a checkout run `make setup`",
         )
     return Path(spec.origin).parent

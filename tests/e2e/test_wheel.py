@@ -48,7 +48,7 @@ def installed(tmp_path: Path) -> Path:
           "--project", str(ROOT)], UV_PROJECT_ENVIRONMENT=str(venv))  # fmt: skip
     said([UV, "pip", "install", "--quiet", "--no-deps", *python, str(wheel)])
     # There is nowhere to take anything from: this fails unless all that the wheel asks for is there.
-    said([UV, "pip", "install", "--quiet", "--no-index", *python, "sluicegate[airflow,spark]"])
+    said([UV, "pip", "install", "--quiet", "--no-index", *python, "sluicegate[airflow]"])
     return venv / "bin"
 
 

@@ -96,7 +96,7 @@ def _check_pyspark() -> Check:
     try:
         versions = [f"{name} {metadata.version(name)}" for name in ("pyspark", "delta-spark")]
     except metadata.PackageNotFoundError as error:
-        return Check("pyspark", "missing", f"{error.name} is not installed", "pip install 'sluicegate[spark]'")
+        return Check("pyspark", "missing", f"{error.name} is not installed", "pip install sluicegate")
     return Check("pyspark", "ok", ", ".join(versions))
 
 
