@@ -15,6 +15,9 @@ from sluicegate.launch.discard import LONGEST_NOTE
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
 
+# A day or a time: Airflow checks ``format`` only where another package is installed.
+_TIME = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:?\d{2})?)?$"
+
 # Mode by the kind of run and the other fields. The default is not `incremental`, since Airflow's page sends the form's
 # defaults with a backfill as well.
 AUTO = "auto"
@@ -27,10 +30,10 @@ FIELDS = ("mode", "from", "to", "tables", "rules", "note", "discard", "quarantin
 """Fields of the form."""
 
 _MODES = {
-    AUTO: "new data; in a backfill, or with from and to, reprocess that interval, too",
-    "incremental": "new data only",
-    "interval": "new data, and reprocess an interval of event times (from, to)",
-    "full-refresh": "full refresh: rebuild tables from all files and records, after approval",
+    AUTO: "auto: new data; in a backfill, or with from and to, reprocess that interval, too",
+    "incremental": "incremental: new data only",
+    "interval": "interval: new data, and reprocess an interval of event times (from, to)",
+    "full-refresh": "full-refresh: rebuild tables from all files and records, after approval",
     REPLAY: "replay: re-evaluate the quarantined records of one silver table (tables, rules)",
     DISCARD: "discard: stop waiting for quarantined records of one silver table (tables, rules, note)",
     UNDO_DISCARD: "undo-discard: return discarded records to quarantine (tables, rules)",
@@ -40,7 +43,7 @@ _MODES = {
 def form(pipeline: Pipeline) -> dict[str, Param]:
     """Params of a pipeline. None depends on the time, which would make a new version of the DAG at each parse."""
     names = [*pipeline.bronze, *pipeline.silver, *pipeline.gold]
-    end: dict[str, Any] = {"type": ["null", "string"], "format": "date-time"}
+    end: dict[str, Any] = {"type": ["null", "string"], "format": "date-time", "pattern": _TIME}
     return {
         "mode": Param(
             AUTO, type="string", enum=list(_MODES), values_display=_MODES, title="Mode",

@@ -6,13 +6,16 @@ import logging
 import os
 import traceback
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 from airflow.configuration import conf
-from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.concurrency import run_in_threadpool
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
+from starlette.exceptions import HTTPException
 
 from sluicegate.airflow import connections
 from sluicegate.airflow.dag import settings_below
@@ -50,6 +53,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(confirm_discard.router)
     app.middleware("http")(_guard_request)
     app.exception_handler(HTTPException)(_answer_refusal)
+    app.exception_handler(RequestValidationError)(_answer_invalid_query)
     app.exception_handler(SluicegateError)(_answer_failure)
     return app
 
@@ -86,14 +90,26 @@ async def _answer_refusal(request: Request, error: Exception) -> Response:
         raise error
     if isinstance(error, Forbidden):
         hint = error.hint
+    elif error.detail == HTTPStatus.NOT_FOUND.phrase:  # of an address that no route has
+        return _answer(request, 404, "This page does not exist.", _HINTS[404])
     else:
         hint = _HINTS.get(error.status_code, "")
     return _answer(request, error.status_code, str(error.detail), hint)
 
 
+async def _answer_invalid_query(request: Request, error: Exception) -> Response:
+    """Answer to a query with a value that the page does not take, by the names of the parameters."""
+    if not isinstance(error, RequestValidationError):
+        raise error
+    names = ", ".join(dict.fromkeys(str(mistake["loc"][-1]) for mistake in error.errors()))
+    return _answer(request, 422, f"Invalid value of {names}.", _HINTS[422])
+
+
 _HINTS = {
     401: "Log in to Airflow, and open this page from its navigation.",
     403: "Log in to Airflow: your session is not valid.",
+    404: "Open the pipelines from the navigation.",
+    422: "Open this page from its links, or shorten what you search for.",
     500: "See the log of Airflow's API server.",
 }
 

@@ -262,6 +262,8 @@ def test_a_backfill_that_would_change_nothing_fails(workspace: Workspace) -> Non
         {"tables": "patients"},
         {"max_files": 0},
         {"from": 2024},
+        {"from": "2025-03-03' OR 1=1 --"},
+        {"to": "yesterday"},
     ],
 )
 def test_airflow_refuses_what_the_form_cannot_hold(workspace: Workspace, form: dict[str, Any]) -> None:
@@ -271,6 +273,13 @@ def test_airflow_refuses_what_the_form_cannot_hold(workspace: Workspace, form: d
         check(workspace, "manual", form)
 
 
+@pytest.mark.parametrize(
+    "time", ["2020-01-01", "2020-01-01T00:00Z", "2020-01-01 00:00:00.5+02:00", "2020-01-01T00:00:00.000Z"]
+)
+def test_a_day_and_a_time_are_dates_of_the_form(workspace: Workspace, time: str) -> None:
+    dag_of(workspace).params.get_param("from").resolve(time)
+
+
 def test_each_field_of_the_form_is_explained(workspace: Workspace) -> None:
     params = dag_of(workspace).params
     assert list(params) == ["mode", "from", "to", "tables", "rules", "note", "discard", "quarantine", "max_files"]
@@ -278,6 +287,7 @@ def test_each_field_of_the_form_is_explained(workspace: Workspace) -> None:
         schema = params.get_param(name).schema
         assert schema["title"]
         assert schema["description_md"].endswith(".")
+    assert all(label.startswith(mode) for mode, label in params.get_param("mode").schema["values_display"].items())
     assert params.get_param("tables").schema["items"]["enum"] == [
         "recordings_bronze", "patients_bronze", "patients", "recordings_enriched", "daily_patient_avg"
     ]  # fmt: skip

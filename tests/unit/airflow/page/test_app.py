@@ -681,6 +681,19 @@ def test_what_cannot_be_replayed_is_not_asked_for(server: Any, path: str, status
     assert "<script>alert" not in answer.text
 
 
+@pytest.mark.parametrize(
+    ("path", "status", "told"),
+    [("nowhere/at/all", 404, "does not exist"), (f"search?q={'x' * 300}", 422, " q."),
+     ("p/heart_rate/t/recordings_bronze/files?before=-1", 422, "before")],
+)  # fmt: skip
+def test_an_address_that_no_page_has_is_answered_by_a_page(server: Any, path: str, status: int, told: str) -> None:
+    answer = get(server, path)
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "text/html; charset=utf-8")
+    assert told in answer.text
+    facts = get(server, twin(path))
+    assert (facts.status_code, list(facts.json())) == (status, ["error", "hint", "mistakes"])
+
+
 def test_a_quarantine_that_has_changed_is_shown_again(server: Any, world: PageWorld) -> None:
     login, before = token("starter"), started()
     fields = asked(server, login)
