@@ -17,6 +17,7 @@ from sluicegate.airflow.reporting.failure_reason import REASON
 from sluicegate.console import files
 from sluicegate.escapes import escape_text
 from sluicegate.flow.report import RunReport, closing_sentence, unread_files
+from sluicegate.flow.table_report import TableReport
 
 UNREPORTED = "unreported"
 """Key of the result of ``wait_for_files``: the number of files that waited, and that the triggerer did not report."""
@@ -172,12 +173,26 @@ def _failure_lines(task: str, reason: str, request: str) -> list[str]:
 
 
 def _unread_text(results: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
-    """Words on the files that could not be read, which Airflow shows with the request; empty if all were."""
-    tables = [table for task, kind in kinds.items() if kind == "Account" for table in results.get(task) or ()]
-    unread = unread_files(tables)
-    if not unread:
+    """Words on the files that could not be read, which Airflow shows with the request; empty if all were.
+
+    They are those of this run out of the files that it opened, or else those that earlier runs left.
+    """
+    results_of = {kind: [results[task] for task in kinds if task in results and kinds[task] == kind] for kind in _LINES}
+    unread = _unread_files_of_run([table for result in results_of["SluicegateJob"] for table in _job_tables(result)])
+    unread = unread or unread_files(table for tables in results_of["Account"] for table in tables or ())
+    if unread:
+        return f"; {escape_markdown(unread)}"
+    return ""
+
+
+def _unread_files_of_run(tables: Iterable[TableReport]) -> str:
+    opened = [table for table in tables if table.files]
+    failed = [path for table in opened for path in table.failed]
+    if not failed:
         return ""
-    return f"; {escape_markdown(unread)}"
+    count = sum(table.files for table in opened)
+    name = failed[0].rsplit("/", 1)[-1]
+    return f"{count - len(failed):,} of {files(count)} read; {len(failed):,} could not be, first: {name}"
 
 
 def _sensor_lines(result: Any) -> list[str]:
@@ -186,27 +201,17 @@ def _sensor_lines(result: Any) -> list[str]:
     return ["- files were waiting, but Airflow's **triggerer** did not report them: check that it is running"]
 
 
-def _job_lines(result: Any) -> list[str]:
-    """Lines on the tables of a job, or of the job of each layer."""
-    if not result:
-        return []
-    reports = result
-    if not isinstance(result, list):
-        reports = [result]
-    return [line for report in reports for line in _table_lines(RunReport.from_dict(report))]
+def _job_tables(result: Any) -> list[TableReport]:
+    """Tables of a job, or of the job of each layer."""
+    reports = result or []
+    if not isinstance(reports, list):
+        reports = [reports]
+    return [table for report in reports for table in RunReport.from_dict(report).tables]
 
 
 def _reconciliation_lines(tables: Any) -> list[str]:
     sentence = escape_markdown(closing_sentence(tables))
     return [*_open_lines(tables), "", f"{sentence[0].upper()}{sentence[1:]}."]
-
-
-# Lines of the note on a task's result, by its operator.
-_LINES: Mapping[str, Callable[[Any], list[str]]] = {
-    "LandedFilesSensor": _sensor_lines,
-    "SluicegateJob": _job_lines,
-    "Account": _reconciliation_lines,
-}
 
 
 def _answer_text(result: Any) -> str:
@@ -217,9 +222,9 @@ def _answer_text(result: Any) -> str:
     return f"requested a full refresh, which was {'approved' if approved else 'rejected'}"
 
 
-def _table_lines(report: RunReport) -> Iterator[str]:
+def _job_lines(result: Any) -> Iterator[str]:
     """Lines on the tables of a job. Without its sample of quarantined rows: a note outlives rows that are deleted."""
-    for table in report.tables:
+    for table in _job_tables(result):
         if table.state != "idle":
             lines = [table.line(), *replace(table, samples=[]).remarks()]
             summary = "; ".join(" ".join(line.split()) for line in lines)
@@ -240,6 +245,14 @@ def _open_lines(tables: list[dict[str, Any]]) -> Iterator[str]:
             yield f"- {table['table']}: {skipped} skipped; `sluicegate reload` reads them"
         if table.get("waits"):
             yield f"- {table['table']} is behind: {escape_markdown(table['waits'])}"
+
+
+# Lines of the note on a task's result, by its operator.
+_LINES: Mapping[str, Callable[[Any], Iterable[str]]] = {
+    "LandedFilesSensor": _sensor_lines,
+    "SluicegateJob": _job_lines,
+    "Account": _reconciliation_lines,
+}
 
 
 def _shorten_note(parts: list[str]) -> str:

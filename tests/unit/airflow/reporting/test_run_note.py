@@ -171,6 +171,15 @@ def test_a_note_counts_the_files_that_are_in_no_table() -> None:
     ]
 
 
+def test_the_first_line_counts_the_files_of_the_run() -> None:
+    bad = {f"/landing/{name}.json": "it is no JSON" for name in "abcdef"}
+    mixed = TableReport("r", "bronze", "written", read=6, written=6, files=10, failed=bad)
+    whole = TableReport("s", "bronze", "written", read=2, written=2, files=2)
+    account = [{"table": "r", "failed files": 7, "first failed file": "older.json"}]
+    found = told({"check_request": ASKED, "bronze": silver(mixed, whole), "account": account})
+    assert found[0] == f"**This run {ASKED}; 6 of 12 files read; 6 could not be, first: a.json**"
+
+
 HOSTILE = "a\nb\u2028c\x1b[31m\u202e\udc80"
 LINKS = ("[x](javascript:alert(1))", "![](http://evil.example/p.png)", "<https://evil.example>", "www.evil.example",
          "`a`[b](http://evil.example)`", "me@evil.example", "HTTPS://evil.example", "[a b](c d)",
