@@ -14,7 +14,7 @@ from sluicegate.airflow.connections import provide_store
 from sluicegate.airflow.operators.submit import exclude_other_runs
 from sluicegate.airflow.reporting import metrics
 from sluicegate.airflow.reporting.failure_reason import REASON, keep_failure_reason
-from sluicegate.airflow.reporting.task_alerts import LOST, REPEATED
+from sluicegate.airflow.reporting.task_alerts import LOST, REPEATED, FirstFailureCallback
 from sluicegate.airflow.run_request import create_exception, failure, read_request, run_name
 from sluicegate.definition import LAYERS, load
 from sluicegate.errors import SluicegateError
@@ -55,6 +55,7 @@ class Account(BaseOperator):
     def __init__(self, *, pipeline: str, settings: Settings, sensor: str = "wait_for_files", **kwargs: Any) -> None:
         # Not after a rejected request, nor where nothing has landed, which skip all that follows.
         super().__init__(**{"trigger_rule": TriggerRule.NONE_SKIPPED, **kwargs})
+        self.on_failure_callback = [FirstFailureCallback(callback) for callback in self.on_failure_callback]
         self.sensor = sensor
         self.pipeline = pipeline
         self.settings = settings

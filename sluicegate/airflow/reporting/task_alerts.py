@@ -6,7 +6,7 @@ task, which still has its exception.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,7 +86,21 @@ class TaskAlert:
         self.notifier = notifier
 
     def __call__(self, context: Mapping[str, Any]) -> None:
-        """Notify once a task has failed for good, unless it failed by the error of another; called by Airflow."""
-        if getattr(context.get("exception"), FACTS, {}).get(REPEATED):
-            return
+        """Notify once a task has failed for good; called by Airflow."""
         self.notifier({**context, ERROR: TaskError.from_context(context)})
+
+
+class FirstFailureCallback:
+    """Callback of a task that repeats the error of another, which is not called for that.
+
+    Args:
+        callback: what is called for an error of the task itself.
+    """
+
+    def __init__(self, callback: Callable[[Any], Any]) -> None:
+        self.callback = callback
+
+    def __call__(self, context: Mapping[str, Any]) -> None:
+        """Call it, unless the task before has called its own; called by Airflow."""
+        if not getattr(context.get("exception"), FACTS, {}).get(REPEATED):
+            self.callback(context)

@@ -170,7 +170,7 @@ def test_after_a_task_that_failed_it_says_so_first_and_what_the_tables_have(
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
     from sluicegate.airflow.reporting.failure_reason import REASON
-    from sluicegate.airflow.reporting.task_alerts import LOST, TaskAlert
+    from sluicegate.airflow.reporting.task_alerts import LOST
 
     records(three_records, "recordings_enriched_set_aside", [3])
     gone(three_records, "daily_patient_avg")  # which no retry of this task brings up to date
@@ -188,9 +188,16 @@ def test_after_a_task_that_failed_it_says_so_first_and_what_the_tables_have(
     shown = capsys.readouterr().out
     assert 0 < shown.index(outcome) < shown.index("recordings_enriched  ")
 
+    from sluicegate.airflow.dag import medallion_dags
+
     sent: list[Any] = []
-    TaskAlert(sent.append)({"exception": raised.value, "ti": None})  # type: ignore[arg-type]
+    dag_args = {"default_args": {"on_failure_callback": sent.append}}
+    dag: Any = medallion_dags(three_records.settings, dag_args=dag_args)["heart_rate"]
+    (callback,) = dag.task_dict["account"].on_failure_callback
+    callback({"exception": raised.value})
     assert sent == [], "the alert of silver is the one to read"
+    callback({"exception": AirflowFailException("reconciliation failed")})
+    assert len(sent) == 1
 
 
 def test_after_a_task_that_failed_tables_that_cannot_be_read_do_not_hide_why(
