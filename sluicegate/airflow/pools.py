@@ -1,4 +1,4 @@
-"""Pools of the jobs: one is made where there is none, and a run whose pool is missing or too small says so.
+"""Pools of the jobs: Airflow's start makes that of the package, and a run whose pool is missing or too small says so.
 
 A task whose pool does not exist, or has fewer slots than the task takes, is never started, and Airflow says so in the
 scheduler's log alone. Tasks cannot make a pool, but the processes that have Airflow's database can, and load this as a
@@ -43,15 +43,13 @@ def on_starting(component: Any) -> None:
 
 @hookimpl
 def on_dag_run_running(dag_run: DagRun, msg: str) -> None:
-    """Recreate a deleted pool; add a note to a run whose tasks wait for a missing pool or for slots."""
+    """Add a note to a run whose tasks wait for a missing pool or for slots; the scheduler's transaction gets no row."""
     from sqlalchemy.orm import object_session
 
     tasks = dag_run.get_dag().tasks
     session = object_session(dag_run)
     if session is None or not any(task.task_type in _OURS for task in tasks):
         return
-    if POOL in {task.pool for task in tasks}:
-        create_pool(session)
     sentence = _waiting_reason(tasks, _slots_by_pool(session))
     if sentence and (not dag_run.note or dag_run.note.startswith(BEGINS)):  # a person's note stays
         dag_run.note = f"{BEGINS}waits for a pool**: {sentence}"
@@ -81,8 +79,7 @@ def _waiting_reason(tasks: Sequence[Any], slots_of_pools: Mapping[str | None, in
 def create_pool(session: Session) -> None:
     """Create the pool if it is missing; an existing one stays unchanged.
 
-    Another scheduler may be making it. The transaction is Airflow's, where an error would end it and a savepoint is
-    refused: so it is one statement, which does nothing if that one was faster.
+    Another process may be making it: so it is one statement, which does nothing if that one was faster.
     """
     from airflow.models.pool import Pool
     from sqlalchemy.dialects import mysql, postgresql, sqlite

@@ -76,9 +76,15 @@ def default_pool(session: Any) -> None:
 
 
 @pytest.mark.usefixtures("default_pool")
-def test_a_run_makes_the_pool_that_somebody_deleted(session: Any, workspace: Workspace) -> None:
-    assert begun(session, dag_of(workspace)).note is None
-    assert pools(session) == {"default_pool": 128, "spark": 4}
+def test_a_run_whose_pool_somebody_deleted_says_so(session: Any, workspace: Workspace) -> None:
+    """It makes none: the transaction is the scheduler's, in its critical section."""
+    from airflow.utils.sqlalchemy import prohibit_commit
+
+    with prohibit_commit(session) as guard:
+        note = begun(session, dag_of(workspace)).note
+        guard.commit()
+    assert "the pool spark does not exist (bronze, silver, gold)" in note
+    assert pools(session) == {"default_pool": 128}
 
 
 @pytest.mark.usefixtures("default_pool")
@@ -124,17 +130,6 @@ def test_alerts_whose_pool_is_missing_say_so(session: Any, workspace: Workspace)
     workspace.edit("pipeline.yaml", "\ndatabase:", alerts)
     dags = medallion_dags(workspace.settings, task_args={"pool": "heavy"})
     assert "the pool heavy does not exist (alerts)" in begun(session, dags["heart_rate_alerts"]).note
-
-
-@pytest.mark.usefixtures("default_pool")
-def test_the_pool_is_made_where_the_scheduler_forbids_commits(session: Any, workspace: Workspace) -> None:
-    """As it does in its loop: else the listener would fail, with no more than an error in the scheduler's log."""
-    from airflow.utils.sqlalchemy import prohibit_commit
-
-    with prohibit_commit(session) as guard:
-        begun(session, dag_of(workspace))
-        guard.commit()
-    assert pools(session) == {"default_pool": 128, "spark": 4}
 
 
 def test_a_pool_that_another_scheduler_makes_meanwhile_ends_no_transaction(
