@@ -23,14 +23,14 @@ _FACTS = ("mode", "interval", "run_id", "read", "written", "quarantined", "dropp
 def asset(pipeline: str, table: str, extra: Mapping[str, Any] | None = None) -> Asset:
     """Asset of a table: ``DAG(…, schedule=[asset("heart_rate", "daily_patient_avg")])``.
 
-    It is identified by its name, ``pipeline.table``, whichever lake the table lies in.
+    It is identified by its name, ``pipeline.table``, whichever lake the table lies in, and grouped by pipeline.
 
     Args:
         pipeline: name of the pipeline.
         table: name of the table.
         extra: what Airflow shows with it; the DAG of the pipeline says it, and others need not.
     """
-    return Asset(name=f"{pipeline}.{table}", extra=dict(extra or {}))
+    return Asset(name=f"{pipeline}.{table}", group=pipeline, extra=dict(extra or {}))
 
 
 def describe_asset(pipeline: Pipeline, table: str) -> Asset:
@@ -71,7 +71,7 @@ def landing_asset(pipeline: str, queue: str | None, settings: Settings) -> Asset
 
     trigger = FileArrivalTrigger(pipeline=pipeline, queue=queue, **bundles.trigger_arguments(settings))
     watcher = AssetWatcher(name="file_arrival", trigger=trigger)
-    return Asset(name=f"{pipeline}.landing-files", watchers=[watcher])  # no table's name has a - in it
+    return Asset(name=f"{pipeline}.landing-files", group=pipeline, watchers=[watcher])  # no table's name has a - in it
 
 
 def unreported_tables(

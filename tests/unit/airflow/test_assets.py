@@ -53,6 +53,17 @@ def test_a_table_is_told_of_once_for_each_version(workspace: Workspace) -> None:
     }
 
 
+def test_assets_are_grouped_by_pipeline_and_known_by_name_alone(workspace: Workspace) -> None:
+    from sluicegate.airflow.assets import asset
+
+    outlets = task_of(workspace, "gold").outlets
+    assert {(outlet.name, outlet.group) for outlet in outlets} == {("heart_rate.daily_patient_avg", "heart_rate")}
+    of_another_dag = asset("heart_rate", "daily_patient_avg")
+    assert [(outlet.name, outlet.uri, outlet.group) for outlet in outlets] == [
+        (of_another_dag.name, of_another_dag.uri, of_another_dag.group)
+    ]
+
+
 def test_a_gold_table_of_which_no_row_changed_is_not_told_of(workspace: Workspace) -> None:
     from sluicegate.airflow.assets import unreported_tables as of
 
