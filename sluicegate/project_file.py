@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sluicegate.errors import Mistake, SettingsError, UserError
+from sluicegate.suggestions import suggest_or_list
 
 FILE = "sluicegate.toml"
 _SHARED_FILE = "pyproject.toml"
@@ -109,7 +110,7 @@ class Project:
         if not target or not self.targets:
             return self.values
         if target not in self.targets:
-            message, hint = f"unknown target {target}", _hint_of_targets(target, self.targets)
+            message, hint = f"unknown target {target}", suggest_or_list(target, self.targets, "its targets:")
             raise SettingsError(self.file.name, [Mistake("unknown-target", _TARGETS, message, str(self.file), 1, hint)])
         return {**self.values, **self.targets[target]}
 
@@ -197,7 +198,7 @@ class _Reader:
             targets[name] = self._values(self._table(fields, path, lines), path, lines, of_target=True)
         default = values.get("target")
         if default and targets and default.text not in targets:
-            hint = _hint_of_targets(default.text, targets)
+            hint = suggest_or_list(default.text, targets, "its targets:")
             self._add("unknown-target", f"{prefix}target", f"unknown target {default.text}", default.line, hint)
         return values, targets
 
@@ -231,7 +232,7 @@ class _Reader:
             hint = "set its SLUICEGATE_* variable in the environment of every process that needs it"
             self._add("secret", path, f"{key} may be a secret, which this file must not have", line, hint)
             return
-        hint = _nearest(key, allowed) or f"known: {', '.join(sorted(allowed))}"
+        hint = suggest_or_list(key.lower().removeprefix("sluicegate_"), sorted(allowed), "known:")
         self._add("unknown-key", path, f"unknown setting {key}", line, hint)
 
     def _add(self, code: str, path: str, message: str, line: int | None, hint: str = "") -> None:
@@ -280,20 +281,6 @@ def _number_text(kind: Kind, value: Any) -> str:
     if not is_number or value != int(value) or value < 1:
         raise _WrongValue("wrong-type", f"expected a whole number, 1 or more, not {value!r}")
     return str(int(value))
-
-
-def _hint_of_targets(name: str, targets: Collection[str]) -> str:
-    return _nearest(name, targets) or f"its targets: {', '.join(targets)}"
-
-
-def _nearest(name: str, names: Collection[str]) -> str:
-    """Hint with the nearest of some names, also for that of a variable; empty if none is near."""
-    import difflib  # only for a file with a mistake
-
-    near = difflib.get_close_matches(name.lower().removeprefix("sluicegate_"), names, 1, 0.6)
-    if not near:
-        return ""
-    return f"did you mean {near[0]}?"
 
 
 def key_lines(text: str) -> dict[str, int]:

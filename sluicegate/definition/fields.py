@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any
 
@@ -17,6 +16,8 @@ from sluicegate.spark_sql import ddl
 from sluicegate.spark_sql.condition import Condition
 from sluicegate.spark_sql.engine_columns import is_reserved
 from sluicegate.spark_sql.tokens import QuerySyntax
+from sluicegate.suggestions import suggest_name as suggest_name
+from sluicegate.suggestions import suggest_or_list as suggest_or_list
 from sluicegate.times import time_span
 
 # Prefix of the environment variables with secrets of Kafka's clients.
@@ -48,23 +49,6 @@ def field_error(code: str, message: str, hint: str = "") -> PydanticCustomError:
     """Make a pydantic error with a stable code, a sentence, and a hint what to write instead."""
     # pydantic formats the message with its context; users' text may have braces of its own.
     return PydanticCustomError(code, "{message}", {"message": message, "hint": hint})
-
-
-def suggest_name(name: str, names: Any) -> str:
-    """Suggest the nearest known name as ``did you mean …?``; empty if none is near."""
-    near = difflib.get_close_matches(name, list(names), 1, 0.6) or difflib.get_close_matches(
-        name.lower(), [other for other in names if other == other.lower()], 1, 0.6
-    )
-    if near:
-        return f"did you mean {near[0]}?"
-    return ""
-
-
-def suggest_or_list(name: str, names: Collection[str], label: str, otherwise: str = "") -> str:
-    """Suggest the nearest known name, else all of them behind a label; without any name return ``otherwise``."""
-    if not names:
-        return otherwise
-    return suggest_name(name, names) or f"{label} {', '.join(names)}"
 
 
 def name_fault(name: str) -> str:
