@@ -48,6 +48,16 @@ EXPECT_ALL = {
 """Fields for several conditions with one action, and the field of a single expectation with that action."""
 
 
+def _refuse_unique(condition: str) -> str:
+    """Refuse to drop a row that duplicates another: it would have to be restored when that one goes."""
+    if Condition.parse(condition).unique:
+        raise field_error("unique", "unique does not support expect_or_drop", "write expect_or_quarantine instead")
+    return condition
+
+
+DropCondition = Annotated[SqlCondition, AfterValidator(_refuse_unique)]
+
+
 class Expectation(Part):
     """A condition on rows of a table, with the action for rows that break it.
 
@@ -66,7 +76,7 @@ class Expectation(Part):
     """
 
     expect: SqlCondition | None = None
-    expect_or_drop: SqlCondition | None = None
+    expect_or_drop: DropCondition | None = None
     expect_or_quarantine: SqlCondition | None = None
     expect_or_fail: SqlCondition | None = None
     retry: bool = False
@@ -86,9 +96,6 @@ class Expectation(Part):
             raise field_error("one-of", f"an expectation takes only one of {kinds}, not {' and '.join(conditions)}")
         if self.retry and self.expect_or_quarantine is None:
             raise field_error("retry", "retry requires expect_or_quarantine: only quarantined rows can be reprocessed")
-        if self.unique and self.action == ExpectationAction.DROP:
-            # It must be restored when the row that it duplicates goes.
-            raise field_error("unique", "unique does not support expect_or_drop", "write expect_or_quarantine instead")
         self._check_thresholds()
         return self
 
@@ -133,3 +140,4 @@ class Expectation(Part):
 
 Expectations = Annotated[dict[str, Expectation], AfterValidator(check_identifiers)]
 ConditionsByName = Annotated[dict[str, SqlCondition], AfterValidator(check_identifiers)]
+DropConditionsByName = Annotated[dict[str, DropCondition], AfterValidator(check_identifiers)]

@@ -12,7 +12,12 @@ from pydantic import ConfigDict, Field, model_validator
 from sluicegate.definition.fields import Names, field_error
 from sluicegate.definition.tables import streaming
 from sluicegate.definition.tables.declared_lineage import DeclaredLineage, demand_read
-from sluicegate.definition.tables.expectations import ConditionsByName, ExpectationAction, Expectations
+from sluicegate.definition.tables.expectations import (
+    ConditionsByName,
+    DropConditionsByName,
+    ExpectationAction,
+    Expectations,
+)
 from sluicegate.definition.tables.ruled import Ruled, fingerprint
 from sluicegate.definition.tables.table import MadeTable
 from sluicegate.spark_sql.order_by import Ordering
@@ -56,7 +61,7 @@ class GoldTable(MadeTable, streaming.Streamed, Ruled):
     refresh: Literal["auto", "incremental", "full"] = "auto"
     expectations_: Expectations = Field({}, alias="expectations")
     expect_all: ConditionsByName = {}
-    expect_all_or_drop: ConditionsByName = {}
+    expect_all_or_drop: DropConditionsByName = {}
     expect_all_or_fail: ConditionsByName = {}
     lineage: DeclaredLineage = {}
 

@@ -12,7 +12,7 @@ from sluicegate.definition.fields import Bytes, Ddl, Names, field_error, name_fa
 from sluicegate.definition.tables.apply_changes import ApplyChanges, ApplyChangesFromSnapshot
 from sluicegate.definition.tables.declared_lineage import DeclaredLineage, demand_read
 from sluicegate.definition.tables.described import DESCRIBED
-from sluicegate.definition.tables.expectations import ConditionsByName, Expectations
+from sluicegate.definition.tables.expectations import ConditionsByName, DropConditionsByName, Expectations
 from sluicegate.definition.tables.ruled import Ruled
 from sluicegate.definition.tables.silver_flow import SilverFlow
 from sluicegate.definition.tables.table import _DEFINED_BY, _DEFINED_BY_FLOWS, MadeTable, _require_only
@@ -102,7 +102,7 @@ class SilverTable(MadeTable, Ruled):
     schemaEvolutionMode: Literal["addNewColumns", "none", "failOnNewColumns"] = "addNewColumns"
     expectations_: Expectations = Field({}, alias="expectations")
     expect_all: ConditionsByName = {}
-    expect_all_or_drop: ConditionsByName = {}
+    expect_all_or_drop: DropConditionsByName = {}
     expect_all_or_quarantine: ConditionsByName = {}
     expect_all_or_fail: ConditionsByName = {}
     pii: Names = []

@@ -1308,6 +1308,7 @@ class TestExpectAll:
             ("{twice: b > 0}", "silver.made.expect_all_or_drop.twice", "duplicate-name"),
             ("{one: c > 0}", "silver.made.expect_all_or_drop.one", "unknown-column"),
             ("{one: a >}", "silver.made.expect_all_or_drop.one", "condition"),
+            ("{one: unique(a)}", "silver.made.expect_all_or_drop.one", "unique"),
             ("{one: 5}", "silver.made.expect_all_or_drop.one", "wrong-type"),
             ("{one: {expect: a > 0}}", "silver.made.expect_all_or_drop.one", "wrong-type"),
             ("{a is fine: a > 0}", "silver.made.expect_all_or_drop", "name"),
