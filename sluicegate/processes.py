@@ -25,6 +25,9 @@ ENDS = (signal.SIGTERM, signal.SIGHUP)
 PARENT = "SLUICEGATE_PARENT"
 """Variable that passes the parent process to a job."""
 
+# Variables that this process has set for itself, with their values.
+_own_variables: dict[str, str] = {}
+
 
 def process_namespace() -> str:
     """Return boot id and PID namespace, within which a pid is unique; empty if they cannot be read.
@@ -187,3 +190,14 @@ def parent_environment() -> dict[str, str]:
     if process_namespace():
         return {PARENT: f"{process_namespace()} {os.getpid()}"}
     return {}
+
+
+def set_own_variable(name: str, value: str) -> None:
+    """Set a variable for this process, and not for its jobs; one that the user has set stays, for both."""
+    if name not in os.environ:
+        os.environ[name] = _own_variables[name] = value
+
+
+def own_variables() -> set[str]:
+    """Return the names of the variables that this process has set for itself alone."""
+    return {name for name, value in _own_variables.items() if os.environ.get(name) == value}

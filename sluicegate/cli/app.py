@@ -15,6 +15,7 @@ import typer
 from sluicegate.cli import completion
 from sluicegate.console import say, warn
 from sluicegate.errors import SluicegateError
+from sluicegate.processes import set_own_variable
 from sluicegate.storage import store_errors
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ def common(
 def main() -> None:
     """Run a command. Print a Sluicegate error as one sentence and exit with its code; let any other exception pass."""
     gc.set_threshold(GARBAGE_AFTER)
+    set_own_variable("PYDANTIC_DISABLE_PLUGINS", "__all__")  # to find any, it reads the metadata of all distributions
     if completion.VARIABLE in os.environ:  # a shell asks what may come next
         completion.prepare()
     try:

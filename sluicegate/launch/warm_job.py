@@ -102,20 +102,20 @@ def start(
     """
     try:
         place = warm_spark.Place.from_lake(settings.lake)
+        fingerprint = warm_spark.fingerprint(settings)
+        request = {"fingerprint": fingerprint, "arguments": list(arguments), "channel": dict(channel)}
+        connection = place.connection()
+        if connection is not None:
+            answer = _ask(connection, request)
+            if isinstance(answer, WarmJob):
+                return answer
+            if answer == "busy":
+                return None
+            _wait_until_gone(place)
+        return _ask_new_process(place, request, settings, minutes, tell)
     except OSError as error:
         tell(f"no Spark can stay ready: {error}")
         return None
-    fingerprint = warm_spark.fingerprint(settings)
-    request = {"fingerprint": fingerprint, "arguments": list(arguments), "channel": dict(channel)}
-    connection = place.connection()
-    if connection is not None:
-        answer = _ask(connection, request)
-        if isinstance(answer, WarmJob):
-            return answer
-        if answer == "busy":
-            return None
-        _wait_until_gone(place)
-    return _ask_new_process(place, request, settings, minutes, tell)
 
 
 def _ask_new_process(
@@ -126,11 +126,7 @@ def _ask_new_process(
     tell: Callable[[str], None],
 ) -> WarmJob | None:
     """Start a Spark that stays, and give it a run."""
-    try:
-        process = _start(place, str(request["fingerprint"]), settings, minutes)
-    except OSError as error:
-        tell(f"no Spark can stay ready: {error}")
-        return None
+    process = _start(place, str(request["fingerprint"]), settings, minutes)
     try:
         connection = _await_connection(place, process)
     except BaseException:  # Ctrl-C
@@ -174,16 +170,12 @@ def _ask(connection: socket.socket, request: Mapping[str, object]) -> WarmJob | 
 def _start(place: warm_spark.Place, fingerprint: str, settings: Settings, minutes: float) -> subprocess.Popen[bytes]:
     # -P: files of the working folder are no modules of it, as they are none of a job by spark-submit.
     command = [sys.executable, "-P", "-m", "sluicegate.jobs.warm", settings.lake, settings.landing, settings.master]
+    command += [fingerprint, f"{minutes:g}"]
     variables = {name: text for name, text in spark_submit.submit_env("run").items() if name not in OF_PYSPARK_SHELLS}
     log = os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         return subprocess.Popen(
-            [*command, fingerprint, f"{minutes:g}"],
-            env=variables,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
+            command, env=variables, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
     finally:
         os.close(log)

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from sluicegate import processes
 from sluicegate.console import warn
 from sluicegate.definition import load
 from sluicegate.errors import JavaMissing, SluicegateError
@@ -177,12 +178,13 @@ def job_env(layer: str, pipeline: str, settings: Settings) -> dict[str, str]:
 def withheld_variables(job: str = "") -> set[str]:
     """Return the variables that a job must not get.
 
-    They are Airflow's, and the metastore's password unless the job opens the metastore.
+    They are Airflow's, those that this process set for itself, and the metastore's password unless the job opens the
+    metastore.
     """
     names = {name for name in os.environ if name.startswith(OF_AIRFLOW) and not name.startswith(HARMLESS_OF_AIRFLOW)}
     if job != "catalog":
         names |= {metastore.PASSWORD} & os.environ.keys()
-    return names
+    return names | processes.own_variables()
 
 
 def _python_path() -> str:

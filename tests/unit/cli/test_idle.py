@@ -6,16 +6,19 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
 
+from sluicegate.cli import app
 from sluicegate.flow import flows
 from sluicegate.flow.progress import progress
 from sluicegate.lake import log
 from sluicegate.landing import file_status, former_dialect, intake
+from sluicegate.spark import spark_submit
 from tests.conftest import ROOT, Workspace, beat
 
 pytestmark = pytest.mark.unit
@@ -51,6 +54,15 @@ except SystemExit as ended:
     code = ended.code
 new = sorted(set(sys.modules) - before)
 print("FACTS" + json.dumps([code, new]))
+"""
+
+# A plugin of pydantic that does nothing.
+PLUGIN = """
+class Plugin:
+    def new_schema_validator(self, *facts):
+        return None, None, None
+
+plugin = Plugin()
 """
 
 
@@ -97,12 +109,15 @@ def commit(workspace: Workspace, name: str, rows: dict[str, list[Any]], **ours: 
     write_deltalake(workspace.uri(name), table, mode="append", commit_properties=properties)
 
 
-def command(workspace: Workspace, *words: str, fails: bool = False) -> tuple[int, list[str], list[str]]:
+def command(
+    workspace: Workspace, *words: str, fails: bool = False, variables: Mapping[str, str] | None = None
+) -> tuple[int, list[str], list[str]]:
     """Exit code of a command in a process of its own, what it prints, and the modules that it imports."""
     settings = workspace.settings
     places = {"SLUICEGATE_LAKE": settings.lake, "SLUICEGATE_LANDING": settings.landing,
               "SLUICEGATE_PIPELINES": str(settings.pipelines), "COLUMNS": "200"}  # fmt: skip
-    environment = {key: value for key, value in os.environ.items() if key != "JAVA_HOME"} | places | {"PATH": "/none"}
+    environment = {key: value for key, value in os.environ.items() if key != "JAVA_HOME"} | places
+    environment |= {"PATH": "/none"} | dict(variables or {})
     line = [sys.executable, "-c", FACTS, *words]
     done = subprocess.run(line, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
     assert fails or (done.returncode, done.stderr) == (0, "")
@@ -126,6 +141,32 @@ def test_a_run_with_nothing_to_do_imports_what_it_needs_and_nothing_else(idle: W
     assert HEAVY & {name.partition(".")[0] for name in modules} == set()
     assert UNUSED & set(modules) == set()
     assert others(modules) == set(), "a new package: if a run with nothing to do needs it, say so in NEEDED"
+
+
+def test_a_command_looks_for_no_plugin_of_the_library_that_checks_definitions(idle: Workspace) -> None:
+    """Reading the metadata of all distributions takes longer than the tables' logs; a job may have plugins."""
+    facts = idle.folder / "packages" / "plugin-1.0.dist-info"
+    facts.mkdir(parents=True)
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: plugin\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text("[pydantic]\nplugin = plugin_of_a_user:plugin\n")
+    (facts.parent / "plugin_of_a_user.py").write_text(PLUGIN)
+    path = {"PYTHONPATH": str(facts.parent)}
+    _, _, modules = command(idle, "run", "heart_rate", variables=path)
+    assert "plugin_of_a_user" not in modules
+    _, _, modules = command(idle, "run", "heart_rate", variables=path | {"PYDANTIC_DISABLE_PLUGINS": "another"})
+    assert "plugin_of_a_user" in modules
+
+
+@pytest.mark.parametrize("given", [None, "another"])
+def test_a_job_has_the_plugins_that_it_had(monkeypatch: pytest.MonkeyPatch, given: str | None) -> None:
+    monkeypatch.setattr(sys, "argv", ["sluicegate", "--version"])
+    monkeypatch.setattr(os, "environ", {"PATH": "/bin"})
+    if given:
+        os.environ["PYDANTIC_DISABLE_PLUGINS"] = given
+    with pytest.raises(SystemExit):
+        app.main()
+    assert "PYDANTIC_DISABLE_PLUGINS" in os.environ
+    assert spark_submit.submit_env().get("PYDANTIC_DISABLE_PLUGINS") == given
 
 
 def test_a_command_imports_no_other_one(idle: Workspace) -> None:
