@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import TYPE_CHECKING
+from operator import or_
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column as Expression
@@ -21,16 +21,14 @@ from pyspark.sql.types import DataType, StructField, StructType
 from sluicegate.bronze.reader import Reader
 from sluicegate.definition.fields import suggest_name
 from sluicegate.errors import QueryError, SchemaMismatch, Where
+from sluicegate.landing.chosen.copy_options import CopyOptions
+from sluicegate.landing.chosen.copy_select import Output, Select
 from sluicegate.schema.columns import CORRUPT, PROVENANCE, RESCUED
 from sluicegate.schema.evolution import Schema
 from sluicegate.schema.values import MICROSECONDS, Value
 from sluicegate.spark import connect
 from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.spark_sql.tokens import QuerySyntax
-
-if TYPE_CHECKING:
-    from sluicegate.landing.chosen.copy_options import CopyOptions
-    from sluicegate.landing.chosen.copy_select import Output, Select
 
 _ABOUT = (
     "named_struct('file_path', source_file, 'file_name', element_at(split(source_file, '/'), -1), "
@@ -134,16 +132,14 @@ def _failed_casts(outputs: Sequence[Output]) -> Expression:
     for output in outputs:
         for field in output.fields:
             flags.setdefault(field, []).extend(F.expr(failure) for failure in output.failures)
-    any_of = {field: reduce(lambda a, b: a | b, failures) for field, failures in flags.items() if failures}
+    any_of = {field: reduce(or_, failures) for field, failures in flags.items() if failures}
     if not any_of:
         return F.lit(None).cast("string")
     values = [F.when(flag, F.col(quote_name(field))).alias(field) for field, flag in any_of.items()]
-    return F.when(reduce(lambda a, b: a | b, any_of.values()), F.to_json(F.struct(*values), MICROSECONDS))
+    return F.when(reduce(or_, any_of.values()), F.to_json(F.struct(*values), MICROSECONDS))
 
 
-def _landed_names(
-    copy: CopyOptions, fields: Sequence[str], names: Sequence[str], landed: Mapping[str, str]
-) -> list[str]:
+def _landed_names(copy: CopyOptions, fields: Sequence[str], names: Sequence[str], landed: dict[str, str]) -> list[str]:
     """Return the landed names of the selected columns: a name that is a column's becomes the field of that column.
 
     Args:
@@ -191,9 +187,7 @@ def _join_rescued(values: Sequence[Value]) -> Expression:
     misfit = F.lit(None).cast("string")
     if lost:
         raw_values = [F.when(fails, value.raw).alias(value.column.field) for value, fails in lost]
-        misfit = F.when(
-            reduce(lambda a, b: a | b, [fails for _, fails in lost]), F.to_json(F.struct(*raw_values), MICROSECONDS)
-        )
+        misfit = F.when(reduce(or_, [fails for _, fails in lost]), F.to_json(F.struct(*raw_values), MICROSECONDS))
     path = F.to_json(F.struct(F.col("source_file").alias("_file_path")))
     # What the reader rescued ends with the path of the file.
     parts = [_json_members(misfit), _json_members(F.col("_failed")), _json_members(F.coalesce(F.col(RESCUED), path))]

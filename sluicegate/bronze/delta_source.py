@@ -10,7 +10,6 @@ OPTIMIZE only moves rows. https://github.com/delta-io/delta/blob/master/PROTOCOL
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
@@ -18,13 +17,11 @@ from pyspark.sql import functions as F
 
 from sluicegate import _faults
 from sluicegate.bronze import record_rules
+from sluicegate.definition import BronzeTable
 from sluicegate.flow import prerequisites
+from sluicegate.flow.batch import Batch
 from sluicegate.lake import log, tables
-
-if TYPE_CHECKING:
-    from sluicegate.definition import BronzeTable
-    from sluicegate.flow.batch import Batch
-    from sluicegate.schema.evolution import Schema
+from sluicegate.schema.evolution import Schema
 
 
 def apply(batch: Batch, name: str, table: BronzeTable) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, DataFrameWriter
 from pyspark.sql import functions as F
@@ -25,6 +25,7 @@ from sluicegate.bronze.text import csv_files, decoded_files, xml_content
 from sluicegate.bronze.text.decoded_files import DecodedFiles
 from sluicegate.bronze.unreadable_files import Failure, find_unreadable
 from sluicegate.console import files, say
+from sluicegate.definition import BronzeTable
 from sluicegate.errors import ExpectationFailed, UserError
 from sluicegate.flow.batch import Batch
 from sluicegate.frames import row_bytes, small_writes
@@ -39,10 +40,6 @@ from sluicegate.spark import executors, table_features, table_reader
 from sluicegate.spark.session import override_settings
 from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.spark_sql.types import types_agree
-
-if TYPE_CHECKING:
-    from sluicegate.definition import BronzeTable
-
 
 # JSON has fields whose names differ in nothing but case, and Spark would refuse the whole file for them.
 CASE_SENSITIVE = {"spark.sql.caseSensitive": "true"}
@@ -346,9 +343,7 @@ class Chunk:
         say(f"  bronze {self.name:<28} rewriting the table to widen {', '.join(widened)}")
         stored = self._retained_rows(former)
         kinds = {name: (stored.schema[name].dataType, frame.schema[name].dataType) for name in widened}
-        cast = stored.withColumns(
-            {name: fit_value(F.col(quote_name(name)), *both).value for name, both in kinds.items()}
-        )
+        cast = stored.withColumns({n: fit_value(F.col(quote_name(n)), *both).value for n, both in kinds.items()})
         whole = cast.unionByName(frame, allowMissingColumns=True)
         return record_landed_names(whole, landed_names(stored.schema) | landed_names(frame.schema))
 

@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
@@ -25,9 +24,7 @@ from sluicegate.bronze.text.json_sql import ARRAY, FILLED, FLAT, NAMED, SHOWN, U
 from sluicegate.definition.tables.kafka import COLUMNS
 from sluicegate.landing.kafka_ledger import Partition, Range
 from sluicegate.schema import json_doubts
-
-if TYPE_CHECKING:
-    from sluicegate.schema.evolution import Column
+from sluicegate.schema.evolution import Column
 
 # Bytes that are no UTF-8 as a text that loses none of them (RFC 2397).
 BYTES = "concat('data:;base64,', base64({bytes}))"
@@ -49,9 +46,7 @@ class JsonValues(JsonFiles):
     def fields(self, values: DataFrame) -> list[StructField]:
         """Return the fields that occur anywhere in the values."""
         inferred = self._fields(values.where(self._object).selectExpr(f"{self.doubts.add_sign_fields(SHOWN)} AS value"))
-        return json_doubts.record_doubts(
-            inferred, self.doubts.find_doubts(inferred, {field.name for field in inferred})
-        )
+        return json_doubts.record_doubts(inferred, self.doubts.find_doubts(inferred, {f.name for f in inferred}))
 
     def rows(self, values: DataFrame, schema: Sequence[StructField]) -> DataFrame:
         """Parse each value into a row, by a schema that ends with the field of the corrupt record."""

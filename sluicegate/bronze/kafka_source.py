@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -19,18 +19,16 @@ from sluicegate.bronze import kafka_brokers, reread_rows
 from sluicegate.bronze.ingest import Chunk
 from sluicegate.bronze.kafka_reader import KafkaReader
 from sluicegate.bronze.ledger_batches import chunks, newest_reread_batch
+from sluicegate.bronze.unreadable_files import Failure
 from sluicegate.console import say
+from sluicegate.definition import BronzeTable
 from sluicegate.errors import BrokerUnreachable, LandingMissing, SluicegateError
+from sluicegate.flow.batch import Batch
 from sluicegate.frames import small_writes
+from sluicegate.lake import layout
 from sluicegate.landing.file_states import UNREAD
 from sluicegate.landing.kafka_ledger import Range, TopicOffsets, deleted_records_error, demand_same, lost_records_error
 from sluicegate.schema.landed import record_landed_names
-
-if TYPE_CHECKING:
-    from sluicegate.bronze.unreadable_files import Failure
-    from sluicegate.definition import BronzeTable
-    from sluicegate.flow.batch import Batch
-    from sluicegate.lake import layout
 
 # Words of Spark's connector for records that are gone; and of Kafka's clients, and its own, for brokers that are not
 # there.

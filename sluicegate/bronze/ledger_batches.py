@@ -6,16 +6,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pyspark.sql import functions as F
 
 from sluicegate.console import files, human_bytes, say, time_left
+from sluicegate.flow.batch import Batch
 from sluicegate.lake import offsets, tables
 from sluicegate.landing.file_states import UNREAD
-
-if TYPE_CHECKING:
-    from sluicegate.flow.batch import Batch
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

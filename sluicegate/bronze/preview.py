@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
 
 from sluicegate.bronze import copy_reader
 from sluicegate.bronze.ingest import AS_DEFINED, READING
@@ -12,15 +14,11 @@ from sluicegate.bronze.records import records, schema_factory
 from sluicegate.bronze.text import decoded_files
 from sluicegate.bronze.unreadable_files import Failure, find_unreadable
 from sluicegate.console import say
+from sluicegate.definition import BronzeTable
 from sluicegate.errors import QueryError, SchemaMismatch
 from sluicegate.landing.chosen.copy_options import CopyOptions
 from sluicegate.spark.session import new_session, override_settings
 from sluicegate.spark.spark_errors import root_cause
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from sluicegate.definition import BronzeTable
 
 
 def preview(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -18,12 +17,10 @@ from sluicegate.bronze.text.csv_files import CsvFiles
 from sluicegate.bronze.text.decoded_files import DecodedFiles, guard_value
 from sluicegate.bronze.text.json_reader import CORRUPT_AS, JsonFiles
 from sluicegate.bronze.typed_files import TypedFiles
+from sluicegate.definition import BronzeTable
 from sluicegate.schema import json_doubts
 from sluicegate.schema.evolution import Column, Schema
 from sluicegate.schema.values import exact_digits
-
-if TYPE_CHECKING:
-    from sluicegate.definition import BronzeTable
 
 # A field that no record has.
 NO_SUCH_FIELD = "_sluicegate_no_such_field"

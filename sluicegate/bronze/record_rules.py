@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import DataFrame
+
+from sluicegate.definition import BronzeTable
+from sluicegate.flow.batch import Batch
 from sluicegate.frames.record_ids import materialize
 from sluicegate.frames.rules import failing_rules, rejected
 from sluicegate.frames.rules.row_rules import RowRules
 from sluicegate.frames.rules.table_rules import TableCheck, WouldBe
 from sluicegate.lake import tables
 from sluicegate.spark import connect, table_reader
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from sluicegate.definition import BronzeTable
-    from sluicegate.flow.batch import Batch
 
 
 @dataclass

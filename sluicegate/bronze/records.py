@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame
+from pyspark.sql.types import DataType
 
 from sluicegate.bronze import copy_reader
 from sluicegate.bronze.reader import Reader
+from sluicegate.definition import BronzeTable
 from sluicegate.definition.tables.kafka import COLUMNS
 from sluicegate.lake import tables
 from sluicegate.landing.chosen.copy_options import CopyOptions
@@ -14,13 +18,6 @@ from sluicegate.schema.columns import data_columns
 from sluicegate.schema.evolution import Schema
 from sluicegate.schema.landed import landed_names, record_landed_names
 from sluicegate.spark import table_reader
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
-    from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType
-
-    from sluicegate.definition import BronzeTable
 
 
 def records(reader: Reader, copy: CopyOptions, paths: Sequence[str], *, strict: bool = False) -> DataFrame:

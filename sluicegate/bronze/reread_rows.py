@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -23,9 +24,6 @@ from sluicegate.schema.values import MICROSECONDS
 from sluicegate.spark_sql.identifiers import literal, quote_name
 from sluicegate.storage import filesystems, local_files
 from sluicegate.storage.concurrent import map_concurrently
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
 
 # The ledger's path of a file, from the name that Spark gives it: as ``lake.layout.to_ledger_path``.
 CANONICAL = "regexp_replace(coalesce(try_url_decode(replace(source_file, '+', '%2B')), source_file), '^file:/+', '/')"
@@ -182,9 +180,7 @@ class Former:
         """
         parts = tables.dataset(table).scanner(["source_file"], filter=pc.field("_chunk").isin(self.chunks)).to_batches()
         sources = {name for part in parts for name in part["source_file"].unique().to_pylist() if name is not None}
-        names = {
-            name: layout.to_ledger_path(name) for name in sorted(sources) if layout.to_ledger_path(name) in self.ranges
-        }
+        names = {name: path for name in sorted(sources) if (path := layout.to_ledger_path(name)) in self.ranges}
         conditions, whole = [], []
         for name, path in names.items():
             ranges = self.ranges[path]

@@ -7,9 +7,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from graphlib import TopologicalSorter
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from sluicegate import pii_key
+from sluicegate.definition import BronzeTable, GoldTable, Pipeline, SilverTable
+from sluicegate.definition.tables.silver_flow import SilverFlow
 from sluicegate.flow.definitions.definition_changes import StoredRows
 from sluicegate.flow.model import Fingerprints, Flow
 from sluicegate.flow.policies import CopyPolicy, ForeignTablePolicy, LedgerPolicy, QueryPolicy, RecordPolicy
@@ -17,13 +19,8 @@ from sluicegate.lake import layout, log, tables
 from sluicegate.lake.table import Tables
 from sluicegate.lake.table_description import TAG, Description
 from sluicegate.schema import columns
-from sluicegate.spark_sql.refresh.strategy import READING
+from sluicegate.spark_sql.refresh.strategy import READING, RefreshStrategy
 from sluicegate.spark_sql.refresh.strategy_kind import BY_ROW_DELTAS, StrategyKind
-
-if TYPE_CHECKING:
-    from sluicegate.definition import BronzeTable, GoldTable, Pipeline, SilverTable
-    from sluicegate.definition.tables.silver_flow import SilverFlow
-    from sluicegate.spark_sql.refresh.strategy import RefreshStrategy
 
 
 def flows(pipeline: Pipeline, lake: layout.Lake, layer: str, opened: Tables | None = None) -> dict[str, Flow]:
@@ -139,15 +136,11 @@ def _silver_flow(name: str, pipeline: Pipeline, lake: layout.Lake, address: Mapp
         any_case=_case_insensitive_tables(pipeline, lake),
     )
     return Flow(
-        "silver",
-        name,
-        address[table.stream],
-        lake.table("silver", name),
+        "silver", name, address[table.stream], lake.table("silver", name),
         streams={flow: address[maker.stream] for flow, maker in table.flows_or_branches.items()},
-        inputs={read: address[read] for read in lookups},
-        side_tables=(lake.quarantine(name), lake.set_aside(name)),
+        inputs={read: address[read] for read in lookups}, side_tables=(lake.quarantine(name), lake.set_aside(name)),
         policy=policy,
-    )
+    )  # fmt: skip
 
 
 def _deidentified_flow(name: str, table: SilverTable, source: str, lake: layout.Lake) -> Flow:
@@ -192,14 +185,9 @@ def _gold_flow(name: str, table: GoldTable, lake: layout.Lake, address: Mapping[
         refresh_strategy=_current_strategy(strategy, fingerprint, last),
     )
     return Flow(
-        "gold",
-        name,
-        address[source],
-        lake.table("gold", name),
-        inputs={read: address[read] for read in inputs},
-        policy=policy,
-        fingerprints=Fingerprints(computation=fingerprint),
-    )
+        "gold", name, address[source], lake.table("gold", name), inputs={read: address[read] for read in inputs},
+        policy=policy, fingerprints=Fingerprints(computation=fingerprint),
+    )  # fmt: skip
 
 
 def _schemas(table: GoldTable, address: Mapping[str, str], opened: Tables) -> dict[str, list[str]] | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable
 
 from sluicegate.errors import SchemaMismatch, Where
 from sluicegate.flow import source_changes
@@ -15,9 +16,6 @@ from sluicegate.flow.source_changes import SourceChanges
 from sluicegate.lake import former_versions, log, offsets
 from sluicegate.lake.table import Table
 from sluicegate.lake.tables import table_id
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
 
 # What becomes of a table whose former versions may have what it is not to have any more.
 NEW_TABLE = "so it is replaced by a new table, and its former versions are deleted"

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable
 
 from sluicegate.errors import SluicegateError, Where
 from sluicegate.flow import full_refresh, histories, prerequisites, source_changes
@@ -21,9 +22,6 @@ from sluicegate.lake.commits.commit_info import BatchMode, CommitInfo, CommitSte
 from sluicegate.lake.table import Table, Tables
 from sluicegate.lake.tables import table_id
 from sluicegate.schema.columns import FLOW, ROW
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
 
 
 def progress(flow: Flow, opened: Tables | None = None) -> Progress:
@@ -54,7 +52,7 @@ def progress(flow: Flow, opened: Tables | None = None) -> Progress:
     stamps = {name: f"{table_id(table)}@{version}" for name, (table, version) in inputs.items()}
     unread = Progress(ProgressKind.IDLE, versions=versions, stamps=stamps, seen=opened[flow.target].version)
     if source is None or flow.streams:
-        return _several_flows_progress(flow, unread, past, opened)
+        return _progress_of_flows(flow, unread, past, opened)
     return _source_progress(flow, unread, source, past, opened)
 
 
@@ -200,9 +198,7 @@ def _why_rules(flow: Flow, last: log.Commit, opened: Tables, *, idle: bool) -> s
 # --- a table that several flows fill ---------------------------------------------------------------------------------
 
 
-def _several_flows_progress(
-    flow: Flow, unread: Progress, past: offsets.RestoreHistory | None, opened: Tables
-) -> Progress:
+def _progress_of_flows(flow: Flow, unread: Progress, past: offsets.RestoreHistory | None, opened: Tables) -> Progress:
     """Return the progress of a table with several flows.
 
     Args:

@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from sluicegate.definition import Pipeline
 from sluicegate.definition.fields import suggest_name
 from sluicegate.errors import UserError, Where
 from sluicegate.lake.commits.commit_info import BatchMode, CommitInfo
-
-if TYPE_CHECKING:
-    from sluicegate.definition import Pipeline
 
 
 class Choice(Protocol):

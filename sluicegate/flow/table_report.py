@@ -136,13 +136,9 @@ class TableReport:
     def remarks(self) -> list[str]:
         """List remarks below the line: expectations that failed with a sample row, files that changed, and the like."""
         return [
-            *_remarks_on_reprocessing(self),
-            *_remarks_on_flows(self),
-            *_remarks_on_rules(self),
-            *_unread_files(self),
-            *_remarks_on_late_rows(self),
-            *_passed_over_files(self),
-        ]
+            *_remarks_on_reprocessing(self), *_remarks_on_flows(self), *_remarks_on_rules(self), *_unread_files(self),
+            *_remarks_on_late_rows(self), *_passed_over_files(self),
+        ]  # fmt: skip
 
 
 def _sums(first: dict[str, dict[str, int]], second: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:

@@ -6,9 +6,9 @@ Both are asked of a frame's schema, so nothing is executed.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BinaryType,
@@ -24,9 +24,6 @@ from pyspark.sql.types import (
 from sluicegate.errors import QueryError, Where
 from sluicegate.spark_sql import types
 from sluicegate.spark_sql.identifiers import quote_name
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 # Types that need no question.
 _PLAIN = (BinaryType, BooleanType, DateType, NumericType, StringType, TimestampNTZType, TimestampType)

@@ -118,9 +118,7 @@ def run(
     return rows  # type: ignore[no-any-return]
 
 
-def run_over_tables(
-    function: Transform, tables: Mapping[str, DataFrame], name: str, *, private: bool = False
-) -> DataFrame:
+def run_over_tables(function: Transform, tables: Mapping[str, DataFrame], name: str, *, private: bool) -> DataFrame:
     """Return the result of a function over all rows of some tables.
 
     Args:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate.flow import thresholds
@@ -13,9 +13,6 @@ from sluicegate.frames.data_skipping import chunk_predicate
 from sluicegate.schema.columns import IDENTITY
 from sluicegate.spark import connect
 from sluicegate.spark.session import override_settings
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 # Up to this many identities are broadcast; with more, both sides are shuffled.
 SENT = 1_000_000

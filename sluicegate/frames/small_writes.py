@@ -9,21 +9,19 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from sluicegate.frames import row_bytes, stored_types
 from sluicegate.frames.data_skipping import RANGES, ranges
 from sluicegate.lake import tables
 from sluicegate.lake.commits import file_statistics, small_commits
 from sluicegate.spark import commit_settings, table_reader
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 EPOCH = date(1970, 1, 1)
 

@@ -199,13 +199,9 @@ def list_discards(rows: pa.Table, discards: pa.Table) -> list[Discarded]:
             rules |= {*part.rules}
             records += part.records
         by_id[row["discard"]] = Discarded(
-            row["discard"],
-            row["discarded_at"],
-            row["discarded_by"] or "",
-            row["note"] or "",
-            tuple(sorted(rules)),
+            row["discard"], row["discarded_at"], row["discarded_by"] or "", row["note"] or "", tuple(sorted(rules)),
             records,
-        )
+        )  # fmt: skip
     return sorted(by_id.values(), key=lambda discarded: (discarded.time, discarded.id), reverse=True)
 
 
@@ -319,9 +315,7 @@ def _new_discards(rows: pa.Table, discard: str, by: str, note: str) -> pa.Table:
     columns |= {name: pc.if_else(pc.equal(plain[name], ""), None, plain[name]) for name in _NAMES}
     columns["rules"] = pc.split_pattern(plain["rules"], _BETWEEN)
     facts = {"discard": discard, "discarded_at": datetime.now(UTC), "discarded_by": by, "note": note}
-    columns |= {
-        name: pa.repeat(pa.scalar(value, DISCARDS.field(name).type), rows.num_rows) for name, value in facts.items()
-    }
+    columns |= {n: pa.repeat(pa.scalar(value, DISCARDS.field(n).type), rows.num_rows) for n, value in facts.items()}
     return pa.table(columns).select(DISCARDS.names).cast(DISCARDS)
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
 
 import pyarrow.parquet as pq
+from pyarrow.parquet import FileMetaData
 
 from sluicegate.lake.layout import local_path
 from sluicegate.storage import filesystems
 from sluicegate.storage.concurrent import map_concurrently
-
-if TYPE_CHECKING:
-    from pyarrow.parquet import FileMetaData
 
 
 def row_counts(uri: str, paths: Collection[str]) -> dict[str, int]:

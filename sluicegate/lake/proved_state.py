@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
+
+from deltalake import DeltaTable
 
 from sluicegate.lake import layout, offsets, tables
 from sluicegate.lake.commits import commit_identity
 from sluicegate.storage import filesystems, listings
 from sluicegate.storage.concurrent import map_concurrently
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
 
 Facts = tuple[int, int]
 """Size of a file, and when it was changed, in microseconds since 1970 UTC."""

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from sluicegate.definition import BronzeTable
 from sluicegate.errors import LandingMissing, StoreUnreachable, Where
 from sluicegate.lake import layout
 from sluicegate.lake.table import Tables
@@ -36,10 +37,6 @@ from sluicegate.landing.moves import archive, moved_files, moves_within
 from sluicegate.storage import filesystems, listings, store_errors
 from sluicegate.storage.listings import FILES
 from sluicegate.storage.local_files import Admits
-
-if TYPE_CHECKING:
-    from sluicegate.definition import BronzeTable
-
 
 Copied = tuple[Mapping[str, Any], pa.Table]
 """Reader options that override the definition, and the files that are read with them."""
@@ -99,7 +96,7 @@ class Discovery:
     def paths(self) -> list[str]:
         """Paths of all files to enter."""
         return [
-            path for files in (self.new, *(those for _, those in self.copied)) for path in files["path"].to_pylist()
+            path for files in (self.new, *(copies for _, copies in self.copied)) for path in files["path"].to_pylist()
         ]
 
     @property

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from itertools import islice
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 from arro3.core import DataType
 from deltalake import DeltaTable
 
+from sluicegate.definition import BronzeTable
 from sluicegate.lake import layout, tables
 from sluicegate.lake.table import Tables
 from sluicegate.landing import folders, on_record
@@ -22,9 +22,6 @@ from sluicegate.landing.file_names import name_filter
 from sluicegate.landing.file_states import LedgerAction
 from sluicegate.storage import filesystems
 from sluicegate.storage.local_files import Admits, Entry, Walk
-
-if TYPE_CHECKING:
-    from sluicegate.definition import BronzeTable
 
 # Most files of a folder, and of its ledger, that are looked at. As Python's objects more take longer than the import.
 MOST = 10_000

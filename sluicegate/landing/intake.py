@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +12,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
 from sluicegate.console import files
+from sluicegate.definition import BronzeTable
 from sluicegate.lake import layout
 from sluicegate.lake.commits import compaction
 from sluicegate.lake.commits.commit_info import LedgerFacts
@@ -23,10 +23,6 @@ from sluicegate.landing.discovery import Discovery, FileFinder, discover
 from sluicegate.landing.file_names import relative_names
 from sluicegate.landing.file_states import LedgerAction
 from sluicegate.storage.listings import FILES
-
-if TYPE_CHECKING:
-    from sluicegate.definition import BronzeTable
-
 
 # Another run may enter files between our discovery and our commit; each time we discover again.
 ATTEMPTS = 20

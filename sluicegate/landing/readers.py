@@ -5,20 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluicegate import definition
+from sluicegate.definition import BronzeTable, Pipeline
 from sluicegate.errors import SluicegateError
 from sluicegate.lake import layout, tables
 from sluicegate.landing import discovery, folders, ledger_index, status_log
 from sluicegate.landing.file_states import LedgerAction
 from sluicegate.storage.listings import FILES
-
-if TYPE_CHECKING:
-    from sluicegate.definition import BronzeTable, Pipeline
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from sluicegate.console import files
+from sluicegate.definition import BronzeTable
 from sluicegate.errors import UserError, Where
 from sluicegate.lake import layout, tables
 from sluicegate.landing import arrivals, discovery, folders
@@ -21,10 +22,6 @@ from sluicegate.landing.moves import archive, moved_files
 from sluicegate.storage import filesystems
 from sluicegate.storage.concurrent import map_concurrently
 from sluicegate.storage.listings import FILES
-
-if TYPE_CHECKING:
-    from sluicegate.definition import BronzeTable
-
 
 Entry = dict[str, Any]
 
@@ -72,22 +69,15 @@ class TableFiles:
         for entry in entries:
             of_path.setdefault(entry["path"], []).append(entry)
         table_files = cls(
-            name,
-            table,
-            folders.home(lake, name, table.path).folder,
-            landed,
-            {entry["path"]: entry for entry in entries},
-            archive.archived_by_facts(lake, name),
-            of_path,
+            name, table, folders.home(lake, name, table.path).folder, landed,
+            {entry["path"]: entry for entry in entries}, archive.archived_by_facts(lake, name), of_path,
             partial(copy_options.options_by_batch, ledger),
-        )
+        )  # fmt: skip
         # A moved file counts under its current path, also once it was replaced there.
         moved = {path for path, entry in table_files.ledger.items() if entry["action"] == LedgerAction.MOVED}
         former = {path for path in (*moved_files.former_paths(ledger), *moved) if not table_files.is_below(path)}
         former |= moved_files.find_superseded(ledger, landed.keys())
-        return replace(
-            table_files, ledger={path: entry for path, entry in table_files.ledger.items() if path not in former}
-        )
+        return replace(table_files, ledger={path: e for path, e in table_files.ledger.items() if path not in former})
 
     @property
     def paths(self) -> list[str]:

@@ -190,17 +190,10 @@ def _state(
     old = lying.filter(pc.less(lying["modification_time"], horizon))["path"].to_pylist()
     stale = [path for path in old if name_of(path) not in live]
     return MaintainedTable(
-        name=uri.removeprefix(f"{lake.root.rstrip('/')}/{lake.pipeline}/"),
-        uri=uri,
-        of_spark=of_spark,
-        files=len(sizes),
-        bytes=pc.sum(lying["size"]).as_py() or 0,
-        scattered=small >= many,
-        stale=len(stale),
-        retention=keeps,
-        lengthen=of_spark and own_retention < keeps,
-        hold_reason=_hold_reason(behind, horizon),
-    )
+        name=uri.removeprefix(f"{lake.root.rstrip('/')}/{lake.pipeline}/"), uri=uri, of_spark=of_spark,
+        files=len(sizes), bytes=pc.sum(lying["size"]).as_py() or 0, scattered=small >= many, stale=len(stale),
+        retention=keeps, lengthen=of_spark and own_retention < keeps, hold_reason=_hold_reason(behind, horizon),
+    )  # fmt: skip
 
 
 def _hold_reason(behind: tuple[datetime, str] | None, horizon: datetime) -> str:

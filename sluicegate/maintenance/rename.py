@@ -13,10 +13,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sluicegate import _faults
-from sluicegate.definition import load, load_file, names, yaml
+from sluicegate.definition import Pipeline, load, load_file, names, yaml
 from sluicegate.definition.dag_ids import dag_ids
 from sluicegate.definition.fields import name_fault
 from sluicegate.definition.reading import loader
@@ -25,10 +24,7 @@ from sluicegate.lake.exclusion import fence, renamed, target_ownership
 from sluicegate.lake.exclusion.lock import pipeline_lock, turn
 from sluicegate.lake.layout import Lake, is_local, local_path
 from sluicegate.monitor import streams
-
-if TYPE_CHECKING:
-    from sluicegate.definition import Pipeline
-    from sluicegate.settings import Settings
+from sluicegate.settings import Settings
 
 # Folders that a look at a pipeline leaves where there are no tables: a lock that was tried, a run that was registered.
 _WITHOUT_TABLES = {"_locks", "_streams"}

@@ -10,23 +10,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+from deltalake import DeltaTable
 
 from sluicegate.console import inflect, quantity
-from sluicegate.definition.pipeline.alerts import AlertLevel
+from sluicegate.definition import Pipeline
+from sluicegate.definition.pipeline.alerts import AlertLevel, Alerts, RuleRate, Volume
 from sluicegate.errors import AlertsFailed, Where
 from sluicegate.flow.report import COMMAND
 from sluicegate.lake import layout, tables
 from sluicegate.lake.commits.commit_info import CommitStep
 from sluicegate.monitor import arrivals
+from sluicegate.settings import Settings
 from sluicegate.times import format_span
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
-
-    from sluicegate.definition import Pipeline
-    from sluicegate.definition.pipeline.alerts import Alerts, RuleRate, Volume
-    from sluicegate.settings import Settings
 
 DAY = timedelta(days=1)
 

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
+from sluicegate.definition import BronzeTable, Pipeline
 from sluicegate.errors import FilesLate, Where
 from sluicegate.lake import layout, log, tables
+from sluicegate.settings import Settings
 from sluicegate.times import format_span
 
-if TYPE_CHECKING:
-    from sluicegate.definition import BronzeTable, Pipeline
-    from sluicegate.settings import Settings
 
-
-def late_files_error(
-    pipeline: Pipeline, settings: Settings, time: datetime, only: Sequence[str] = ()
-) -> FilesLate | None:
+def late_files_error(pipeline: Pipeline, settings: Settings, time: datetime, only: Sequence[str]) -> FilesLate | None:
     """Return the error about the bronze tables whose files, or whose source's new versions, are late; None if none is.
 
     Args:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluicegate.console import files, inflect, quantity
+from sluicegate.definition import Pipeline
 from sluicegate.flow import flows
 from sluicegate.flow.model import Flow, Progress, ProgressKind, name_of
 from sluicegate.flow.progress import progress
@@ -22,10 +22,7 @@ from sluicegate.lake import layout, log, tables
 from sluicegate.lake.table import Table, Tables
 from sluicegate.landing import discovery
 from sluicegate.landing.file_states import LedgerAction
-
-if TYPE_CHECKING:
-    from sluicegate.definition import Pipeline
-    from sluicegate.settings import Settings
+from sluicegate.settings import Settings
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from sqlglot import exp
 
 from sluicegate.console import human_bytes, quantity
+from sluicegate.definition import GoldTable, Pipeline
 from sluicegate.errors import SluicegateError, StoreRefused, StoreUnreachable
 from sluicegate.flow import refresh_cost, thresholds
 from sluicegate.flow.flows import open_all_tables
@@ -24,15 +25,12 @@ from sluicegate.landing import former_dialect
 from sluicegate.monitor import removed_flows
 from sluicegate.monitor.outdated import Outdated, find_outdated
 from sluicegate.monitor.plan import Pending, pending, pending_without_lake
+from sluicegate.settings import Settings
+from sluicegate.spark_sql.refresh.group_by import Grouped
+from sluicegate.spark_sql.refresh.strategy import RefreshStrategy
 from sluicegate.spark_sql.refresh.strategy_kind import BY_ROW_DELTAS, StrategyKind
 from sluicegate.spark_sql.tokens import QuerySyntax, parse_sql
 from sluicegate.storage.store_errors import translate_errors
-
-if TYPE_CHECKING:
-    from sluicegate.definition import GoldTable, Pipeline
-    from sluicegate.settings import Settings
-    from sluicegate.spark_sql.refresh.group_by import Grouped
-    from sluicegate.spark_sql.refresh.strategy import RefreshStrategy
 
 # Changes of at most so many bytes are read to count the groups that they touch; it takes a second or so.
 BYTES_COUNTED = 32_000_000
@@ -139,14 +137,9 @@ def plan(pipeline: Pipeline, settings: Settings, *, partly: bool = False) -> Pla
             choices = {work.table: larger(pipeline.gold[work.table], work.flow)
                        for work in waiting.tables if work.layer == "gold"}  # fmt: skip
             return Plan(
-                waiting.tables,
-                estimate_refreshes(pipeline, waiting),
-                former,
-                remarks,
-                _landing_remarks(pipeline),
-                deleted,
-                {name: choice for name, choice in choices.items() if choice is not None},
-            )
+                waiting.tables, estimate_refreshes(pipeline, waiting), former, remarks, _landing_remarks(pipeline),
+                deleted, {name: choice for name, choice in choices.items() if choice is not None},
+            )  # fmt: skip
     except (StoreRefused, StoreUnreachable) as error:
         if not partly:
             raise
@@ -182,9 +175,7 @@ def estimate_refresh(table: GoldTable, flow: Flow, flow_progress: Progress) -> T
         return Touched(rows, *_source_size(flow, flow_progress))
     if strategy.kind == StrategyKind.AFFECTED_KEYS or strategy.grouped is None:
         # Only Spark's plan of the query tells the touched rows.
-        read_rows = sum(
-            lake_tables.rows(lake_tables.delta_table(*read)) for read in _read_versions(flow, flow_progress)
-        )
+        read_rows = sum(lake_tables.rows(lake_tables.delta_table(*v)) for v in _read_versions(flow, flow_progress))
         reason = "at most, for the rows of touched keys"
         if read_rows <= thresholds.SMALL and table.refresh != "incremental":
             reason = "as they are small"

@@ -10,13 +10,14 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from sluicegate import _faults
+from sluicegate.definition import Pipeline
 from sluicegate.definition.tables.table import LAYERS
 from sluicegate.errors import UserError
 from sluicegate.flow import refresh_cost
@@ -24,9 +25,6 @@ from sluicegate.lake import layout, tables
 from sluicegate.lake import log as lake_log
 from sluicegate.lake.commits import commit_stats
 from sluicegate.lake.commits.commit_info import BatchMode
-
-if TYPE_CHECKING:
-    from sluicegate.definition import Pipeline
 
 BREAK = timedelta(minutes=10)
 """Batches of commands with a longer break between them are of two runs: a command line gives its runs no names."""

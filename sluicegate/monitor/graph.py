@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from sluicegate.definition import Pipeline
 from sluicegate.definition.tables.table import LAYERS
-
-if TYPE_CHECKING:
-    from sluicegate.definition import Pipeline
 
 
 def reads(pipeline: Pipeline) -> dict[str, list[str]]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from sluicegate.definition import Layer, Pipeline
 from sluicegate.definition.fields import suggest_name
 from sluicegate.errors import ColumnMissing, PipelineMissing, UserError, Where
+from sluicegate.lake.layout import Lake
 from sluicegate.monitor.lineage import QUARANTINE, TableLineage, lineage
 from sluicegate.spark_sql.lineage import queries
 from sluicegate.spark_sql.lineage.model import (
@@ -20,10 +21,6 @@ from sluicegate.spark_sql.lineage.model import (
     Use,
     unite_origins,
 )
-
-if TYPE_CHECKING:
-    from sluicegate.definition import Layer, Pipeline
-    from sluicegate.lake.layout import Lake
 
 ROWS = "(rows)"
 """Stands for which rows a table has."""
@@ -175,9 +172,7 @@ def _naming_fields(pipeline: Pipeline, touched: set[SourceColumn]) -> Iterator[s
                 yield f"{source.table}: {field}"
 
 
-def _rules_that_read(
-    pipeline: Pipeline, tables: Mapping[str, TableLineage], touched: set[SourceColumn]
-) -> Iterator[str]:
+def _rules_that_read(pipeline: Pipeline, tables: dict[str, TableLineage], touched: set[SourceColumn]) -> Iterator[str]:
     """List rules about whole tables that read one of the columns of another table."""
     touched_tables = {source.table for source in touched}
     for name in pipeline.ruled:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
+from sluicegate.definition import GoldTable, Layer, Pipeline, SilverTable
 from sluicegate.definition.tables.apply_changes import END_AT, START_AT
 from sluicegate.definition.tables.expectations import ExpectationAction
+from sluicegate.definition.tables.silver_flow import SilverFlow
 from sluicegate.flow.flows import open_all_tables
 from sluicegate.lake import layout
+from sluicegate.lake.table import Tables
 from sluicegate.schema.columns import ENGINE_COLUMNS, PROVENANCE, data_columns
 from sluicegate.spark_sql.lineage import queries
 from sluicegate.spark_sql.lineage.model import (
@@ -29,11 +31,6 @@ from sluicegate.spark_sql.lineage.model import (
     apply_use,
     unite_origins,
 )
-
-if TYPE_CHECKING:
-    from sluicegate.definition import GoldTable, Layer, Pipeline, SilverTable
-    from sluicegate.definition.tables.silver_flow import SilverFlow
-    from sluicegate.lake.table import Tables
 
 QUARANTINE = "_quarantine"
 
@@ -235,9 +232,7 @@ def _rename_columns(lineage_of_query: Lineage, names: Sequence[str]) -> Lineage:
     return replace(lineage_of_query, columns=dict(zip(names, lineage_of_query.columns.values(), strict=True)))
 
 
-def _used_origins(
-    of_table: Lineage | TableLineage, names: Sequence[str], use: Use, streams: Sequence[str] = ()
-) -> Origins:
+def _used_origins(of_table: Lineage | TableLineage, names: list[str], use: Use, streams: Sequence[str] = ()) -> Origins:
     """Return the origins of what uses columns of a table, or else columns of the record that a row is made of."""
     by_name = {name.lower(): origins for name, origins in of_table.columns.items()}
     parts = [NONE]

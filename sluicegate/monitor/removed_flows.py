@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-from sluicegate.flow.model import ProgressKind
+from sluicegate.flow.model import Flow, Progress, ProgressKind
 from sluicegate.flow.several import several_progress
 from sluicegate.lake import tables
+from sluicegate.lake.table import Tables
 from sluicegate.schema.columns import FLOW
-
-if TYPE_CHECKING:
-    from sluicegate.flow.model import Flow, Progress
-    from sluicegate.lake.table import Tables
 
 
 def deleted_rows(flow: Flow, progress: Progress, opened: Tables) -> Mapping[str, int]:

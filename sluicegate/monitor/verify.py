@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from sluicegate.definition import Pipeline
 from sluicegate.flow.several import several_progress
 from sluicegate.flow.verification.finding import Finding, FindingKind
 from sluicegate.lake import layout, log, offsets, tables
 from sluicegate.monitor import verify_archive, verify_delta_source, verify_files, verify_kafka
 from sluicegate.schema.columns import FLOW, ROW
-
-if TYPE_CHECKING:
-    from sluicegate.definition import Pipeline
-    from sluicegate.settings import Settings
+from sluicegate.settings import Settings
 
 NO_IDS = pa.schema([("_chunk", pa.int64()), ("_pos", pa.int64())])
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from sluicegate.console import files
+from sluicegate.definition import Pipeline
 from sluicegate.flow.verification.finding import Finding, FindingKind
 from sluicegate.lake import layout, tables
 from sluicegate.landing import readers
 from sluicegate.landing.moves import archive, archived_files
-
-if TYPE_CHECKING:
-    from sluicegate.definition import Pipeline
 
 
 def findings(pipeline: Pipeline, name: str, lake: layout.Lake) -> Iterator[Finding]:

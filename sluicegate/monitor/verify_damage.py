@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from sluicegate.definition import Pipeline
 from sluicegate.flow.verification.finding import Finding, FindingKind
 from sluicegate.lake import layout, tables
 from sluicegate.lake.damage import damages, files, set_aside
-
-if TYPE_CHECKING:
-    from sluicegate.definition import Pipeline
-    from sluicegate.settings import Settings
+from sluicegate.settings import Settings
 
 # Files that are named of one table; the others are counted.
 SHOWN = 3

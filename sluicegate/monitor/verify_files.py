@@ -64,9 +64,7 @@ def deleted_table_findings(lake: layout.Lake, name: str, entries: str) -> Iterat
         yield Finding(FindingKind.WRONG, name, text, f"sluicegate run {lake.pipeline}")
 
 
-def _row_count_findings(
-    lake: layout.Lake, name: str, entries: Sequence[Mapping[str, Any]], rows: int
-) -> Iterator[Finding]:
+def _row_count_findings(lake: layout.Lake, name: str, entries: list[dict[str, Any]], rows: int) -> Iterator[Finding]:
     """Compare a bronze table's number of rows with the sum over its files."""
     recorded = sum(_rows_of(entry) or 0 for entry in entries)
     if recorded != rows:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pyspark.sql.types import AtomicType, DataType, LongType, StringType, StructField, VariantType
 
+from sluicegate.definition import BronzeTable
 from sluicegate.definition.tables.column_names import normalize_name
 from sluicegate.definition.tables.kafka import COLUMNS
 from sluicegate.errors import SchemaMismatch, Where
@@ -32,10 +33,6 @@ from sluicegate.spark_sql.types import (
     types_agree,
 )
 from sluicegate.spark_sql.wider_types import widen_type
-
-if TYPE_CHECKING:
-    from sluicegate.definition import BronzeTable
-
 
 # Formats whose files have typed values.
 SELF_DESCRIBING = ("parquet", "orc", "avro", "binaryFile", "delta")

@@ -149,11 +149,9 @@ def _is_written_as(parsed: Expression, raw: Expression) -> Expression:
     printed, with_nulls = F.to_json(parsed), F.to_json(parsed, {"ignoreNullFields": "false"})
     # The first two, which spare most texts the others, are the faster ones.
     comparisons = [
-        printed == raw,
-        remove_spaces(printed) == remove_spaces(raw),
-        remove_blanks(printed) == remove_blanks(raw),
+        printed == raw, remove_spaces(printed) == remove_spaces(raw), remove_blanks(printed) == remove_blanks(raw),
         remove_blanks(with_nulls) == remove_blanks(raw),
-    ]
+    ]  # fmt: skip
     return reduce(or_, comparisons)
 
 

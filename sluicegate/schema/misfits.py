@@ -136,9 +136,7 @@ def _lacks_leaf(text: Expression, value: Expression, kind: DataType) -> Expressi
             inner = kind.elementType
             elements = F.from_json(text, _ELEMENTS)
             stored = F.coalesce(value, F.array().cast(as_ddl(kind)))
-            pairs = F.zip_with(
-                elements, stored, lambda element, stored_element: _lacks_leaf(element, stored_element, inner)
-            )
+            pairs = F.zip_with(elements, stored, lambda item, stored_item: _lacks_leaf(item, stored_item, inner))
             return _lacks_part(text, elements, F.exists(pairs, lambda lacks: lacks))
         case MapType():
             return _lacks_map_value(text, value, kind)
@@ -171,9 +169,7 @@ def _lacks_entry(text: Expression, value: Expression, kind: MapType) -> Expressi
     entries = F.from_json(text, _ENTRIES)
     items = F.coalesce(F.map_values(value), F.array().cast(as_ddl(ArrayType(kind.valueType))))
     landed = F.transform(entries, lambda entry: entry["value"])
-    pairs = F.zip_with(
-        landed, items, lambda landed_value, stored_value: _lacks_leaf(landed_value, stored_value, kind.valueType)
-    )
+    pairs = F.zip_with(landed, items, lambda value, stored_value: _lacks_leaf(value, stored_value, kind.valueType))
     # An object, as former versions wrote such a map, does not say which keys it had.
     whole = text.startswith("{") | (value.isNull() & (F.size(entries) > 0))
     return _lacks_part(text, entries, whole | F.exists(pairs, lambda lacks: lacks))

@@ -180,9 +180,7 @@ def _map(raw: Expression, source: MapType, target: MapType, of_text: OfText) -> 
     if source.keyType.simpleString() != target.keyType.simpleString():
         value = F.transform_keys(value, lambda raw_key, _: key(raw_key).value)
     if isinstance(source.keyType, StringType) and not isinstance(target.keyType, StringType):
-        lost_keys = any_of(
-            [lost_keys, _has_equal_keys(F.transform(F.map_keys(raw), lambda raw_key: key(raw_key).value))]
-        )
+        lost_keys = any_of([lost_keys, _has_equal_keys(F.transform(F.map_keys(raw), lambda k: key(k).value))])
     if lost_keys is not None:
         value = F.when(~lost_keys, value)
     return Fitted(value, any_of([lost_keys, lost]))

@@ -119,9 +119,7 @@ def rescued_json(values: Sequence[Value], about: Expression) -> Expression:
     if not lost:
         return F.lit(None).cast("string")
     fields = ["" if value.column.field == UNNAMED else value.column.field for value, _ in lost]
-    raw_values = [
-        F.when(fails, value.rescued_form).alias(field) for field, (value, fails) in zip(fields, lost, strict=True)
-    ]
+    raw_values = [F.when(fails, v.rescued_form).alias(field) for field, (v, fails) in zip(fields, lost, strict=True)]
     any_fails = reduce(lambda a, b: a | b, [fails for _, fails in lost])
     return F.when(any_fails, F.to_json(F.struct(*raw_values, about["file_path"].alias("_file_path")), MICROSECONDS))
 

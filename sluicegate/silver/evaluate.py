@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from sluicegate.definition import SilverTable
 from sluicegate.definition.tables.apply_changes import END_AT, START_AT
 from sluicegate.definition.tables.silver_flow import SilverFlow
 from sluicegate.flow.definitions import former_definition
@@ -34,9 +35,6 @@ from sluicegate.spark.session import override_settings
 from sluicegate.spark_sql.engine_columns import is_working
 from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.spark_sql.query import CAST_PREFIX
-
-if TYPE_CHECKING:
-    from sluicegate.definition import SilverTable
 
 
 @dataclass

@@ -10,20 +10,17 @@ from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from sluicegate.definition import SilverTable
 from sluicegate.definition.tables.expectations import ExpectationAction
 from sluicegate.frames.rules.rejected import BROKEN
 from sluicegate.frames.rules.row_rules import broken_rules, failure_count_sql
 from sluicegate.schema.columns import DELETES, working_column
 from sluicegate.silver.side_tables.rescued import UNFIT
 from sluicegate.spark_sql.identifiers import quote_name
-
-if TYPE_CHECKING:
-    from sluicegate.definition import SilverTable
 
 # Column that evaluation adds beside ``BROKEN``.
 DISPOSITION = working_column("disposition")

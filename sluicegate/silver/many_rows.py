@@ -11,8 +11,8 @@ before such a record is changed it is entered into the set-aside as begun, and r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
-from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -23,10 +23,6 @@ from sluicegate.frames.rules.rejected import BROKEN
 from sluicegate.schema.columns import ROW
 from sluicegate.silver.expectations import DISPOSITION, WHOLE, Disposition
 from sluicegate.spark_sql.identifiers import quote_name
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 # Numbers in the set-aside that are no row's, with their reasons: of a record that gives no row, and of one whose rows
 # are being exchanged.

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import DataFrame
 
 from sluicegate import _faults
+from sluicegate.flow.batch import Batch
 from sluicegate.frames import small_writes
 from sluicegate.lake import former_versions
 from sluicegate.spark_sql.identifiers import quote_name
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from sluicegate.flow.batch import Batch
 
 # View of the rows to write.
 _MADE = "_sluicegate_new_table"

@@ -13,13 +13,14 @@ import uuid
 from contextlib import ExitStack
 from copy import copy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate import _faults
+from sluicegate.definition import SilverTable
 from sluicegate.flow import thresholds
 from sluicegate.flow.batch import Batch, overtaken_error
 from sluicegate.flow.model import name_of
@@ -40,9 +41,6 @@ from sluicegate.silver.reconcile import Reconciliation
 from sluicegate.silver.side_tables import left_out, quarantine
 from sluicegate.spark import connect
 from sluicegate.spark_sql.identifiers import quote_name
-
-if TYPE_CHECKING:
-    from sluicegate.definition import SilverTable
 
 
 def apply(batch: Batch, name: str, table: SilverTable, at: layout.Lake) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
+from sluicegate.definition import SilverTable
+from sluicegate.definition.tables.silver_flow import SilverFlow
 from sluicegate.errors import AccountingError, FanOut, SluicegateError, Where
+from sluicegate.flow.table_report import TableReport
 from sluicegate.frames.rules import rejected
 from sluicegate.frames.rules.rejected import BROKEN
 from sluicegate.frames.rules.row_rules import RowRules, Tally
@@ -23,12 +26,6 @@ from sluicegate.silver.keys.deduplicate import REPLACED, replaced_identity
 from sluicegate.silver.provenance import SOURCE
 from sluicegate.silver.side_tables import rescued
 from sluicegate.spark_sql.identifiers import quote_name
-
-if TYPE_CHECKING:
-    from sluicegate.definition import SilverTable
-    from sluicegate.definition.tables.silver_flow import SilverFlow
-    from sluicegate.flow.table_report import TableReport
-
 
 # What a report shows of a personal value.
 _MASK = "***"
@@ -90,9 +87,7 @@ class Reconciliation:
         groups = rows.groupBy(of_flow).agg(*map(F.expr, aggregates.expressions)).collect()
         counts: dict[str, Sequence[Any]] = {group[0]: group[1:] for group in groups}
         counts |= {name: aggregates.empty_values for name in read_by_flow if name not in counts}
-        flows = {
-            name: aggregates.to_reconciliation(values, read_by_flow.get(name, 0)) for name, values in counts.items()
-        }
+        flows = {n: aggregates.to_reconciliation(values, read_by_flow.get(n, 0)) for n, values in counts.items()}
         for name, reconciliation in flows.items():
             maker = aggregates.evaluator.table.flows_or_branches[name]
             reconciliation._demand_sums(rows.where(of_flow == name), maker)

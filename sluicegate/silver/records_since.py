@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from deltalake import DeltaTable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -25,14 +26,10 @@ from sluicegate.frames.record_ids import Identities, materialize
 from sluicegate.lake import layout, tables
 from sluicegate.schema.columns import IDENTITY
 from sluicegate.silver.bound_records import BoundRecords, affected_records
+from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.sampled_records import SampledPart, are_bound_by_keys
 from sluicegate.spark import table_reader
 from sluicegate.spark_sql.identifiers import quote_name
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
-
-    from sluicegate.silver.evaluate import RowEvaluator
 
 LAYER = "silver"
 
@@ -133,9 +130,7 @@ class RecordsSince:
         """Return the lookups with the version that was read, by name."""
         versions = self._evaluator.batch.progress.versions
         # A lookup that the definition no longer reads may be in the last commit.
-        return {
-            name: (self._flow.inputs[name], version) for name, version in versions.items() if name in self._flow.inputs
-        }
+        return {n: (self._flow.inputs[n], version) for n, version in versions.items() if n in self._flow.inputs}
 
     # --- whether what was proved holds -------------------------------------------------------------------------------
 

@@ -6,20 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from sluicegate.flow.batch import Batch
 from sluicegate.flow.several.several_batch import StreamsBatch
 from sluicegate.flow.streaming.delivery import Delivery
 from sluicegate.flow.verification.finding import FindingReason
+from sluicegate.flow.verification.sample import Sample
 from sluicegate.schema.columns import IDENTITY
-
-if TYPE_CHECKING:
-    from sluicegate.flow.batch import Batch
-    from sluicegate.flow.verification.sample import Sample
-    from sluicegate.silver.evaluate import RowEvaluator
+from sluicegate.silver.evaluate import RowEvaluator
 
 # A sample's size is exact to one of so many parts.
 PARTS = 1_000_000
@@ -75,9 +72,7 @@ def records_in_sample(sample: Sample) -> SampledPart:
 def narrow_batch(batch: Batch, part: SampledPart) -> Batch:
     """Return a batch of some records from one of all records."""
     if isinstance(batch, StreamsBatch):
-        deliveries = {
-            name: Delivery(part.choose(delivery.rows), batch.flow) for name, delivery in batch.deliveries.items()
-        }
+        deliveries = {n: Delivery(part.choose(delivery.rows), batch.flow) for n, delivery in batch.deliveries.items()}
         counts = {name: delivery.rows.count() for name, delivery in deliveries.items()}
         return replace(
             batch,

@@ -5,19 +5,16 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate.flow.selection import Choice, Interval, Replay
 from sluicegate.lake.discards import KEYS, RULES
+from sluicegate.lake.layout import Lake
 from sluicegate.schema.columns import working_column
+from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.spark_sql.identifiers import quote_name
-
-if TYPE_CHECKING:
-    from sluicegate.lake.layout import Lake
-    from sluicegate.silver.evaluate import RowEvaluator
 
 
 def selected_identities(choice: Choice, evaluator: RowEvaluator, lake: Lake) -> DataFrame:
@@ -68,9 +65,7 @@ def _waiting_rows(quarantined: DataFrame, discards: DataFrame) -> DataFrame:
     renamed = discards.select(*[F.col(name).alias(working_column(f"discarded{name}")) for name in (*KEYS, "rules")])
     identity = {name: F.lit(None) for name in KEYS}
     identity |= {name: F.col(quote_name(name)) for name in KEYS if name in quarantined.columns}
-    same = reduce(
-        and_, [column.eqNullSafe(F.col(working_column(f"discarded{name}"))) for name, column in identity.items()]
-    )
+    same = reduce(and_, (column.eqNullSafe(F.col(working_column(f"discarded{n}"))) for n, column in identity.items()))
     no_others = F.size(F.array_except(F.col(RULES), F.col(working_column("discardedrules")))) == 0
     return quarantined.join(renamed, same & no_others, "left_anti")
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from deltalake import DeltaTable
+from pyspark.sql import Column
+
+from sluicegate.definition import SilverTable
 from sluicegate.errors import UserError, Where
+from sluicegate.flow.batch import Batch
 from sluicegate.lake import tables as lake_tables
 from sluicegate.schema.columns import FLOW, IDENTITY, ROW
 from sluicegate.silver.expectations import unique_rules
 from sluicegate.silver.uniqueness import Uniqueness
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
-    from pyspark.sql import Column
-
-    from sluicegate.definition import SilverTable
-    from sluicegate.flow.batch import Batch
 
 
 @dataclass

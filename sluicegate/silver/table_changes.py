@@ -45,6 +45,4 @@ class SilverChanges:
     @property
     def has_changes(self) -> bool:
         """Whether a table changes."""
-        return any(
-            change.upsert_count or change.delete_count for change in (self.table, self.quarantine, self.set_aside)
-        )
+        return any(part.upsert_count or part.delete_count for part in (self.table, self.quarantine, self.set_aside))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from sluicegate.frames.rules import rejected
 from sluicegate.frames.rules.table_rules import TableCheck, WouldBe
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sluicegate.silver.evaluate import RowEvaluator
+from sluicegate.silver.evaluate import RowEvaluator
 
 
 def demand(evaluator: RowEvaluator, would_be: Callable[[], WouldBe]) -> dict[str, Any]:

@@ -5,14 +5,16 @@ A query runs over a view of the records, and a function gets them. Where there i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from sluicegate.definition import SilverTable
+from sluicegate.definition.tables.python_function import PythonTransform
 from sluicegate.definition.tables.silver_flow import SilverFlow
+from sluicegate.flow.batch import Batch
 from sluicegate.frames import python_function
 from sluicegate.schema.columns import IDENTITY, RECORD_STRUCT, data_columns
 from sluicegate.silver import provenance
@@ -22,13 +24,6 @@ from sluicegate.silver.side_tables import rescued
 from sluicegate.silver.side_tables.rescued import UNFIT, RecordSource, Watched
 from sluicegate.spark import connect
 from sluicegate.spark_sql.identifiers import quote_name
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from sluicegate.definition import SilverTable
-    from sluicegate.definition.tables.python_function import PythonTransform
-    from sluicegate.flow.batch import Batch
 
 
 @dataclass(frozen=True)

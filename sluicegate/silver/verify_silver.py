@@ -10,13 +10,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame, SparkSession
 
 from sluicegate.console import ignore_line, time_left
+from sluicegate.definition import Pipeline
 from sluicegate.errors import SluicegateError
 from sluicegate.flow import flows
 from sluicegate.flow.batch import Batch
-from sluicegate.flow.model import Progress, ProgressKind
+from sluicegate.flow.model import Flow, Progress, ProgressKind
 from sluicegate.flow.progress import progress
 from sluicegate.flow.several import several_batch
 from sluicegate.flow.streaming.delivery import Delivery
@@ -40,21 +42,13 @@ from sluicegate.silver.side_tables.left_out import add_left_out_rows
 from sluicegate.spark import table_reader
 from sluicegate.spark.spark_errors import translate_error
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from sluicegate.definition import Pipeline
-    from sluicegate.flow.model import Flow
-
 # Records named in a finding; all are counted.
 SHOWN = 3
 
 # What differing rows come to, by what a MERGE would do to them.
 DIFFERENCES = {
-    "insert": "{:,} {} missing",
-    "delete": "{:,} should not exist",
-    "update": "{:,} {} other values",
-}
+    "insert": "{:,} {} missing", "delete": "{:,} should not exist", "update": "{:,} {} other values",
+}  # fmt: skip
 
 BY = "is what the current definition returns for the versions that it has processed, evaluated again by Spark"
 
@@ -206,15 +200,9 @@ class _Proof:
         else:
             until = now.since
         then = replace(
-            now,
-            kind=ProgressKind.FULL_REFRESH,
-            until=until,
-            versions=versions,
-            stamps=stamps,
-            streams=taken_in,
-            changed={},
-            retry=False,
-        )
+            now, kind=ProgressKind.FULL_REFRESH, until=until, versions=versions, stamps=stamps, streams=taken_in,
+            changed={}, retry=False,
+        )  # fmt: skip
         report = TableReport(self.flow.table, "silver")
         if self.flow.streams:
             nothing = Delivery(self.spark.range(0), self.flow)

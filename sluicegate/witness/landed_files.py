@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import chain, groupby
 from operator import itemgetter
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -23,6 +23,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from sluicegate.console import files, ignore_line
+from sluicegate.definition import BronzeTable, Pipeline
 from sluicegate.errors import SluicegateError
 from sluicegate.flow.verification.finding import Finding, FindingKind, FindingReason
 from sluicegate.flow.verification.proofs import Proof, Proofs
@@ -34,6 +35,7 @@ from sluicegate.landing.chosen.copy_options import CopyOptions, options_by_batch
 from sluicegate.landing.file_states import FileStatus, LedgerAction
 from sluicegate.landing.moves import moved_files
 from sluicegate.private_folders import PrivateFolder
+from sluicegate.settings import Settings
 from sluicegate.storage import filesystems
 from sluicegate.witness.comparison import Comparison
 from sluicegate.witness.difference import Difference
@@ -41,10 +43,6 @@ from sluicegate.witness.proved_files import Entry, Key, ProvedFiles
 from sluicegate.witness.records import READERS, FileReader, Unreadable, obstacle
 from sluicegate.witness.rows_of_files import rows_of_files, split_by_file
 from sluicegate.witness.table_columns import CORRUPT, RESCUED, BronzeColumns
-
-if TYPE_CHECKING:
-    from sluicegate.definition import BronzeTable, Pipeline
-    from sluicegate.settings import Settings
 
 # Columns of bronze that are not the data's.
 OURS = ("receipt_time", "source_file", "_file_modification_time", "_chunk", "_pos", RESCUED, CORRUPT)
@@ -233,13 +231,9 @@ class _Table:
             if part["name"] in types and '"variant"' in json.dumps(part["type"]):
                 types[part["name"]] = pa.null()
         return BronzeColumns(
-            types,
-            landed,
-            frozenset(self.table.partitionColumns),
-            self.table.readerCaseSensitive,
-            self.table.rescues,
+            types, landed, frozenset(self.table.partitionColumns), self.table.readerCaseSensitive, self.table.rescues,
             self.private,
-        )
+        )  # fmt: skip
 
     # --- one file ----------------------------------------------------------------------------------------------------
 

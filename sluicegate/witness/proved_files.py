@@ -10,18 +10,16 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from deltalake import DeltaTable
 
 from sluicegate.errors import SluicegateError
 from sluicegate.flow.verification.proofs import TARGET, Proof, Proofs, states_of
 from sluicegate.lake import layout, tables
+from sluicegate.lake.proved_state import ProvedState
 from sluicegate.storage import filesystems
 from sluicegate.storage.concurrent import map_concurrently
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
-
-    from sluicegate.lake.proved_state import ProvedState
 
 Key = tuple[int, str]
 """Ledger batch and path of a file."""

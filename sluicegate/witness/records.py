@@ -12,16 +12,14 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
+from sluicegate.definition import BronzeTable
 from sluicegate.storage import filesystems
 from sluicegate.witness import arrow_values, encodings
 from sluicegate.witness.json_text import decoder
-
-if TYPE_CHECKING:
-    from sluicegate.definition import BronzeTable
 
 READERS = {"csv": "Python's csv", "json": "Python's json", "text": "Python", "parquet": "pyarrow", "orc": "pyarrow"}
 """What reads the formats that are read here."""
@@ -77,9 +75,7 @@ def obstacle(table: BronzeTable) -> str:
     unknown = sorted(name for name in table.options if name.lower() not in _FOLLOWED[table.format])
     if unknown:
         return f"the second reader does not support the option {', '.join(unknown)}"
-    patterns = [
-        value for name, value in table.options_by_lower_name.items() if name in _OF_TIMES and _is_misread(value)
-    ]
+    patterns = [text for name, text in table.options_by_lower_name.items() if name in _OF_TIMES and _is_misread(text)]
     if patterns:
         return f"the second reader would misread times of the format {', '.join(sorted(patterns))}"
     return ""

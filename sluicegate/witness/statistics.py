@@ -11,20 +11,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
+from deltalake import DeltaTable
+from pyarrow.parquet import FileMetaData
 
+from sluicegate.definition import Pipeline
 from sluicegate.errors import DamagedTable, Where
 from sluicegate.flow.verification.finding import Finding, FindingKind
 from sluicegate.lake import footers, layout, tables
 from sluicegate.lake.damage import whole
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
-    from pyarrow.parquet import FileMetaData
-
-    from sluicegate.definition import Pipeline
 
 # Files that are named of one table; the others are counted.
 SHOWN = 3

@@ -133,8 +133,6 @@ def _texts(values: Sequence[Any]) -> list[Any] | None:
 
 # Conversion of a whole column, of the types that nearly all columns have; equal lists are equal values.
 QUICK: dict[str, Callable[[Sequence[Any]], list[Any] | None]] = {
-    **dict.fromkeys(["int8", "int16", "int32", "int64"], _whole_numbers),
-    "double": _doubles,
-    "string": _texts,
+    **dict.fromkeys(["int8", "int16", "int32", "int64"], _whole_numbers), "double": _doubles, "string": _texts,
     "large_string": _texts,
-}
+}  # fmt: skip

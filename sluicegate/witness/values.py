@@ -217,7 +217,7 @@ def _struct_comparer(parts: Mapping[str, Comparer]) -> Comparer:
         if not part and any(not is_nothing(value) for name, value in landed.items() if name not in parts):
             return False
         return _combine_verdicts(
-            compare_cell(landed.get(name), stored[name], compared, part) for name, compared in parts.items()
+            compare_cell(landed.get(n), stored[n], compared, part) for n, compared in parts.items()
         )
 
     return compare
@@ -248,9 +248,7 @@ def _map_comparer(key: Comparer, item: Comparer) -> Comparer:
             if name in by_name:
                 verdicts.append(compare_cell(by_name[name], value, item, part))
                 continue
-            alike_items = [
-                landed_item for landed_key, landed_item in landed if compare_cell(landed_key, name, key, part) is True
-            ]
+            alike_items = [candidate for k, candidate in landed if compare_cell(k, name, key, part) is True]
             verdicts.append(bool(alike_items) and compare_cell(alike_items[0], value, item, part))
         return _combine_verdicts(verdicts)
 
@@ -367,25 +365,13 @@ def _is_same_bytes(landed: bytes, shown: str) -> bool:
 
 
 _ATOMIC: list[tuple[Callable[[pa.DataType], bool], Comparer]] = [
-    (pa.types.is_string, _text),
-    (pa.types.is_large_string, _text),
-    (pa.types.is_boolean, _boolean),
-    (pa.types.is_integer, _exact_number),
-    (pa.types.is_decimal, _exact_number),
-    (pa.types.is_date, _day),
-    (pa.types.is_timestamp, _moment),
-    (pa.types.is_binary, _bytes),
-    (pa.types.is_large_binary, _bytes),
-]
+    (pa.types.is_string, _text), (pa.types.is_large_string, _text), (pa.types.is_boolean, _boolean),
+    (pa.types.is_integer, _exact_number), (pa.types.is_decimal, _exact_number), (pa.types.is_date, _day),
+    (pa.types.is_timestamp, _moment), (pa.types.is_binary, _bytes), (pa.types.is_large_binary, _bytes),
+]  # fmt: skip
 
 # Comparison with what is shown, of values of some kinds: the first that a value is of counts.
 _SHOWN: list[tuple[type | tuple[type, ...], Callable[[Any, Any], Verdict]]] = [
-    (float, _shown_float),
-    (bytes, _shown_bytes),
-    ((date, datetime, Moment), _shown_moment),
-    (bool, _shown_boolean),
-    ((Number, int, Decimal), _shown_number),
-    (str, _shown_text),
-    (Mapping, _shown_mapping),
-    (list, _shown_list),
-]
+    (float, _shown_float), (bytes, _shown_bytes), ((date, datetime, Moment), _shown_moment), (bool, _shown_boolean),
+    ((Number, int, Decimal), _shown_number), (str, _shown_text), (Mapping, _shown_mapping), (list, _shown_list),
+]  # fmt: skip

@@ -120,14 +120,9 @@ def _node(element: Mapping[int, Any], rest: Any) -> SchemaNode:
     logical, details = _meaning(element)
     children = tuple(_node(next(rest), rest) for _ in range(element.get(5, 0)))
     return SchemaNode(
-        element[4].decode(),
-        element.get(3, REQUIRED),
-        PHYSICAL[element[1]] if 1 in element else "",
-        element.get(2, 0),
-        logical,
-        details,
-        children,
-    )
+        element[4].decode(), element.get(3, REQUIRED), PHYSICAL[element[1]] if 1 in element else "", element.get(2, 0),
+        logical, details, children,
+    )  # fmt: skip
 
 
 def _meaning(element: Mapping[int, Any]) -> tuple[str, dict[str, Any]]:

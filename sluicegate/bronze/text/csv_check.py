@@ -31,9 +31,7 @@ _PLAIN = {"utf-8", "ascii", "iso8859-1", "iso8859-15", "cp1252"}
 UNCHECKED = {"unescapedquotehandling", "linesep", "chartoescapequoteescaping"}
 
 
-def header_and_check(
-    path: str, options: Mapping[str, str], separator: str, header: bool, check: bool
-) -> dict[str, Any]:
+def header_and_check(path: str, options: dict[str, str], separator: str, header: bool, check: bool) -> dict[str, Any]:
     """Return the header of a CSV file as ``file_headers.header`` does, and its ``find_trouble``.
 
     Args:

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark import cloudpickle
 from pyspark.sql import Column as Expression
@@ -23,11 +23,9 @@ from sluicegate.bronze.text import csv_check, csv_records
 from sluicegate.bronze.text.csv_records import Grammar, records
 from sluicegate.bronze.text.json_reader import ABOUT, CORRUPT_AS
 from sluicegate.console import human_bytes
+from sluicegate.definition import BronzeTable
+from sluicegate.schema.evolution import Column
 from sluicegate.spark import executors
-
-if TYPE_CHECKING:
-    from sluicegate.definition import BronzeTable
-    from sluicegate.schema.evolution import Column
 
 # Compressions that Hadoop reads by a file's suffix and Python does not.
 HADOOP_ONLY = (".deflate", ".snappy", ".lz4", ".zst")

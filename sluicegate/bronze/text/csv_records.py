@@ -69,7 +69,7 @@ class Grammar:
 
     def __post_init__(self) -> None:
         quote, separator, escape = (
-            re.escape(character or NO_CHARACTER) for character in (self.quote, self.separator, self.escape)
+            re.escape(sign or NO_CHARACTER) for sign in (self.quote, self.separator, self.escape)
         )
         # Groups are not possessive: in Python 3.11.2 such a group fails where a part of it was tried in vain, so that
         # right records were cut. What follows a group never fits into it: none needs to be.

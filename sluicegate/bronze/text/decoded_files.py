@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -24,15 +24,12 @@ from sluicegate.bronze.text import text_decoder
 from sluicegate.bronze.text.json_reader import ABOUT, CORRUPT_AS
 from sluicegate.bronze.text.text_decoder import UNSURE_OF_BYTES, Decoding
 from sluicegate.console import say
-from sluicegate.definition import encodings
+from sluicegate.definition import BronzeTable, encodings
 from sluicegate.errors import SourceError, Where
 from sluicegate.lake import layout
 from sluicegate.spark import executors
 from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.storage import filesystems
-
-if TYPE_CHECKING:
-    from sluicegate.definition import BronzeTable
 
 TEXTS = ("csv", "json", "text", "xml")
 
@@ -147,9 +144,7 @@ class DecodedFiles:
 
     def landed_path(self, path: str) -> str:
         """Return the landed file of a copy."""
-        return next(
-            (landed for landed, result in self.results.items() if path in (result.get("copy"), result.get("bad"))), path
-        )
+        return next((p for p, result in self.results.items() if path in (result.get("copy"), result.get("bad"))), path)
 
     def restore_names(self, raw: DataFrame, about: Column, paths: Sequence[str]) -> tuple[DataFrame, Column]:
         """Return the records with the metadata of the landed files in place of the copies'."""
@@ -278,14 +273,9 @@ def _decoding(decoded: DecodedFiles, table: BronzeTable) -> Decoding:
     several = options.get("multiline", "").lower() == "true"
     whole = options.get("wholetext", "").lower() == "true" or (table.format == "json" and several)
     return Decoding(
-        encoding=encoding_of(table),
-        form=table.format,
-        whole=whole,
-        several=table.format == "xml" or (table.format == "csv" and several),
-        separator=options.get("linesep", ""),
+        encoding=encoding_of(table), form=table.format, whole=whole,
+        several=table.format == "xml" or (table.format == "csv" and several), separator=options.get("linesep", ""),
         header=table.format == "csv" and options.get("header", "").lower() == "true",
-        comment=options.get("comment", "") if table.format == "csv" else "",
-        folder=decoded.folder,
-        sentinel=decoded.sentinel,
-        renames=_is_searched_for_fields(table),
-    )
+        comment=options.get("comment", "") if table.format == "csv" else "", folder=decoded.folder,
+        sentinel=decoded.sentinel, renames=_is_searched_for_fields(table),
+    )  # fmt: skip

@@ -7,16 +7,13 @@ Spark's analysis of the query knows the type.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from deltalake import DeltaTable
 from deltalake.schema import PrimitiveType
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
-
-    from sluicegate.definition import SilverTable
+from sluicegate.definition import SilverTable
 
 # Names of Delta's types in SQL; those of others are the same.
 _IN_SQL = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}

@@ -91,9 +91,7 @@ class StreamsBatch(Batch):
     def rows_by_flow(self) -> Mapping[str, DataFrame]:
         """Rows of each flow by name, with its source's columns and ``_record_flow``."""
         numbered = self.progress.of_many
-        return {
-            name: add_flow_name(delivery.rows, name, numbered=numbered) for name, delivery in self.deliveries.items()
-        }
+        return {name: add_flow_name(part.rows, name, numbered=numbered) for name, part in self.deliveries.items()}
 
     @property
     def counts_by_flow(self) -> Mapping[str, int]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from deltalake import DeltaTable
 
 from sluicegate.flow import histories, source_changes
 from sluicegate.flow.model import Flow, StreamProgress, name_of
@@ -16,9 +18,6 @@ from sluicegate.flow.policies import CopyPolicy
 from sluicegate.flow.source_changes import SourceChanges
 from sluicegate.lake import log, tables
 from sluicegate.lake.table import Table, Tables
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
 
 
 def app_id(flow: Flow) -> str:
@@ -92,9 +91,7 @@ def progress_of(flow: Flow, opened: Tables, last: log.Commit | None) -> dict[str
         SluicegateError: a source is older than its offset, or has another history now.
     """
     offsets, sources = recorded_offsets(last) or {}, {name: opened[uri].delta for name, uri in flow.streams.items()}
-    streams = {
-        name: _flow_progress(flow, name, source, offsets.get(name)) for name, source in sources.items() if source
-    }
+    streams = {name: _flow_progress(flow, name, uri, offsets.get(name)) for name, uri in sources.items() if uri}
     for name, stream in streams.items():
         uri, identity = flow.streams[name], histories.identity_of_source(log.info_of(last), name)
         if stream.since >= 0 and histories.is_other_commit(opened[uri], stream.since, identity):

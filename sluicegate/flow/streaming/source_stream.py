@@ -135,9 +135,7 @@ def end_of_all_rows(checkpoint: Path) -> int | None:
     return end_version((checkpoint / "offsets" / "0").read_text())
 
 
-def demand_all(
-    checkpoint: Path, flow: Flow, part: Progress, counted: ExpectedRows | None = None
-) -> tuple[ExpectedRows, int]:
+def demand_all(checkpoint: Path, flow: Flow, part: Progress, counted: ExpectedRows | None) -> tuple[ExpectedRows, int]:
     """Check that the first batch of ``changes`` has every change up to the offset to commit.
 
     Were Spark ever to deliver less, committing the offset would silently lose the rest. Spark writes where a batch

@@ -13,16 +13,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from deltalake import DeltaTable
 
 from sluicegate.console import ignore_line
+from sluicegate.lake.layout import Lake
 from sluicegate.lake.proved_state import ProvedState
 from sluicegate.storage import durable, filesystems
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
-
-    from sluicegate.lake.layout import Lake
 
 # Days after which a table is compared as a whole again.
 WHOLE_AFTER = 7

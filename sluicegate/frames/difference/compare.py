@@ -10,26 +10,21 @@ It is for whole tables, in Spark, and names the rows that differ; gold, which wr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pyspark.sql import Row, Window
+from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
 
 from sluicegate.frames.difference.value_equality import exact_form
 from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.spark_sql.type_parts import walk
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType
-
-    _Form = Callable[[Column, DataType], Column]
+_Form = Callable[[Column, DataType], Column]
 
 # Differing rows that are reported; all are counted.
 SHOWN = 10

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate.frames.unsteady import choices, nodes, why_nondeterministic, why_order_dependent, words
 from sluicegate.spark.catalyst import Catalyst, elements, name_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 # Plan nodes that are looked into; where others choose, nothing is said of the data.
 WINDOWED = {"RowNumber", "NTile", "Lead", "Lag", "NthValue"}

@@ -106,7 +106,7 @@ def exchange(new: DataFrame, old: DataFrame) -> DataFrame:
     kinds = {field.name: field.dataType for field in new.schema}
     row = F.struct(*[F.col(quote_name(c)).alias(c) for c in kinds])
     key = F.struct(
-        *[group_form(F.col(quote_name(c)), kind).alias(f"c{n}") for n, (c, kind) in enumerate(kinds.items())]
+        *(group_form(F.col(quote_name(c)), kind).alias(f"c{n}") for n, (c, kind) in enumerate(kinds.items()))
     )
     old_values, new_values = _comparable_values(old, new, list(kinds))
 
@@ -116,7 +116,7 @@ def exchange(new: DataFrame, old: DataFrame) -> DataFrame:
 
     both = add_counts(new, new_values, 1, 0).unionByName(add_counts(old, old_values, 0, 1))
     each = both.groupBy("key", "is").agg(
-        F.first("row").alias("row"), F.sum("came").alias("came"), F.sum("held").alias("held")
+        F.first("row").alias("row"), *(F.sum(side).alias(side) for side in ("came", "held"))
     )
     same = each.groupBy("key").agg(
         F.collect_list(F.struct("row", "came", "held")).alias("rows"),

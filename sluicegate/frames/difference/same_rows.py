@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate.frames.difference.value_equality import exact_form, group_form, is_loose
 from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.spark_sql.type_parts import has_variant
 from sluicegate.spark_sql.types import columns_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pyspark.sql import Column, DataFrame
-
 
 # Column with the key of a row, as Spark compares it.
 _KEY = "_sluicegate_key"

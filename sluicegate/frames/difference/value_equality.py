@@ -9,8 +9,9 @@ compare: equal only if the values are identical. A text form is not enough: JSON
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TypeGuard
 
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
@@ -27,9 +28,6 @@ from pyspark.sql.types import (
 from sluicegate.frames.difference.variants import canonical_bytes
 from sluicegate.spark_sql import types
 from sluicegate.spark_sql.type_parts import has_variant, walk
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
 
 _Form = Callable[["Column"], "Column"]
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from sluicegate.definition import Expectation
 from sluicegate.errors import QueryError, SluicegateError, Where
 from sluicegate.flow.model import Flow
 from sluicegate.frames.rules.row_rules import LENIENT, broken_rules
@@ -22,11 +23,6 @@ from sluicegate.spark import connect, spark_errors
 from sluicegate.spark.session import override_settings
 from sluicegate.spark_sql.condition import Condition
 from sluicegate.spark_sql.identifiers import quote_name
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from sluicegate.definition import Expectation
 
 HINT = (
     "a rule reads a value that does not fit as NULL, but this function fails: use try_parse_json, get or others that "

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from sluicegate.definition import Expectation
 from sluicegate.definition.tables.expectations import ExpectationAction
 from sluicegate.frames.rules.rejected import BROKEN, Refusal
 from sluicegate.spark import connect
 from sluicegate.spark.session import override_settings
 from sluicegate.spark_sql.condition import Condition
 from sluicegate.spark_sql.identifiers import literal, quote_name
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from sluicegate.definition import Expectation
 
 # In ANSI mode one word in a column that is compared with a number would stop the table for good; so an expression
 # gives NULL for a value that does not fit, and NULL breaks a rule.
@@ -82,9 +78,7 @@ class RowRules:
             tally: counts of the rows.
             evaluated: the rows, with ``BROKEN``.
         """
-        words = {
-            name: text for name, failed in tally.failed.items() if (text := self._refusal_reason(name, failed, tally))
-        }
+        words = {n: text for n, failed in tally.failed.items() if (text := self._refusal_reason(n, failed, tally))}
         if not words:
             return None
         causes = [Condition.parse(self.expectations[name].text).text for name in words]

@@ -124,9 +124,7 @@ class TableCheck:
     def _stamps(self) -> dict[str, str]:
         """ID and version of each table that rules read, as opened by the batch."""
         opened = {name: self.batch.opened[uri].delta for name, uri in self.batch.flow.references.items()}
-        return {
-            name: f"{tables.table_id(table)}@{table.version()}" for name, table in opened.items() if table is not None
-        }
+        return {name: f"{tables.table_id(table)}@{table.version()}" for name, table in opened.items() if table}
 
     @cached_property
     def _commits(self) -> dict[str, str | None]:
@@ -216,9 +214,7 @@ class TableCheck:
             *[F.col(quote_name(key)).alias(_key(n)) for n, key in enumerate(_columns(referenced, keys))]
         )
         has_key = reduce(and_, [F.col(quote_name(column)).isNotNull() for column in columns])
-        same_key = reduce(
-            and_, [_key_condition(rows, column, reference_keys, _key(n)) for n, column in enumerate(columns)]
-        )
+        same_key = reduce(and_, (_key_condition(rows, c, reference_keys, _key(n)) for n, c in enumerate(columns)))
         return rows.where(has_key).join(reference_keys, same_key, "left_anti")
 
     def _rows_in_question(self, table: str, would_be: WouldBe) -> DataFrame:

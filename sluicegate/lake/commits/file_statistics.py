@@ -10,15 +10,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import DeltaTable
 
 from sluicegate.lake import tables
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
 
 # Digits that a number has in the statistics of a file, where delta-rs has it as a double.
 DIGITS = 15

@@ -156,13 +156,9 @@ def merge(table: DeltaTable, changes: pa.Table, keys: Sequence[str], op: str, fa
     values = {f"`{name}`": f"new.`{name}`" for name in changes.column_names if name != op}
     conditions = [near, *[f"held.`{key}` = new.`{key}`" for key in keys]]
     work = table.merge(
-        changes,
-        " AND ".join(filter(None, conditions)),
-        source_alias="new",
-        target_alias="held",
-        commit_properties=facts.properties,
-        post_commithook_properties=_HOOKS,
-    )
+        changes, " AND ".join(filter(None, conditions)), source_alias="new", target_alias="held",
+        commit_properties=facts.properties, post_commithook_properties=_HOOKS,
+    )  # fmt: skip
     for kind in pc.unique(changes[op]).to_pylist():
         if kind == "delete":
             work = work.when_matched_delete(f"new.`{op}` = 'delete'")

@@ -185,9 +185,7 @@ class _Keeper(threading.Thread):
 
 def _last_claim(table: DeltaTable) -> Claim | None:
     """Return the claim of the newest commit; None right after the table was created."""
-    said = next(
-        action["commitInfo"] for action in log.actions(table.table_uri, table.version()) if "commitInfo" in action
-    )
+    said = next(a["commitInfo"] for a in log.actions(table.table_uri, table.version()) if "commitInfo" in a)
     if KEY not in said:
         return None
     known = {part.name for part in fields(Claim)}  # another release may write more fields

@@ -27,14 +27,9 @@ PASSED_ON = {
 
 # Mount options that make locks local, by file system.
 LOCAL_LOCKS = {
-    "nfs": {"nolock", "local_lock=all", "local_lock=flock"},
-    "nfs4": {"nolock", "local_lock=all", "local_lock=flock"},
-    "cifs": {"nobrl"},
-    "smb3": {"nobrl"},
-    "lustre": {"localflock"},
-    "gfs2": {"localflocks"},
-    "ocfs2": {"localflocks"},
-}
+    "nfs": {"nolock", "local_lock=all", "local_lock=flock"}, "nfs4": {"nolock", "local_lock=all", "local_lock=flock"},
+    "cifs": {"nobrl"}, "smb3": {"nobrl"}, "lustre": {"localflock"}, "gfs2": {"localflocks"}, "ocfs2": {"localflocks"},
+}  # fmt: skip
 
 
 def is_vouched() -> bool:

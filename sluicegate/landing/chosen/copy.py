@@ -8,12 +8,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluicegate.console import files
+from sluicegate.definition import BronzeTable
 from sluicegate.errors import LandingMissing, SourceError, UserError, Where
 from sluicegate.lake import layout, tables
 from sluicegate.landing import discovery, file_status, folders, idempotent_commands
@@ -21,10 +22,6 @@ from sluicegate.landing import file_names as naming
 from sluicegate.landing import ledger as landing_ledger
 from sluicegate.landing.chosen.copy_options import CopyOptions
 from sluicegate.landing.file_states import LedgerAction
-
-if TYPE_CHECKING:
-    from sluicegate.definition import BronzeTable
-
 
 # Spark's own filter (HadoopFSUtils.shouldFilterOutPathName), which also hides files named explicitly.
 HIDDEN = re.compile(r"(^|/)(\.[^/]*|_[^=/]*|[^/]*\._COPYING_)$")

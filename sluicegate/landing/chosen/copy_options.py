@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
+from deltalake import DeltaTable
 from pydantic import ValidationError
 
 from sluicegate.definition import BronzeTable
@@ -20,12 +21,7 @@ from sluicegate.lake import log
 from sluicegate.landing.chosen.copy_select import SOURCE, Select, names_fault
 from sluicegate.spark_sql.tokens import QuerySyntax
 
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
-
-FORMATS: list[reader_options.Format] = [
-    form for form in get_args(reader_options.Format) if form not in ("delta", "kafka")
-]
+FORMATS: list[reader_options.Format] = [f for f in get_args(reader_options.Format) if f not in ("delta", "kafka")]
 
 
 @dataclass(frozen=True)

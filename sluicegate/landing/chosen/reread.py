@@ -9,12 +9,13 @@ import fnmatch
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluicegate.console import files
+from sluicegate.definition import BronzeTable, Pipeline
 from sluicegate.errors import LandingMissing, UserError, Where
 from sluicegate.lake import layout, tables
 from sluicegate.landing import arrivals, discovery, file_status
@@ -23,9 +24,6 @@ from sluicegate.landing.file_states import FileStatus, LedgerAction
 from sluicegate.landing.moves import archived_files
 from sluicegate.landing.table_files import Entry, Selected, TableFiles, to_table
 from sluicegate.storage.listings import FILES
-
-if TYPE_CHECKING:
-    from sluicegate.definition import BronzeTable, Pipeline
 
 
 @dataclass(frozen=True)
@@ -248,20 +246,14 @@ def _preview(
         statuses = file_status.statuses(lake, table_files.name)
     statuses = statuses.filter(pc.field("state").isin([FileStatus.INGESTED, FileStatus.ARCHIVED, FileStatus.FAILED]))
     present = [*selected.present, *selected.archived]
-    from_archive = sum(
-        file["path"] not in table_files.landed for file in selected.present if table_files.is_below(file["path"])
-    )
+    from_archive = sum(f["path"] not in table_files.landed for f in selected.present if table_files.is_below(f["path"]))
     return ResetPreview(
-        rows=tables.rows(tables.delta_table(lake.table("bronze", table_files.name))),
-        files=len(present),
-        bytes=sum(file["size"] for file in present),
-        archived=from_archive + len(selected.archived),
-        missing=sorted(lost),
-        missing_rows=_count_rows(statuses, [*lost.items()]),
-        copied=sum(those.num_rows for _, those in copied),
-        former=len(former),
+        rows=tables.rows(tables.delta_table(lake.table("bronze", table_files.name))), files=len(present),
+        bytes=sum(file["size"] for file in present), archived=from_archive + len(selected.archived),
+        missing=sorted(lost), missing_rows=_count_rows(statuses, [*lost.items()]),
+        copied=sum(those.num_rows for _, those in copied), former=len(former),
         former_rows=_count_rows(statuses, former),
-    )
+    )  # fmt: skip
 
 
 def _count_rows(statuses: pa.Table, staying: Sequence[tuple[str, arrivals.Batches]]) -> int:

@@ -9,12 +9,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import DeltaTable
 
 from sluicegate.console import files, human_bytes
+from sluicegate.definition import BronzeTable, Pipeline
 from sluicegate.definition.pipeline.model import bronze_table
 from sluicegate.errors import LandingMissing, UserError, Where
 from sluicegate.lake import layout, tables
@@ -25,11 +27,6 @@ from sluicegate.landing import ledger as landing_ledger
 from sluicegate.landing.chosen import listed_files
 from sluicegate.landing.file_states import LedgerAction
 from sluicegate.storage.listings import FILES
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
-
-    from sluicegate.definition import BronzeTable, Pipeline
 
 SHOWN = 10
 """Files of each kind that a preview names; all are counted."""
@@ -254,17 +251,11 @@ class _Comparison:
         self._demand_settled({*of_kind["new"]})
         changed, to_read = {*of_kind["changed"]}, {*self.discovered.paths}
         return SkipPreview(
-            self.request,
-            len(listed),
-            pa.Table.from_pylist([self.landed[path] for path in of_kind["new"]], FILES),
-            len(of_kind["skipped"]),
-            sorted(changed & to_read),
-            sorted(changed - to_read),
-            [*missing, *of_kind["gone"]],
-            self._unlisted_files(paths),
-            overruled=self.first and not self.table.includeExistingFiles,
+            self.request, len(listed), pa.Table.from_pylist([self.landed[path] for path in of_kind["new"]], FILES),
+            len(of_kind["skipped"]), sorted(changed & to_read), sorted(changed - to_read), [*missing, *of_kind["gone"]],
+            self._unlisted_files(paths), overruled=self.first and not self.table.includeExistingFiles,
             places=self.discovered.folders,
-        )
+        )  # fmt: skip
 
     def _paths(self, listed: Sequence[str]) -> tuple[list[str], list[str]]:
         """Return paths of the listed files that landing or the ledger has, and what the list has besides.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
+from sluicegate.definition import BronzeTable, Pipeline
 from sluicegate.errors import UserError, Where
 from sluicegate.lake import layout, tables
 from sluicegate.landing import discovery, folders, readers
@@ -16,9 +17,6 @@ from sluicegate.landing.moves import archive
 from sluicegate.storage import filesystems, listings
 from sluicegate.storage.concurrent import map_concurrently
 from sluicegate.storage.listings import FILES
-
-if TYPE_CHECKING:
-    from sluicegate.definition import BronzeTable, Pipeline
 
 # The number in the name of a file whose own name was taken in the archive.
 NUMBER = re.compile(r"^([^.]*)\.\d+(?=\.|$)")

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,6 +25,7 @@ from deltalake.exceptions import CommitFailedError
 
 from sluicegate import _faults
 from sluicegate.console import files
+from sluicegate.definition import BronzeTable
 from sluicegate.lake import layout
 from sluicegate.lake.table import Tables
 from sluicegate.landing import folders, ledger_index, status_log
@@ -34,9 +35,6 @@ from sluicegate.landing.moves import archive, file_moves
 from sluicegate.landing.readers import LandingReader, Readers, no_readers
 from sluicegate.storage import durable, filesystems
 from sluicegate.storage.listings import FILES
-
-if TYPE_CHECKING:
-    from sluicegate.definition import BronzeTable
 
 # Removed files recorded by one commit of the archive log.
 BATCH = 500
@@ -184,12 +182,8 @@ def _sync(name: str, lake: layout.Lake, folder: str, readers: Sequence[LandingRe
     """
     of_readers = [(reader.lake.table("bronze", reader.name), reader.lake.ledger(reader.name)) for reader in readers]
     tables = (
-        lake.table("bronze", name),
-        lake.ledger(name),
-        lake.file_status(name),
-        lake.archive(name),
-        *chain(*of_readers),
-    )
+        lake.table("bronze", name), lake.ledger(name), lake.file_status(name), lake.archive(name), *chain(*of_readers),
+    )  # fmt: skip
     # A log or a table may be a link to another disk.
     places = (layout.address(place) for table in tables for place in (table, f"{table}/_delta_log"))
     durable.sync_file_systems([*places, layout.address(lake.root), folder])

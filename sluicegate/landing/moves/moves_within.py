@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import DeltaTable
 
 from sluicegate.lake import layout, tables
 from sluicegate.landing import on_record
@@ -16,9 +17,6 @@ from sluicegate.landing.file_states import LedgerAction
 from sluicegate.landing.moves import archive, moved_files
 from sluicegate.storage import filesystems
 from sluicegate.storage.listings import FILES
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
 
 _Named = tuple[str, int, datetime]
 """Name without folders, size and modification time of a file."""

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from sluicegate.definition.fields import suggest_name
 from sluicegate.errors import QueryError, Where
-from sluicegate.flow.model import name_of
-
-if TYPE_CHECKING:
-    from sluicegate.flow.model import Flow
+from sluicegate.flow.model import Flow, name_of
 
 
 def remarks(named: Iterable[str], columns: Iterable[str], flow: Flow) -> Iterator[str]:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from sluicegate.definition import SilverTable
 from sluicegate.errors import QueryError, Where
 from sluicegate.frames import column_types
 from sluicegate.schema.columns import SEQUENCE
-
-if TYPE_CHECKING:
-    from sluicegate.definition import SilverTable
-    from sluicegate.silver.silver_batch import SilverBatch
+from sluicegate.silver.silver_batch import SilverBatch
 
 
 def demand_storable(silver_batch: SilverBatch, frame: DataFrame) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
@@ -16,10 +16,8 @@ from sqlglot.tokenizer_core import TokenType
 
 from sluicegate.spark import connect
 from sluicegate.spark.catalyst import elements, name_of
+from sluicegate.spark_sql.query import Query
 from sluicegate.spark_sql.tokens import Tokens
-
-if TYPE_CHECKING:
-    from sluicegate.spark_sql.query import Query
 
 # A column in a text of Spark's, with its number: `amount#12`, `id#7L`.
 _NUMBER = re.compile(r"#(\d+)L?$")
@@ -128,6 +126,4 @@ def _numbers(attributes: Any) -> set[int]:
 def _names_by_number(attributes: Any) -> dict[int, str]:
     """Return the names of columns by number, in one call, as each takes a while."""
     texts = str(attributes.mkString(_APART)).split(_APART)
-    return {
-        int(number.group(1)): text[: number.start()] for text in texts if (number := _NUMBER.search(text)) is not None
-    }
+    return {int(number[1]): text[: number.start()] for text in texts if (number := _NUMBER.search(text))}

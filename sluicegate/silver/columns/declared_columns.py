@@ -116,9 +116,7 @@ def _exclude_names(names: Mapping[str, str], others: Collection[str]) -> list[st
     return [name for lower, name in names.items() if lower not in lower_names]
 
 
-def _new_columns(
-    names: Mapping[str, str], declared: Mapping[str, str] | None, stored: Sequence[str] | None
-) -> list[str]:
+def _new_columns(names: dict[str, str], declared: Mapping[str, str] | None, stored: Sequence[str] | None) -> list[str]:
     """Return the new columns of a transform: undeclared or, without declarations, not stored so far."""
     expected: Collection[str] | None = declared
     if declared is None:

@@ -8,20 +8,17 @@ other source, such a column is a mistake in the query.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
+
+from sluicegate.definition import SilverTable
+from sluicegate.definition.tables.silver_flow import SilverFlow
 from sluicegate.errors import QueryError, Where
 from sluicegate.schema.columns import RECORD_STRUCT, SEQUENCE
 from sluicegate.silver.side_tables.rescued import UNFIT
+from sluicegate.silver.silver_batch import SilverBatch
 from sluicegate.spark_sql.engine_columns import OF_SILVER, is_working
 from sluicegate.spark_sql.query import CAST_PREFIX
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from sluicegate.definition import SilverTable
-    from sluicegate.definition.tables.silver_flow import SilverFlow
-    from sluicegate.silver.silver_batch import SilverBatch
 
 
 def drop_working_columns(records: DataFrame) -> DataFrame:

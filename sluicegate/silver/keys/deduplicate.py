@@ -27,10 +27,8 @@ PLACE = working_column("place")
 
 # Rank of a record among those of its key, and what decides of the stored row that has the key.
 _RANK, _HELD_SEQUENCE, _HELD_PLACE = (
-    working_column("rank"),
-    working_column("held_sequence"),
-    working_column("held_place"),
-)
+    working_column("rank"), working_column("held_sequence"), working_column("held_place"),
+)  # fmt: skip
 
 
 def arrival(row_id: Sequence[str]) -> tuple[str, ...]:

@@ -12,17 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType, VariantType
 
 from sluicegate import pii_key
-from sluicegate.definition.tables.silver import SilverTable
+from sluicegate.definition.tables.silver import SilverTable, Treatment
+from sluicegate.definition.tables.silver_flow import SilverFlow
 from sluicegate.errors import QueryError, Where
+from sluicegate.flow.batch import Batch
 from sluicegate.flow.several import several_progress
 from sluicegate.lake import former_versions
+from sluicegate.lake.layout import Lake
 from sluicegate.schema.columns import RECORD_STRUCT, SEQUENCE, data_columns
 from sluicegate.silver import process
 from sluicegate.silver.evaluate import RowEvaluator
@@ -30,12 +32,6 @@ from sluicegate.silver.side_tables import pseudonyms
 from sluicegate.silver.side_tables.rescued import RecordSource, Watched
 from sluicegate.silver.transform import Transform, TransformedRows
 from sluicegate.spark_sql.identifiers import quote_name
-
-if TYPE_CHECKING:
-    from sluicegate.definition.tables.silver import Treatment
-    from sluicegate.definition.tables.silver_flow import SilverFlow
-    from sluicegate.flow.batch import Batch
-    from sluicegate.lake.layout import Lake
 
 MASKED = "***"
 

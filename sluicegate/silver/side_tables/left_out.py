@@ -114,9 +114,7 @@ def _drop_filtered(transformed: TransformedRows, records: DataFrame) -> DataFram
     stream = query.stream_alias or "records"
     named = records.alias(stream)
     with override_settings(records.sparkSession, LENIENT):
-        tests = [
-            _meets_condition(transformed, named, condition) for condition in where_casts.conditions(query.text, stream)
-        ]
+        tests = [_meets_condition(transformed, named, test) for test in where_casts.conditions(query.text, stream)]
         return connect.freeze(
             reduce(lambda frame, test: frame.where(test), [test for test in tests if test is not None], named)
         )
@@ -151,10 +149,8 @@ def _quarantine_rows(
     if evaluator.many:
         columns.append(F.lit(1).cast("bigint").alias(ROW))
     columns += [
-        F.col(BROKEN),
-        F.lit(Disposition.QUARANTINED).alias(DISPOSITION),
-        *provenance.file_of(frame, [RECORD_STRUCT]),
-    ]
+        F.col(BROKEN), F.lit(Disposition.QUARANTINED).alias(DISPOSITION), *provenance.file_of(frame, [RECORD_STRUCT]),
+    ]  # fmt: skip
     if not evaluator.many:
         columns.append(provenance.text_of(frame, [RECORD_STRUCT]).alias(RECORD))
     return frame.select(*columns)

@@ -11,11 +11,13 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from sluicegate.definition import SilverTable
+from sluicegate.definition.tables.silver_flow import SilverFlow
 from sluicegate.frames.rules.rejected import BROKEN, Refusal
 from sluicegate.lake import layout
 from sluicegate.schema import misfits
@@ -25,11 +27,7 @@ from sluicegate.silver.columns import columns_read
 from sluicegate.silver.columns.columns_read import Run
 from sluicegate.spark import connect
 from sluicegate.spark_sql.identifiers import literal, quote_name
-
-if TYPE_CHECKING:
-    from sluicegate.definition import SilverTable
-    from sluicegate.definition.tables.silver_flow import SilverFlow
-    from sluicegate.spark_sql.query import Query
+from sluicegate.spark_sql.query import Query
 
 # Names of the rules on rescued values that a record breaks, beside the rows that are made of it.
 UNFIT = working_column("unfit")

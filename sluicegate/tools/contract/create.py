@@ -120,11 +120,9 @@ class _Draft:
         if isinstance(purpose, dict):
             purpose = purpose.get("purpose")
         head = {
-            "name": self.imported.name,
-            "description": str(purpose or ""),
-            "owner": self._owner(),
+            "name": self.imported.name, "description": str(purpose or ""), "owner": self._owner(),
             "tags": _texts(contract.get("tags")),
-        }
+        }  # fmt: skip
         bronze: dict[str, Any] = {}
         silver: dict[str, Any] = {}
         for schema in types.parts(contract.get("schema")):
@@ -181,14 +179,11 @@ class _Draft:
         rules = dict(self._rules(name, contract, columns, keys))
         of_table = {rule: check for rule, check in self._table_rules(name, contract) if rule not in rules}
         optional = {
-            "keys": keys,
-            "pii": [str(column["name"]) for column in columns if _is_personal(column)],
+            "keys": keys, "pii": [str(column["name"]) for column in columns if _is_personal(column)],
             "comment": str(contract.get("description") or ""),
             "column_comments": {str(c["name"]): str(c["description"]) for c in columns if c.get("description")},
-            "tags": tags,
-            "expectations": rules,
-            "expect_table": of_table,
-        }
+            "tags": tags, "expectations": rules, "expect_table": of_table,
+        }  # fmt: skip
         return {
             "sql": f"SELECT {', '.join(f'r.{quote_name(n)}' for n in names)} FROM STREAM({name}_raw) AS r",
             "schema": ", ".join(f"{quote_name(str(c['name']))} {types.spark_type(c)}" for c in columns),

@@ -45,13 +45,9 @@ def contract(pipeline: Pipeline, version: str, only: Sequence[str] = ()) -> dict
     lake = layout.Lake(pipeline.settings.lake, pipeline.name)
     layers: tuple[Layer, ...] = ("silver", "gold")
     document: dict[str, Any] = {
-        "apiVersion": API_VERSION,
-        "kind": "DataContract",
-        "id": pipeline.name,
-        "name": pipeline.name,
-        "version": version,
-        "status": "active",
-    }
+        "apiVersion": API_VERSION, "kind": "DataContract", "id": pipeline.name, "name": pipeline.name,
+        "version": version, "status": "active",
+    }  # fmt: skip
     if pipeline.description:
         document["description"] = {"purpose": pipeline.description}
     if pipeline.tags:
@@ -125,7 +121,7 @@ def _rules(table: SilverTable | GoldTable) -> Iterator[dict[str, Any]]:
     for name, rule in getattr(table, "expectations", {}).items():
         properties = {ACTION: rule.action.value, CONDITION: rule.text}
         properties |= {
-            of: above.text for field, of in THRESHOLDS.items() if (above := getattr(rule, field)) is not None
+            of: limit.text for field, of in THRESHOLDS.items() if (limit := getattr(rule, field)) is not None
         }
         yield {"name": name, **_check(rule), "severity": _SEVERITY[rule.action], **_custom(properties)}
 
@@ -157,7 +153,7 @@ def _table_check(name: str, rule: TableRule) -> dict[str, Any]:
     if rule.foreign_key is not None:
         other, keys = rule.foreign_key_target
         same = " AND ".join(
-            f"o.{quote_name(key)} = t.{quote_name(column)}" for key, column in zip(keys, rule.foreign_key, strict=True)
+            f"o.{quote_name(key)} = t.{quote_name(c)}" for key, c in zip(keys, rule.foreign_key, strict=True)
         )
         condition = " AND ".join(f"t.{quote_name(column)} IS NOT NULL" for column in rule.foreign_key)
         referenced = placeholders.get(other, other)

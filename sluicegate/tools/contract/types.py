@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from deltalake import DeltaTable
 
 from sluicegate.schema.history import ddl
 from sluicegate.spark_sql import ddl as sql_ddl
 from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.spark_sql.tokens import QuerySyntax
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
 
 _LOGICAL = {
     "string": "string", "binary": "string", "boolean": "boolean", "date": "date", "timestamp": "timestamp",

@@ -16,13 +16,13 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
-from deltalake import QueryBuilder
+from deltalake import DeltaTable, QueryBuilder
 
 from sluicegate.console import program, say, warn
-from sluicegate.definition import load
+from sluicegate.definition import Pipeline, load
 from sluicegate.errors import SluicegateError
 from sluicegate.flow.report import RunReport
 from sluicegate.lake import layout, tables
@@ -33,11 +33,6 @@ from sluicegate.settings import Settings
 from sluicegate.spark.spark_submit import ROOT
 from sluicegate.tools.demo.local_airflow import USER, LocalAirflow, interrupt_on_termination
 from sluicegate.tools.demo.warm_spark import warm_spark
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
-
-    from sluicegate.definition import Pipeline
 
 PIPELINE = "heart_rate"
 SAMPLES = ROOT / "data" / PIPELINE

@@ -15,14 +15,11 @@ _PATTERN = re.compile(r"[*?\[{]")
 _STORES = ("s3://", "s3a://", "abfss://", "gs://")
 _NOT_NEEDED = {
     "schemalocation": "the versions of the columns are kept in the lake",
-    "rescueddatacolumn": "it is always _rescued_data",
-    "usenotifications": "each run lists the folder",
-    "useincrementallisting": "each run lists the folder",
-    "backfillinterval": "each run lists the folder",
-    "maxfileage": "the ledger never forgets",
-    "recursivefilelookup": "subfolders are always read",
+    "rescueddatacolumn": "it is always _rescued_data", "usenotifications": "each run lists the folder",
+    "useincrementallisting": "each run lists the folder", "backfillinterval": "each run lists the folder",
+    "maxfileage": "the ledger never forgets", "recursivefilelookup": "subfolders are always read",
     "validateoptions": "options are always checked",
-}
+}  # fmt: skip
 _RATES = ("maxfilespertrigger", "maxbytespertrigger")
 _FIELDS = {
     "schemahints": "schemaHints", "inferschema": "inferColumnTypes", "infercolumntypes": "inferColumnTypes",

@@ -74,16 +74,13 @@ class Imported:
     def facts(self) -> dict[str, Any]:
         """Result as JSON facts."""
         return {
-            "pipeline": self.name,
-            "folder": str(self.folder),
+            "pipeline": self.name, "folder": str(self.folder),
             "tables": {layer: list(getattr(self.draft, layer)) for layer in ("bronze", "silver", "gold")},
-            "imported": self.draft.imported,
-            "rules_not_imported": self.draft.rules_left,
+            "imported": self.draft.imported, "rules_not_imported": self.draft.rules_left,
             "not_imported": [{"table": name, "line": line} for name, line in self.draft.missing.items()],
-            "left": [remark.facts() for remark in self.remarks],
-            "loads": self.error is None,
+            "left": [remark.facts() for remark in self.remarks], "loads": self.error is None,
             "mistakes": self.error.as_dict()["mistakes"] if self.error else [],
-        }
+        }  # fmt: skip
 
 
 class NothingImported(UserError):

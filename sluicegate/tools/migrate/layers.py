@@ -78,9 +78,7 @@ def depends_on_time(condition: str) -> bool:
     return query_shape is not None and query_shape.unstable
 
 
-def gold(
-    queries: Mapping[str, str], ruled: Collection[str], timed: Collection[str], followed: Collection[str]
-) -> set[str]:
+def gold(queries: Mapping[str, str], ruled: set[str], timed: set[str], followed: Collection[str]) -> set[str]:
     """Datasets that become gold.
 
     One without a stream is recomputed whole in the source, so it is gold where a record may give several of its rows,

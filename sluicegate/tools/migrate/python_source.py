@@ -108,9 +108,7 @@ class _Reader:
                 return
             if isinstance(node, ast.Assign) and self._constant(node):
                 return
-            if isinstance(node, ast.FunctionDef) and any(
-                self._dlt_name(decorator) for decorator in node.decorator_list
-            ):
+            if isinstance(node, ast.FunctionDef) and any(map(self._dlt_name, node.decorator_list)):
                 self._function(node)
             elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and self._dlt_name(node.value):
                 self._call(node.value)
@@ -310,9 +308,7 @@ class _Reader:
                 self.source.leave(line, f"{keyword.arg} of {dataset.name}", "there is no equivalent")
 
     def _rules(self, name: str, call: ast.Call, line: int) -> Iterator[Rule]:
-        values = [
-            constant(argument, self.names) for argument in [*call.args, *(keyword.value for keyword in call.keywords)]
-        ]
+        values = [constant(value, self.names) for value in [*call.args, *(keyword.value for keyword in call.keywords)]]
         if name.startswith("expect_all"):
             yield from _dictionary_rules(values[0] if values else None, _RULES[name], line)
             return

@@ -21,12 +21,10 @@ _PYTHONS = ((3, 11), (3, 13))
 
 # Commands that install Java, each by the program that it begins with.
 _JAVA_COMMANDS = {
-    "apt-get": "sudo apt-get install openjdk-17-jre-headless",
-    "dnf": "sudo dnf install java-17-openjdk-headless",
-    "apk": "apk add openjdk17-jre-headless",
-    "pacman": "sudo pacman -S jre17-openjdk-headless",
+    "apt-get": "sudo apt-get install openjdk-17-jre-headless", "dnf": "sudo dnf install java-17-openjdk-headless",
+    "apk": "apk add openjdk17-jre-headless", "pacman": "sudo pacman -S jre17-openjdk-headless",
     "brew": "brew install openjdk@17",
-}
+}  # fmt: skip
 
 State = Literal["ok", "missing", "optional"]
 
@@ -51,15 +49,10 @@ class Check:
 def checks(settings: Settings) -> list[Check]:
     """Look for all that runs with these settings need."""
     return [
-        _check_python(),
-        _check("java", _java_fact, _java_remedy()),
-        _check_pyspark(),
-        _check_jars(settings),
-        _check_folder("lake", settings.lake),
-        _check_folder("landing", settings.landing),
-        _check_pipelines(settings),
+        _check_python(), _check("java", _java_fact, _java_remedy()), _check_pyspark(), _check_jars(settings),
+        _check_folder("lake", settings.lake), _check_folder("landing", settings.landing), _check_pipelines(settings),
         _check_airflow(),
-    ]
+    ]  # fmt: skip
 
 
 def _check(name: str, fact: Callable[[], str], remedy: str = "") -> Check:

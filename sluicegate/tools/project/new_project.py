@@ -28,13 +28,10 @@ _LANDED_AT = datetime(2026, 1, 8, tzinfo=UTC).timestamp()
 
 # Files of a project, each with its template. Tools would take some of these for their own under their right names.
 _FILES = {
-    FILE: "sluicegate.toml",
-    ".gitignore": "gitignore",
-    "requirements.txt": "requirements.txt",
-    "dags/pipelines.py": "dags/pipelines.py.txt",
-    ".github/workflows/pipelines.yml": ".github/workflows/pipelines.yml",
+    FILE: "sluicegate.toml", ".gitignore": "gitignore", "requirements.txt": "requirements.txt",
+    "dags/pipelines.py": "dags/pipelines.py.txt", ".github/workflows/pipelines.yml": ".github/workflows/pipelines.yml",
     "README.md": "project.txt",
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -66,13 +63,9 @@ class NewProject:
     def facts(self) -> dict[str, Any]:
         """Result as JSON facts."""
         return {
-            "folder": str(self.folder),
-            "pipeline": self.pipeline,
-            "gold": self.gold,
-            "written": self.written,
-            "existing": self.existing,
-            "next": self.commands(),
-        }
+            "folder": str(self.folder), "pipeline": self.pipeline, "gold": self.gold, "written": self.written,
+            "existing": self.existing, "next": self.commands(),
+        }  # fmt: skip
 
 
 def create_project(folder: Path, sources: Sequence[str], name: str | None) -> NewProject:

@@ -24,12 +24,9 @@ from sluicegate.tools.simulators.engine import Landed as Landed
 NONE = Faults()
 
 SIMULATIONS: dict[str, Simulation] = {
-    "heart_rate": heart_rate,
-    "healthcare_dlh": heart_rate,
-    "online_school": online_school,
-    "online_school_python": online_school,
-    "retail": retail,
-}
+    "heart_rate": heart_rate, "healthcare_dlh": heart_rate, "online_school": online_school,
+    "online_school_python": online_school, "retail": retail,
+}  # fmt: skip
 """Module that makes the files, by the name of the pipeline that reads them."""
 
 

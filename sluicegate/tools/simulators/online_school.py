@@ -103,12 +103,9 @@ def _student(n: int, number: int, seed: int | None, updated: str) -> Record:
     profile = {"first_name": first, "last_name": last, "gender": who.choice(["Female", "Male"]), "address": address}
     email = f"{first}.{last}{n}@{of_file.choice(['mail', 'post', 'letters'])}.example".lower()
     return {
-        "student_id": f"S{n:05d}",
-        "email": None if of_file.random() < 0.1 else email,
-        "gpa": round(2 + 2 * of_file.random(), 2),
-        "profile": json.dumps(profile),
-        "updated": updated,
-    }
+        "student_id": f"S{n:05d}", "email": None if of_file.random() < 0.1 else email,
+        "gpa": round(2 + 2 * of_file.random(), 2), "profile": json.dumps(profile), "updated": updated,
+    }  # fmt: skip
 
 
 def _enrollment(number: int, n: int, moment: float, late: bool, lot: random.Random) -> Record:
@@ -118,12 +115,10 @@ def _enrollment(number: int, n: int, moment: float, late: bool, lot: random.Rand
         student = lot.randint(1, student_count(number))
     quantity = 0 if lot.random() < INVALID_SHARE else lot.choice([1, 1, 1, 2, 2, 3])
     return {
-        "enroll_id": f"{number:06d}{n:06d}",
-        "student_id": f"S{student:05d}",
-        "enroll_timestamp": int(moment),
+        "enroll_id": f"{number:06d}{n:06d}", "student_id": f"S{student:05d}", "enroll_timestamp": int(moment),
         "quantity": quantity,
         "courses": [_course(course[0], course[4], lot) for course in lot.sample(COURSES, quantity)],
-    }
+    }  # fmt: skip
 
 
 def _course(course_id: str, price: int, lot: random.Random) -> Record:

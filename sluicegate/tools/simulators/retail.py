@@ -129,39 +129,29 @@ def _customer(n: int, number: int, seed: int | None) -> Record:
 def _order(order_id: str, time: str, number: int, lot: random.Random) -> Record:
     customers = CUSTOMERS + NEW * (number - 1)
     return {
-        "order_id": order_id,
-        "customer_id": f"K{lot.randint(1, customers):05d}",
-        "store_id": lot.choice(STORES)[0],
-        "product_id": f"P{lot.randint(1, product_count(number)):04d}",
-        "ordered_at": time,
+        "order_id": order_id, "customer_id": f"K{lot.randint(1, customers):05d}", "store_id": lot.choice(STORES)[0],
+        "product_id": f"P{lot.randint(1, product_count(number)):04d}", "ordered_at": time,
         "quantity": 0 if lot.random() < INVALID_SHARE else lot.choice([1, 1, 1, 2, 3]),
         "unit_price": lot.randrange(500, 10_000) / 100,
-    }
+    }  # fmt: skip
 
 
 def _purchase(purchase_order_id: str, time: str, number: int, lot: random.Random) -> Record:
     return {
-        "purchase_order_id": purchase_order_id,
-        "supplier_id": lot.choice(SUPPLIERS)[0],
-        "store_id": lot.choice(STORES)[0],
-        "product_id": f"P{lot.randint(1, product_count(number)):04d}",
-        "ordered_at": time,
-        "quantity": lot.choice([10, 20, 50]),
-        "unit_cost": lot.randrange(200, 6_000) / 100,
-    }
+        "purchase_order_id": purchase_order_id, "supplier_id": lot.choice(SUPPLIERS)[0],
+        "store_id": lot.choice(STORES)[0], "product_id": f"P{lot.randint(1, product_count(number)):04d}",
+        "ordered_at": time, "quantity": lot.choice([10, 20, 50]), "unit_cost": lot.randrange(200, 6_000) / 100,
+    }  # fmt: skip
 
 
 def _movement(movement_id: str, time: str, number: int, lot: random.Random) -> Record:
     reason = lot.choice(["received", "sold", "sold", "returned", "damaged"])
     quantity = lot.randint(1, 20)
     return {
-        "movement_id": movement_id,
-        "store_id": lot.choice(STORES)[0],
-        "product_id": f"P{lot.randint(1, product_count(number)):04d}",
-        "moved_at": time,
-        "quantity": quantity if reason in ("received", "returned") else -quantity,
-        "reason": reason,
-    }
+        "movement_id": movement_id, "store_id": lot.choice(STORES)[0],
+        "product_id": f"P{lot.randint(1, product_count(number)):04d}", "moved_at": time,
+        "quantity": quantity if reason in ("received", "returned") else -quantity, "reason": reason,
+    }  # fmt: skip
 
 
 def _text(moment: float) -> str:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from sluicegate import definition
+from sluicegate.definition import Pipeline
 from sluicegate.definition.reading.mentions import may_define
 from sluicegate.errors import DefinitionError
+from sluicegate.settings import Settings
 from sluicegate.tools.sqlshell.names import known_tables
-
-if TYPE_CHECKING:
-    from sluicegate.definition import Pipeline
-    from sluicegate.settings import Settings
 
 
 def definitions_of_tables(

@@ -89,13 +89,10 @@ MACROS = (
 )
 
 _UNITS = {
-    **dict.fromkeys(("YEAR", "YYYY", "YY"), "YEAR"),
-    "QUARTER": "QUARTER",
-    **dict.fromkeys(("MONTH", "MON", "MM"), "MONTH"),
-    "WEEK": "WEEK",
-    **dict.fromkeys(("DAY", "DD"), "DAY"),
+    **dict.fromkeys(("YEAR", "YYYY", "YY"), "YEAR"), "QUARTER": "QUARTER",
+    **dict.fromkeys(("MONTH", "MON", "MM"), "MONTH"), "WEEK": "WEEK", **dict.fromkeys(("DAY", "DD"), "DAY"),
     **{unit: unit for unit in ("HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")},
-}
+}  # fmt: skip
 
 _Type = exp.DataType.Type
 _INSTANTS = {_Type.TIMESTAMP, _Type.TIMESTAMPTZ, _Type.TIMESTAMPLTZ}
@@ -342,39 +339,16 @@ def _function(node: exp.Expr) -> None:
 
 
 _RULES: dict[type[exp.Expr], _Rule] = {
-    exp.Cast: _cast,
-    exp.TryCast: _cast,
-    exp.TimestampTrunc: _unit,
-    exp.DateTrunc: _trunc,
-    exp.DayOfWeek: _plus_one,
-    exp.Extract: _extract,
-    exp.Div: _divide,
-    exp.Substring: _substring,
-    exp.Like: _like,
-    exp.ILike: _like,
-    exp.AtTimeZone: _from_utc,
-    exp.FromTimeZone: _to_utc,
-    exp.StrToUnix: _unix_timestamp,
-    exp.UnixSeconds: _as_macro("spark_unix"),
-    exp.UnixMillis: _as_macro("spark_unix_millis"),
-    exp.Quantile: _percentile,
+    exp.Cast: _cast, exp.TryCast: _cast, exp.TimestampTrunc: _unit, exp.DateTrunc: _trunc, exp.DayOfWeek: _plus_one,
+    exp.Extract: _extract, exp.Div: _divide, exp.Substring: _substring, exp.Like: _like, exp.ILike: _like,
+    exp.AtTimeZone: _from_utc, exp.FromTimeZone: _to_utc, exp.StrToUnix: _unix_timestamp,
+    exp.UnixSeconds: _as_macro("spark_unix"), exp.UnixMillis: _as_macro("spark_unix_millis"), exp.Quantile: _percentile,
     exp.Kurtosis: _as_macro("kurtosis_pop"),
     exp.Skewness: _refusing_rule("skewness is of the population in Spark and of a sample in DuckDB"),
     exp.MonthsBetween: _refusing_rule("months_between considers the time of day only in Spark"),
-    exp.DateDiff: _difference,
-    exp.TimestampDiff: _difference,
-    exp.TsOrDsToDate: _to_date,
-    exp.TimeToStr: _time_format,
-    exp.UnixToStr: _time_format,
-    exp.Format: _format_string,
-    exp.Exists: _exists,
-    exp.Transform: _refuse_positions,
-    exp.ArrayFilter: _refuse_positions,
-    exp.Lateral: _refuse_outer_lateral,
-    exp.Max: _refuse_struct_extreme,
-    exp.Min: _refuse_struct_extreme,
-    exp.DateFromUnixDate: _as_date,
-    exp.TsOrDsAdd: _as_date,
-    exp.AddMonths: _as_date,
+    exp.DateDiff: _difference, exp.TimestampDiff: _difference, exp.TsOrDsToDate: _to_date, exp.TimeToStr: _time_format,
+    exp.UnixToStr: _time_format, exp.Format: _format_string, exp.Exists: _exists, exp.Transform: _refuse_positions,
+    exp.ArrayFilter: _refuse_positions, exp.Lateral: _refuse_outer_lateral, exp.Max: _refuse_struct_extreme,
+    exp.Min: _refuse_struct_extreme, exp.DateFromUnixDate: _as_date, exp.TsOrDsAdd: _as_date, exp.AddMonths: _as_date,
     exp.Anonymous: _function,
-}
+}  # fmt: skip

@@ -5,17 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from sluicegate.definition import Pipeline
 from sluicegate.lake import layout
+from sluicegate.settings import Settings
 from sluicegate.spark_sql.order_by import Ordering
 from sluicegate.tools.sqlshell import errors
-
-if TYPE_CHECKING:
-    from sluicegate.definition import Pipeline
-    from sluicegate.settings import Settings
 
 # Names that a hint has; the others are counted.
 SHOWN = 8

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -23,18 +23,16 @@ from deltalake.exceptions import DeltaError, DeltaProtocolError
 from sqlglot import exp
 from sqlglot.errors import SqlglotError, UnsupportedError
 
+from sluicegate.definition import Pipeline
 from sluicegate.errors import QueryError, Where
 from sluicegate.lake.tables import dataset, delta_table
 from sluicegate.private_folders import PrivateFolder
 from sluicegate.schema.columns import ENGINE_COLUMNS
+from sluicegate.settings import Settings
 from sluicegate.spark_sql.order_by import is_row_for_row, order_by
 from sluicegate.tools.sqlshell import errors, statements
 from sluicegate.tools.sqlshell.dialect import MACROS, SparkSQL, Untranslatable, name_columns, to_duckdb
 from sluicegate.tools.sqlshell.names import QueryTable, find_table, known_tables, written_name
-
-if TYPE_CHECKING:
-    from sluicegate.definition import Pipeline
-    from sluicegate.settings import Settings
 
 _CHANGES = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Create, exp.Drop, exp.Command, exp.Into)
 _VARIABLES = (exp.Parameter, exp.SessionParameter, exp.Placeholder)
@@ -70,9 +68,7 @@ def tables(pipelines: Mapping[str, Pipeline], settings: Settings) -> dict[str, s
         that two pipelines fill) are left out.
     """
     tables_by_name = known_tables(pipelines, settings)
-    return {
-        name: candidates[0].uri for name, candidates in tables_by_name.items() if "." in name and len(candidates) == 1
-    }
+    return {name: tables[0].uri for name, tables in tables_by_name.items() if "." in name and len(tables) == 1}
 
 
 def query(sql: str, pipelines: Mapping[str, Pipeline], settings: Settings) -> pa.Table:

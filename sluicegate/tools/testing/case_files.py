@@ -166,14 +166,9 @@ class _Reader:
             hint = suggest_name(step.fails, _codes()) or "`sluicegate help` lists all codes"
             self._add("unknown-code", (*path, "fails"), f"unknown error code {step.fails}", hint)
         return CaseStep(
-            self._place(path),
-            step.description.strip(),
-            tuple(given),
-            step.landing,
-            step.landed,
-            tuple(expect),
+            self._place(path), step.description.strip(), tuple(given), step.landing, step.landed, tuple(expect),
             step.fails,
-        )
+        )  # fmt: skip
 
     def _read_input(self, table: str, value: Any, path: Path) -> TableGiven:
         self._demand_bronze(table, path)
@@ -266,6 +261,4 @@ class _Reader:
 
 def _codes() -> set[str]:
     members = vars(errors).values()
-    return {
-        member.code for member in members if isinstance(member, type) and issubclass(member, errors.SluicegateError)
-    }
+    return {m.code for m in members if isinstance(m, type) and issubclass(m, errors.SluicegateError)}

@@ -236,9 +236,7 @@ def _comparable_rows(rows: Rows, table: DeltaTable, place: Place) -> tuple[list[
                 place,
             )
             raise Wrong(f"unknown column {column}", place, name_hint(column, kinds, "its columns"))
-    expected = [
-        _row(record, rows, kinds, row_place) for record, row_place in zip(rows.records, rows.places, strict=True)
-    ]
+    expected = [_row(record, rows, kinds, at) for record, at in zip(rows.records, rows.places, strict=True)]
     return expected, _table_rows(table, rows.columns)
 
 

@@ -49,9 +49,7 @@ class TableDifference:
     note: str = ""
 
 
-def unmatched_rows(
-    expected: Sequence[Row], actual: Sequence[Row], tolerance: float = 0.0
-) -> tuple[list[Row], list[Row]]:
+def unmatched_rows(expected: Sequence[Row], actual: Sequence[Row], tolerance: float) -> tuple[list[Row], list[Row]]:
     """Return the rows of each side without a counterpart on the other, as multisets; row order does not matter.
 
     With a tolerance, as many rows as possible are matched: the choice among several close ones is not left to chance.
@@ -62,9 +60,7 @@ def unmatched_rows(
     missing, unexpected = _subtract_rows(expected, actual), _subtract_rows(actual, expected)
     if not tolerance or not missing or not unexpected:
         return missing, unexpected
-    near = [
-        [n for n, row in enumerate(unexpected) if is_close(row_expected, row, tolerance)] for row_expected in missing
-    ]
+    near = [[n for n, row in enumerate(unexpected) if is_close(expected, row, tolerance)] for expected in missing]
     taken: dict[int, int] = {}
     for number in range(len(missing)):
         _assign(number, near, taken, set())

@@ -93,9 +93,7 @@ def _nested_value(value: Any, kind: pa.DataType) -> Value:
     if not isinstance(value, Mapping):
         raise _unfit(value, kind)
     if pa.types.is_map(kind):
-        pairs = [
-            (case_value(key, kind.key_type, text=True), case_value(item, kind.item_type)) for key, item in value.items()
-        ]
+        pairs = [(case_value(k, kind.key_type, text=True), case_value(v, kind.item_type)) for k, v in value.items()]
         return FieldValues(tuple(sorted(pairs, key=repr)))
     names = [field.name for field in kind]
     for name in value:
@@ -164,30 +162,20 @@ def _refuse() -> Any:
 
 
 _PLAIN: list[tuple[Callable[[pa.DataType], bool], Callable[[Any, pa.DataType], Value]]] = [
-    (pa.types.is_boolean, _boolean),
-    (pa.types.is_integer, _whole_number),
-    (pa.types.is_floating, _double),
-    (pa.types.is_decimal, _decimal),
-    (pa.types.is_string, _text),
-    (pa.types.is_large_string, _text),
-    (pa.types.is_string_view, _text),
-    (pa.types.is_timestamp, _moment),
+    (pa.types.is_boolean, _boolean), (pa.types.is_integer, _whole_number), (pa.types.is_floating, _double),
+    (pa.types.is_decimal, _decimal), (pa.types.is_string, _text), (pa.types.is_large_string, _text),
+    (pa.types.is_string_view, _text), (pa.types.is_timestamp, _moment),
     (pa.types.is_date, lambda value, _kind: date.fromisoformat(value)),
     (pa.types.is_binary, lambda value, _kind: value.encode()),
     (pa.types.is_large_binary, lambda value, _kind: value.encode()),
-]
+]  # fmt: skip
 
 _WORDS: list[tuple[Callable[[pa.DataType], bool], str]] = [
-    (pa.types.is_boolean, "true or false"),
-    (pa.types.is_integer, "whole numbers"),
-    (pa.types.is_floating, "numbers"),
-    (pa.types.is_decimal, "decimal numbers"),
-    (pa.types.is_timestamp, "timestamps such as 2024-05-01 12:00:00,"),
-    (pa.types.is_date, "dates such as 2024-05-01,"),
-    (_is_list, "lists"),
-    (pa.types.is_struct, "{field: value}"),
+    (pa.types.is_boolean, "true or false"), (pa.types.is_integer, "whole numbers"), (pa.types.is_floating, "numbers"),
+    (pa.types.is_decimal, "decimal numbers"), (pa.types.is_timestamp, "timestamps such as 2024-05-01 12:00:00,"),
+    (pa.types.is_date, "dates such as 2024-05-01,"), (_is_list, "lists"), (pa.types.is_struct, "{field: value}"),
     (pa.types.is_map, "{key: value}"),
-]
+]  # fmt: skip
 
 
 def _unfit(value: Any, kind: pa.DataType) -> Unfit:

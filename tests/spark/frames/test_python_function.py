@@ -268,7 +268,7 @@ def of_tables(spark: SparkSession, folder: Path, function: str) -> DataFrame:
         "names": spark.createDataFrame([(1, "Ada", 9, 9)], "mrn INT, name STRING, _chunk BIGINT, _pos BIGINT"),
     }
     found = PythonTransform.find(folder, f"transforms.py:{function}", GOLD_PARAMETERS)
-    return python_function.run_over_tables(python_function.load_function(found), tables, "made")
+    return python_function.run_over_tables(python_function.load_function(found), tables, "made", private=False)
 
 
 def test_a_function_of_tables_makes_all_rows(spark: SparkSession, tmp_path: Path) -> None:

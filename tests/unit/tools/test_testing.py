@@ -329,16 +329,16 @@ rows = st.lists(st.tuples(cells, cells), max_size=8)
 def test_the_order_of_rows_means_nothing(some: list[Any], chance: random.Random) -> None:
     other = list(some)
     chance.shuffle(other)
-    assert unmatched_rows(some, other) == ([], [])
+    assert unmatched_rows(some, other, 0.0) == ([], [])
     assert compare(TableDifference("t", 1, 1), some, other)
 
 
 @given(rows, rows)
 def test_what_is_left_is_the_difference_of_two_multisets(some: list[Any], others: list[Any]) -> None:
-    missing, unexpected = unmatched_rows(some, others)
+    missing, unexpected = unmatched_rows(some, others, 0.0)
     assert Counter(missing) == Counter(some) - Counter(others)
     assert Counter(unexpected) == Counter(others) - Counter(some)
-    assert unmatched_rows(others, some) == (unexpected, missing)
+    assert unmatched_rows(others, some, 0.0) == (unexpected, missing)
     assert compare(TableDifference("t", 1, 1), some, others) is (Counter(some) == Counter(others))
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sluicegate.definition import ApplyChanges, ApplyChangesFromSnapshot
 from sluicegate.errors import ChangesError
 from sluicegate.silver.expectations import DISPOSITION
+from sluicegate.silver.keys.deduplicate import ARRIVAL
 from sluicegate.silver.keys.scd import DELETES, History
 from sluicegate.silver.provenance import ARRIVED
 from tests.support.properties import in_spark
@@ -425,8 +426,10 @@ def test_a_history_is_what_the_definition_says() -> None:
         keys=["k"], sequence_by="at", stored_as_scd_type=2, ignore_null_updates=True,
         track_history_except_column_list=["a"], column_list=["k", "a", "b"],
     )  # fmt: skip
-    assert History.from_definition(changes) == History(("k",), "at", 2, track_except=("a",), ignore_null_updates=True)
+    assert History.from_definition(changes, ARRIVAL) == History(
+        ("k",), "at", 2, track_except=("a",), ignore_null_updates=True
+    )
     snapshots = ApplyChangesFromSnapshot(
         keys=["k", "l"], sequence_by="day", stored_as_scd_type=2, track_history_column_list=["a"]
     )
-    assert History.from_definition(snapshots) == History(("k", "l"), "day", 2, track=("a",), snapshots=True)
+    assert History.from_definition(snapshots, ARRIVAL) == History(("k", "l"), "day", 2, track=("a",), snapshots=True)

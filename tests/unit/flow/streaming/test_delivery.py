@@ -260,7 +260,7 @@ def test_a_batch_must_end_behind_every_change(table: Table, tmp_path: Path, fore
 
     def end(version: int, index: int = -1, since: int = 0) -> int:
         (folder / "0").write_text(offsets(version, index))
-        told, found = source_stream.demand_all(tmp_path, way, Progress("incremental", since, 3))
+        told, found = source_stream.demand_all(tmp_path, way, Progress("incremental", since, 3), None)
         assert told.count == (7 if since == 0 else 4)
         return found
 
