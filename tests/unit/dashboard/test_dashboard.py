@@ -481,7 +481,7 @@ def test_a_table_with_columns_rules_history_and_query(world: PageWorld, lake: So
     view = one_table.table_details(lake, world.definition, SILVER)
     assert (view.rows, view.version, view.files, view.small_files, view.quarantined) == (105, 2, 3, 3, 9)
     columns = {column.name: column for column in view.columns}
-    assert (columns["name"].pii, columns["name"].rules) == (True, ("known_patient",))
+    assert (columns["mrn"].pii, columns["name"].pii, columns["name"].rules) == (True, True, ("known_patient",))
     assert (columns["heartrate"].kind, columns["_pos"].of_engine) == ("DOUBLE", True)
     assert [(rule.name, rule.failed) for rule in view.rules] == [("valid_heartrate", 9), ("known_patient", 0)]
     assert view.upstream == (("recordings_bronze", "stream"), ("patients", "lookup"))
@@ -490,7 +490,7 @@ def test_a_table_with_columns_rules_history_and_query(world: PageWorld, lake: So
     assert [one.version for one in view.history] == [0, 1, 2]
     assert view.sample is not None
     assert len(view.sample.rows) == one_table.SAMPLE_ROWS
-    assert view.sample.hidden == ("name",)
+    assert set(view.sample.hidden) == {"mrn", "name"}
     assert one_table.table_details(lake, world.definition, SILVER, rows=False).sample is None
     with pytest.raises(PipelineMissing):
         one_table.table_details(lake, world.definition, "nowhere")

@@ -77,7 +77,11 @@ def test_a_table_that_is_not_there(workspace: Workspace) -> None:
 
 
 def test_a_request_names_its_tables_by_layer_with_the_de_identified_ones(workspace: Workspace) -> None:
-    workspace.edit("pipeline.yaml", "pii: [name]\n\ngold", "pii: [name]\n    deidentified: {name: mask}\n\ngold")
+    workspace.edit(
+        "pipeline.yaml",
+        "pii: [mrn, name]\n\ngold",
+        "pii: [mrn, name]\n    deidentified: {name: mask, mrn: mask}\n\ngold",
+    )
     asked = Request.from_arguments(workspace.definition, tables=["recordings_enriched", "daily_patient_avg"])
     assert asked.names(workspace.definition, "bronze") == []
     assert asked.names(workspace.definition, "silver") == ["recordings_enriched", "recordings_enriched_deidentified"]

@@ -237,9 +237,13 @@ def test_events_have_the_lineage_of_columns(workspace: Workspace) -> None:
 
 
 def test_a_masked_column_is_told_as_masked(workspace: Workspace) -> None:
-    workspace.edit("pipeline.yaml", "    pii: [name]\n\ngold", "    pii: [name]\n    deidentified: {name: mask}\ngold")
+    workspace.edit(
+        "pipeline.yaml",
+        "    pii: [mrn, name]\n\ngold",
+        "    pii: [mrn, name]\n    deidentified: {name: mask, mrn: mask}\ngold",
+    )
     commit(workspace, "recordings_enriched_deidentified")
     (facet,) = column_lineage(workspace, "silver").values()
     (source,) = facet["fields"]["name"]["inputFields"]
     assert source["transformations"] == [{"type": "DIRECT", "subtype": "TRANSFORMATION", "masking": True}]
-    assert not facet["fields"]["mrn"]["inputFields"][0]["transformations"][0]["masking"]
+    assert not facet["fields"]["device_id"]["inputFields"][0]["transformations"][0]["masking"]
