@@ -13,10 +13,12 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import grpc  # type: ignore[import-untyped]
 import pytest
 import yaml
 
@@ -81,6 +83,56 @@ def test_every_service_has_limits(name: str) -> None:
 @EVERY
 def test_every_service_says_whether_it_is_well(name: str) -> None:
     assert ("healthcheck" in SERVICES[name]) != ((name, "healthcheck") in EXCEPTIONS)  # 5.26
+
+
+class Answers(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """A server that answers the release of a session whose caller shows the token."""
+
+    def service(self, details: Any) -> Any:
+        """Return the method that is called, if it is known."""
+        if not details.method.endswith("SparkConnectService/ReleaseSession"):
+            return None
+        bearer = dict(details.invocation_metadata).get("authorization")
+
+        def release(request: bytes, context: Any) -> bytes:
+            if bearer != "Bearer of the stack" or len(request) != 38:
+                context.abort(grpc.StatusCode.UNAUTHENTICATED, "no")
+            return b""
+
+        return grpc.unary_unary_rpc_method_handler(release)
+
+
+@pytest.mark.parametrize(("kind", "healthy"), [("answers", True), ("another token", False), ("hangs", False)])
+def test_a_warm_spark_that_does_not_answer_is_not_well(tmp_path: Path, kind: str, healthy: bool) -> None:
+    """A JVM that hangs keeps its port open."""
+    test = SERVICES["connect"]["healthcheck"]["test"]
+    token = tmp_path / "token"
+    token.write_text("of another stack" if kind == "another token" else "of the stack\n")
+    with socket.create_server(("127.0.0.1", 0)) as hung:
+        port = hung.getsockname()[1]
+        server = None
+        if kind != "hangs":
+            server = grpc.server(ThreadPoolExecutor(1), handlers=[Answers()])
+            port = server.add_insecure_port("127.0.0.1:0")
+            server.start()
+        program = ROOT / Path(test[2]).relative_to("/opt/sluicegate")
+        env = os.environ | {"SLUICEGATE_CONNECT_TOKEN_FILE": str(token), "http_proxy": "http://127.0.0.1:9"}
+        done = subprocess.run([sys.executable, program, f"127.0.0.1:{port}"], env=env, capture_output=True, check=False)
+        if server is not None:
+            server.stop(0).wait()
+    assert (done.returncode == 0) is healthy, done.stderr
+
+
+def test_who_only_reads_landing_and_lake_cannot_write_there() -> None:
+    writers = {"airflow-scheduler", "connect", "spark-worker"}
+    places = ("${SLUICEGATE_LAKE_VOLUME", "${SLUICEGATE_LANDING_FOLDER")
+    mounts = {
+        name: [one for one in said.get("volumes", []) if one.startswith(places)] for name, said in SERVICES.items()
+    }
+    assert {name for name, volumes in mounts.items() if any(not one.endswith(":ro") for one in volumes)} == writers
+    assert {name for name, volumes in mounts.items() if volumes} - writers == {
+        "airflow-apiserver", "airflow-triggerer"
+    }  # fmt: skip
 
 
 def test_a_worker_deletes_what_ended_applications_left() -> None:
