@@ -69,6 +69,7 @@ class DagRun:
         began: when it was started.
         ended: when it ended.
         interval: its data interval.
+        waited: seconds that it waited for files.
         by: who started it, if a person did.
         note: its note.
         requested: its configuration, as the form or a client gave it.
@@ -87,6 +88,7 @@ class DagRun:
     requested: Mapping[str, object] = field(default_factory=dict)
     steps: tuple[RunStep, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
+    waited: float = 0.0
 
     @property
     def failed_step(self) -> RunStep | None:
@@ -120,10 +122,13 @@ class PipelineRun:
 
     @property
     def seconds(self) -> float | None:
-        """Seconds from its beginning to its end."""
-        if self.began and self.ended:
-            return (self.ended - self.began).total_seconds()
-        return None
+        """Seconds from its beginning to its end, without those in which it waited for files."""
+        if self.began is None or self.ended is None:
+            return None
+        seconds = (self.ended - self.began).total_seconds()
+        if self.dag_run is not None:
+            seconds -= self.dag_run.waited
+        return max(seconds, 0.0)
 
     @property
     def entered(self) -> int:

@@ -22,6 +22,7 @@ from sluicegate.airflow.operators.submit import SluicegateJob
 from sluicegate.airflow.reporting.notifiers import callbacks, task_alerts, warning_notifiers
 from sluicegate.airflow.sensors.landed_files import LandedFilesSensor
 from sluicegate.definition.dag_ids import dag_id
+from sluicegate.definition.pipeline.airflow import AirflowSettings
 from sluicegate.spark import metastore
 
 
@@ -114,13 +115,15 @@ class PipelineDags:
         """Tasks of the DAG in context, in their order."""
         pipeline = self.pipeline
         reader = self.arguments.add_alerts(self.arguments.reader_arguments(pipeline.airflow), self._alerts)
-        users = []
-        if pipeline.airflow:
-            users = pipeline.airflow.approvers
-        yield CheckRequest(task_id="check_request", doc_md=doc_md.CHECK, approvers=users, **self._subject, **reader)
+        of_airflow = pipeline.airflow or AirflowSettings()
+        yield CheckRequest(
+            task_id="check_request", doc_md=doc_md.CHECK, approvers=of_airflow.approvers, **self._subject, **reader
+        )
         # An event-driven run need not wait for files: it would wait on beside each later run that an event starts.
-        wait = timedelta(0)
+        wait: timedelta | None = timedelta(0)
         if not pipeline.trigger:
+            wait = of_airflow.wait
+        if wait is None:
             wait = files_timeout(pipeline.schedule)
         yield LandedFilesSensor(task_id="wait_for_files", doc_md=doc_md.WAIT, timeout=wait, **self._subject, **reader)
         layers = [layer for layer in definition.LAYERS if getattr(pipeline, layer)]

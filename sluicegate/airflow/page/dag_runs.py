@@ -13,7 +13,7 @@ from airflow.utils.session import create_session
 from sqlalchemy import func, select, tuple_
 
 from sluicegate.airflow.reporting.failure_reason import REASON
-from sluicegate.dashboard.runs import TASKS, DagRun, RunStep
+from sluicegate.dashboard.runs import SENSOR, TASKS, DagRun, RunStep
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -34,7 +34,17 @@ def last_runs(dags: Sequence[str], count: int) -> dict[str, list[DagRun]]:
     with create_session(scoped=False) as session:
         for run in session.scalars(query.order_by(Stored.run_after.desc())):
             runs.setdefault(run.dag_id, []).append(_dag_run(run))
-    return runs
+        waits = _waits(session, [(dag, run.run_id) for dag, of_dag in runs.items() for run in of_dag])
+    return {
+        dag: [replace(run, waited=waits.get((dag, run.run_id), 0.0)) for run in of_dag] for dag, of_dag in runs.items()
+    }
+
+
+def _waits(session: Session, runs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], float]:
+    """Seconds for which the sensor of each run waited, with what it took itself."""
+    of_runs = tuple_(TaskInstance.dag_id, TaskInstance.run_id).in_(runs), TaskInstance.task_id == SENSOR
+    waits = session.execute(select(TaskInstance.dag_id, TaskInstance.run_id, TaskInstance.duration).where(*of_runs))
+    return {(dag, run): seconds for dag, run, seconds in waits if seconds}
 
 
 def last_runs_with_steps(dags: Sequence[str], count: int) -> dict[str, list[DagRun]]:
@@ -55,7 +65,8 @@ def find_run(dag: str, run_id: str) -> DagRun | None:
         if run is None:
             return None
         steps = _steps(session, [(dag, run_id)]).get((dag, run_id), ())
-        return _dag_run(run, str(run.note or ""), steps, dict(_seconds(session, run)))
+        waited = _waits(session, [(dag, run_id)]).get((dag, run_id), 0.0)
+        return replace(_dag_run(run, str(run.note or ""), steps, dict(_seconds(session, run))), waited=waited)
 
 
 def _dag_run(

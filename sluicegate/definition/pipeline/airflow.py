@@ -31,6 +31,8 @@ class AirflowSettings(Part):
         max_active_runs: runs that may be under way, besides those of a backfill; 3 by default.
         max_backfill_runs: runs that a backfill has at most, each of several intervals of the schedule where there are
             more; 31 by default.
+        wait: how long a run of the schedule waits for files; until the next one by default, at most a day. With
+            0 minutes it checks once.
         approvers: ids of the users who may approve a full refresh; without them everybody who may edit the run.
     """
 
@@ -46,6 +48,7 @@ class AirflowSettings(Part):
     priority_weight: int | None = Field(default=None, ge=-MOST, le=MOST)  # Airflow adds up those of all tasks
     max_active_runs: int | None = Field(default=None, ge=1, le=MOST)
     max_backfill_runs: int | None = Field(default=None, ge=1)
+    wait: Duration | None = None
     approvers: Names = []
 
     @field_validator("execution_timeout", "retry_delay", "max_retry_delay")

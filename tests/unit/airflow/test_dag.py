@@ -189,6 +189,16 @@ def test_no_run_of_an_uneven_schedule_waits_beside_others(workspace: Workspace, 
     assert task_of(workspace, "wait_for_files").timeout == minutes * 60
 
 
+@pytest.mark.parametrize(("wait", "seconds"), [("0 minutes", 0), ("5 minutes", 300)])
+def test_a_run_of_a_schedule_waits_as_long_as_its_definition_says(
+    workspace: Workspace, wait: str, seconds: int
+) -> None:
+    workspace.edit("pipeline.yaml", "\ndatabase:", f"\nairflow: {{wait: {wait}}}\ndatabase:")
+    assert task_of(workspace, "wait_for_files").timeout == seconds
+    workspace.edit("pipeline.yaml", "\ndatabase:", "\ntrigger: file_arrival\ndatabase:")
+    assert task_of(workspace, "wait_for_files").timeout == 0
+
+
 def test_pages_show_the_tasks_of_a_run_in_the_order_of_the_dag(workspace: Workspace) -> None:
     ordered = [task.task_id for task in dag_of(workspace).topological_sort()]
     assert [name for name in TASKS if name in ordered] == ordered

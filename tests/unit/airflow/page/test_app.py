@@ -397,11 +397,12 @@ def failed_run(server: Any) -> Iterator[str]:
                    "run_id": name, "run_after": now + timedelta(minutes=name == other), **more}  # fmt: skip
             session.execute(insert(DagRun).values(**run))
         of_run = {"dag_id": "heart_rate", "run_id": run_id}
+        common: dict[str, Any] = {"max_tries": 0, "pool": "default", "pool_slots": 1, "map_index": -1, "end_date": now}
         for name, (state, tries) in tasks.items():
-            task = {"task_id": name, "state": state, "id": uuid4(), "try_number": tries, "max_tries": 0,
-                    "pool": "default", "pool_slots": 1, "map_index": -1, "start_date": now,
-                    "end_date": now}  # fmt: skip
-            session.execute(insert(TaskInstance).values(**task, **of_run))
+            task = {"task_id": name, "state": state, "id": uuid4(), "try_number": tries, "start_date": now}
+            session.execute(insert(TaskInstance).values(**common, **task, **of_run))
+        wait = {"task_id": "wait_for_files", "state": "skipped", "duration": 19 * 60, "dag_id": "heart_rate"}
+        session.execute(insert(TaskInstance).values(**common, **wait, id=uuid4(), run_id=other, try_number=1))
         XComModel.set(key=REASON, value="recordings_enriched: 12 of 1,500 rows broke <known_patient>", task_id="silver",
                       session=session, **of_run)  # fmt: skip
     yield run_id
@@ -430,6 +431,13 @@ def test_a_task_that_never_began_has_no_times_and_is_not_called_failed(server: A
     assert "patients, recordings_enriched" in page
     graph = get(server, f"p/heart_rate?run={failed_run}").text
     assert "a task before it failed" in graph
+
+
+def test_a_run_took_what_it_took_after_its_wait_for_files(server: Any, failed_run: str) -> None:
+    row = re.search(r"scheduled__idle</a></th>(.*?)</tr>", get(server, "p/heart_rate/runs").text, re.DOTALL)
+    assert row is not None
+    assert re.search(r'data-label="Took"[^>]*>1 min 0 s<', row[1])
+    assert "<dt>Took</dt><dd>1 min 0 s</dd>" in get(server, "p/heart_rate/run?key=scheduled__idle").text
 
 
 def test_the_home_page_says_why_the_last_run_failed(server: Any, failed_run: str) -> None:
