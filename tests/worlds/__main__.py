@@ -24,7 +24,7 @@ def main() -> int:
     wrong, tried, strategies, techniques = 0, 0, Counter[str](), Counter[str]()
     for seed in range(first, last + 1):
         started = time.monotonic()
-        taken = by_lot(pytest.MonkeyPatch(), seed)
+        lot = by_lot(pytest.MonkeyPatch(), seed)
         with tempfile.TemporaryDirectory(prefix="worlds-") as folder:
             try:
                 problems = failures(
@@ -33,7 +33,7 @@ def main() -> int:
             except Exception as error:  # the next seeds are tried all the same
                 problems = [f"the world came to an end: {type(error).__name__}: {str(error)[:2000]}"]
         tried += 1
-        techniques.update(taken)
+        techniques.update(lot.taken)
         wrong += bool(problems)
         print(f"seed {seed}: {len(problems)} wrong, {time.monotonic() - started:.0f} s", flush=True)
         for problem in problems:

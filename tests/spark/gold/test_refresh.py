@@ -118,7 +118,12 @@ def stop(world: GoldWorld, point: str, rows: list[tuple[Any, ...]]) -> None:
 
 
 def after_every_run(
-    world: GoldWorld, first: list[Any], steps: list[Any], happen: Callable[..., None], right: Callable[..., None]
+    world: GoldWorld,
+    first: list[Any],
+    steps: list[Any],
+    happen: Callable[..., None],
+    right: Callable[..., None],
+    stop: Callable[..., None] = stop,
 ) -> None:
     """Runs, and runs again after the events of each step; gold is right each time, and then there is nothing to do."""
     world.run()
