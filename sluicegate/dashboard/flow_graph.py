@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from sluicegate.console import files
 from sluicegate.dashboard import batches, discarded, overview, runs, techniques
 from sluicegate.dashboard.batches import Balance, CommittedBatch
 from sluicegate.dashboard.overview import PipelineBacklog
@@ -35,9 +36,10 @@ class Node:
         state: as ``sluicegate status`` has it, where ``waits`` stands for what it waits for, which the sentence says;
             or ``running``, ``failed``, ``no table`` or ``broken``; of a folder whether files wait.
         sentence: what is the matter, in words.
-        rows: rows in it now.
+        rows: rows in it now; None in a graph of the past.
         version: its Delta version.
-        changed: when the chosen run last changed it; of one that it did not touch, when any run did.
+        changed: when the chosen run last changed it; of one that it did not touch, when any run did, or None in a graph
+            of the past.
         balance: where the records are that the chosen run read; None if it did not touch the table.
         files: files that the run read (bronze).
         strategy: its refresh strategy, as planned (gold).
@@ -47,6 +49,7 @@ class Node:
         step: state of the task that makes it, while the run is under way.
         seconds: seconds that the run took for it.
         rejected: rows for which its newest batch was refused.
+        failed: files that the run could not read (bronze).
     """
 
     name: str
@@ -66,6 +69,7 @@ class Node:
     step: str = ""
     seconds: float | None = None
     rejected: int = 0
+    failed: int = 0
     comment: str = ""
 
     @property
@@ -97,6 +101,7 @@ class Graph:
         runs: its runs to choose from, newest first, without their batches.
         run: the chosen one, with its batches; None if there is none.
         backlog: what waits now.
+        past: whether the chosen run is an earlier one, so that what the tables have now is left out.
     """
 
     pipeline: str
@@ -106,6 +111,7 @@ class Graph:
     runs: tuple[PipelineRun, ...]
     run: PipelineRun | None
     backlog: PipelineBacklog
+    past: bool = False
 
 
 def graph(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], key: str | None = None) -> Graph:
@@ -125,9 +131,27 @@ def graph(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], key: s
     tables = {place: _node(source, pipeline, *place) for place in _ordered_tables(pipeline)}
     waiting = overview.pending_work(source, pipeline, until)
     nodes = tuple(_nodes(source, pipeline, tables, run, waiting.value))
+    past = run is not runs.choose_run(last, None)
+    if past:
+        nodes = tuple(map(_as_run_left, nodes))
     last_runs = tuple(replace(last_run, batches=()) for last_run in last)
     backlog = overview.backlog_from_answer(waiting)
-    return Graph(pipeline.name, pipeline.description, nodes, tuple(_edges(pipeline)), last_runs, run, backlog)
+    return Graph(pipeline.name, pipeline.description, nodes, tuple(_edges(pipeline)), last_runs, run, backlog, past)
+
+
+def _as_run_left(node: Node) -> Node:
+    """A node without what it has now: later runs may have changed that."""
+    state = ""
+    if node.balance is not None:
+        state = "written"
+    elif node.kind in LAYERS:
+        state = _STEP_STATES.get(node.step, "unchanged")
+    changed = node.changed if node.balance is not None else None
+    return replace(node, state=state, sentence="", rows=None, version=None, changed=changed, rejected=0)
+
+
+# States of a table that a run did not change, by those of the task that makes it.
+_STEP_STATES = {"failed": "failed", "upstream_failed": "not run", "skipped": "skipped"}
 
 
 def _ordered_tables(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
@@ -145,7 +169,9 @@ def _nodes(
     if waiting is not None:
         works = {work.table: work for work in waiting.tables}
     for name, table in pipeline.bronze.items():
-        yield Node(place_of(table), "landing", name, _folder_state(works.get(name)), files=_table_run(run, name).files)
+        of_run = _table_run(run, name)
+        state = _folder_state(works.get(name))
+        yield Node(place_of(table), "landing", name, state, files=of_run.files, failed=of_run.failed)
     for name in pipeline.views:
         yield Node(name, "view", name)
     for (layer, name), (node, has) in tables.items():
@@ -175,6 +201,8 @@ def _add_state(node: Node, work: TableWork | None) -> Node:
         return node
     if node.step == "running":
         return replace(node, state="running")
+    if work is not None and work.failed:
+        return replace(node, state="failed files", sentence=f"{files(work.failed)} could not be read")
     if work is not None and work.state == TableState.BLOCKED:
         return replace(node, state="waits", sentence=work.progress.why)
     return replace(node, state=work.state if work is not None else TableState.UP_TO_DATE)
@@ -211,6 +239,7 @@ def _node(source: Source, pipeline: Pipeline, layer: str, name: str) -> tuple[No
 class _OfRun:
     balance: Balance | None = None
     files: int = 0
+    failed: int = 0
     last: CommittedBatch | None = None
     seconds: float | None = None
 
@@ -221,10 +250,12 @@ def _table_run(run: PipelineRun | None, name: str) -> _OfRun:
     reported = run.dag_run.seconds.get(name) if run is not None and run.dag_run is not None else None
     if not batches_of_table:
         return _OfRun(seconds=reported)
-    took = [batch.seconds for batch in batches_of_table if batch.seconds is not None]
+    seconds = reported
+    if seconds is None:
+        seconds = batches.total_seconds(batches_of_table)
     return _OfRun(
-        batches.total_balance(batches_of_table), sum(batch.files for batch in batches_of_table), batches_of_table[-1],
-        reported if reported is not None else sum(took) if took else None,
+        batches.total_balance(batches_of_table), sum(batch.files for batch in batches_of_table),
+        sum(batch.failed for batch in batches_of_table), batches_of_table[-1], seconds,
     )  # fmt: skip
 
 

@@ -131,9 +131,7 @@ def _table(all_runs: Sequence[PipelineRun], run: PipelineRun, layer: str, table:
     if run.dag_run is not None:
         seconds = run.dag_run.seconds.get(table)
     if seconds is None:
-        took = [batch.seconds for batch in of_table if batch.seconds is not None]
-        if took:
-            seconds = sum(took)
+        seconds = batches.total_seconds(of_table)
     usual_rows = runs.usual_rows(all_runs, run, table)
     reason = techniques.difference_reason(of_table[-1])
     return TableOfRun(layer, table, batches.total_balance(of_table), of_table, seconds, usual_rows, reason)

@@ -7,6 +7,8 @@ from typing import Any
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
 
+from tests.support.page_states import STATES
+
 READS = {
     "reader": {"heart_rate", "mistaken", "we-ird"},
     "counter": {"heart_rate"},  # may not read logs
@@ -14,8 +16,9 @@ READS = {
     "editor": {"heart_rate"},  # the same
     "both": {"heart_rate", "secret"},
     "auditor": {"heart_rate", "secret"},  # may not read runs
+    "operator": {"heart_rate", *STATES},  # may trigger runs, too
 }
-STARTS = {"starter", "editor"}
+STARTS = {"starter", "editor", "operator"}
 
 
 class DagRights(SimpleAuthManager):

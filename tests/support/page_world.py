@@ -66,8 +66,13 @@ class PageWorld:
         self._definition = self._definition or self.workspace.definition
         return self._definition  # type: ignore[no-any-return]
 
-    def run(self, records: int = 40, quarantined: int = 3, duplicates: int = 2, **facts: Any) -> str:
-        """A run of all layers over a new file, as Airflow's scheduler would start it; gives its id."""
+    def run(
+        self, records: int = 40, quarantined: int = 3, duplicates: int = 2, unreadable: int = 0, **facts: Any
+    ) -> str:
+        """A run of all layers over a new file, as Airflow's scheduler would start it; gives its id.
+
+        Beside the file there may be some that are no gzip, though their names say so.
+        """
         number, when = self.runs, self.began + self.runs * STEP
         self.runs += 1
         run_id = f"scheduled__{when.isoformat()}"
@@ -86,6 +91,8 @@ class PageWorld:
             beat["heartrate"] = -1.0
         age = (datetime.now(UTC) - when).total_seconds() + 45
         self.workspace.land(f"recordings/{number:04d}.json", beats, age=age)
+        for file in range(unreadable):
+            self.workspace.land(f"recordings/{number:04d}-{file}.json.gz", "no gzip", age=age)
         self._bronze("recordings_bronze", beats, said, when + timedelta(seconds=20))
         if number == 0:
             people = [{"mrn": 1, "name": "Ada Byron"}, {"mrn": 2, "name": "Bo Li"}]
@@ -130,11 +137,12 @@ class PageWorld:
         ledger = DeltaTable(at.ledger(table))
         chunk = ledger.version()
         entered = ledger.to_pyarrow_table(filters=[("chunk", "=", chunk)]).to_pylist()
-        path = entered[0]["path"]
+        failed = {one["path"]: ["not in GZIP format", False] for one in entered if one["path"].endswith(".gz")}
+        path = next(one["path"] for one in entered if one["path"] not in failed)
         common = {"_rescued_data": None, "_corrupt_record": None, "source_file": path, "_chunk": chunk}
         records = [{**row, **common, "_pos": n} for n, row in enumerate(rows)]
-        facts = {"chunk": chunk, "files": len(entered), "bytes": sum(one["size"] for one in entered), "failed": {},
-                 "manifest": {}, "definition": "b" * 16}  # fmt: skip
+        facts = {"chunk": chunk, "files": len(entered), "bytes": sum(one["size"] for one in entered), "failed": failed,
+                 "manifest": {}, "definition": self.definition.bronze[table].fingerprint}  # fmt: skip
         self._commit(table, records, {**said, **facts}, when)
         file_status.copy(at, table)
 

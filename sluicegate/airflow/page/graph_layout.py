@@ -8,10 +8,10 @@ from itertools import pairwise
 
 from sluicegate.dashboard.flow_graph import Edge, Graph, Node
 
-WIDTH, HEIGHT = 206, 92
+WIDTH, HEIGHT = 206, 128
 """Size of a table's box."""
 
-LOW = 44
+LOW = 48
 """Height of a landing folder's, a view's and a quarantine's box."""
 
 GAP_X, GAP_Y, TOP = 42, 20, 34

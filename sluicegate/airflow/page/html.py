@@ -27,7 +27,8 @@ STATIC = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; ch
 _SHAPES = {
     "skipped": ("○", "none"), "not started": ("○", "none"), "not run": ("○", "none"),
     "fine": ("●", "good"), "success": ("●", "good"), "committed": ("●", "good"), "up to date": ("●", "good"),
-    "ingested": ("●", "good"), "archived": ("●", "good"), "running": ("◐", "busy"), "queued": ("○", "busy"),
+    "ingested": ("●", "good"), "archived": ("●", "good"), "written": ("●", "good"),
+    "unchanged": ("○", "none"), "running": ("◐", "busy"), "queued": ("○", "busy"),
     "waiting": ("○", "busy"), "being read": ("○", "busy"), "settling": ("○", "busy"), "behind": ("◇", "busy"),
     "late": ("◆", "warn"), "waits": ("○", "busy"),
     "as its last run left it": ("○", "none"),

@@ -268,6 +268,21 @@ def test_a_graph_has_landing_tables_lookups_and_quarantine(world: PageWorld, lak
     assert {node.key: node for node in first.nodes}["patients"].balance == Balance(2, None, 0, 2)
 
 
+def test_a_graph_of_an_earlier_run_has_nothing_of_what_tables_have_today(world: PageWorld, lake: Source) -> None:
+    newest = flow_graph.graph(lake, world.definition, ())
+    assert not newest.past
+    assert not flow_graph.graph(lake, world.definition, (), newest.runs[0].key).past
+    began = world.began + STEP  # its second run, which left patients as they were
+    failed = DagRun("scheduled__" + began.isoformat(), "failed", "scheduled", began, steps=(RunStep("gold", "failed"),))
+    graph = flow_graph.graph(lake, world.definition, [failed], failed.run_id)
+    assert graph.past
+    nodes = {node.key: node for node in graph.nodes}
+    assert {node.rows for node in graph.nodes} == {None}
+    assert (nodes[SILVER].state, nodes["patients"].state) == ("written", "unchanged")
+    assert nodes["patients"].changed is None
+    assert nodes[SILVER].changed == newest.runs[0].began - STEP + timedelta(seconds=20)
+
+
 def test_a_graph_has_what_a_run_under_way_has_committed_and_which_of_its_tasks_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -382,7 +397,7 @@ def test_a_refused_batch_does_not_change_a_table(tmp_path: Path) -> None:
     )
     of_status = next(one for one in api.status(made.definition).tables if one.table == SILVER)
     assert after.changed == before.changed == of_status.changed
-    graph = flow_graph.graph(lake, made.definition, (), before.history[-1].run_id)
+    graph = flow_graph.graph(lake, made.definition, ())
     assert next(one for one in graph.nodes if one.key == SILVER).state == "failed"
 
 

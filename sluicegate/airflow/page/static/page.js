@@ -23,6 +23,8 @@ function followColours() {
   if (airflow) new MutationObserver(set).observe(airflow, { attributes: true, attributeFilter: ["class"] });
 }
 followColours();
+// Airflow's frame has a header with the DAG's name of its own.
+if (parentDocument) document.documentElement.dataset.framed = "";
 
 // Airflow's frame may not lead its window elsewhere; a link in the window's own document may.
 function leadOut(event) {

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import html
 import json
-import os
 import re
 import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -24,11 +22,11 @@ from typer.testing import CliRunner
 
 import sluicegate as sg
 from sluicegate.cli import app as cli
-from sluicegate.dashboard.source import Source
 from sluicegate.errors import PipelineMissing
 from sluicegate.launch.discard import Discard, find_records
 from sluicegate.storage import aws
 from tests.conftest import Workspace
+from tests.support.page_server import get, served, token
 from tests.support.page_world import PageWorld
 
 pytestmark = pytest.mark.unit
@@ -70,95 +68,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> PageWorld:
 def server(world: PageWorld, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Airflow's server in this process, with the DAGs of the pipelines in its database."""
     home = tmp_path_factory.mktemp("airflow")
-    settings = world.workspace.settings
-    with pytest.MonkeyPatch.context() as patch:
-        for key in [key for key in os.environ if key.startswith("AIRFLOW")]:
-            patch.delenv(key)
-        said = {
-            "AIRFLOW_HOME": str(home), "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-            "AIRFLOW__CORE__AUTH_MANAGER": "tests.support.dag_rights.DagRights",
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
-            "AIRFLOW__API_AUTH__JWT_SECRET": "a secret of these tests that is long enough to sign with it, surely",
-            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home / "passwords.json"),
-            "SLUICEGATE_LAKE": settings.lake, "SLUICEGATE_LANDING": settings.landing,
-            "SLUICEGATE_PIPELINES": str(settings.pipelines),
-        }  # fmt: skip
-        for key, value in said.items():
-            patch.setenv(key, value)
-        yield from _served(patch)
-
-
-def _served(patch: pytest.MonkeyPatch) -> Iterator[Any]:
-    from airflow import settings as airflow_settings
-    from airflow.api_fastapi import app as airflow_app
-    from airflow.configuration import conf
-    from airflow.models import import_all_models
-    from airflow.models.base import Base
-    from fastapi.testclient import TestClient
-
-    from sluicegate.airflow.page import app as page_app
-
-    # On a busy machine a page would say that it is being read: here it waits until it is.
-    patch.setattr(page_app, "Source", partial(Source, patience=None))
-    old, address = airflow_settings.SQL_ALCHEMY_CONN, conf.get("database", "sql_alchemy_conn")
-    airflow_settings.SQL_ALCHEMY_CONN = address
-    airflow_settings.SQL_ALCHEMY_CONN_ASYNC = address.replace("sqlite:", "sqlite+aiosqlite:")
-    airflow_settings.reconfigure_orm()  # type: ignore[no-untyped-call]
-    import_all_models()  # type: ignore[no-untyped-call]
-    Base.metadata.create_all(airflow_settings.engine)
-    _store_dags()
-    airflow_app.purge_cached_app()
-    with TestClient(airflow_app.create_app("core"), base_url="http://testserver") as client:
+    with served(world.workspace.settings, home, ("heart_rate", "secret", "mistaken")) as client:
         yield client
-    airflow_app.purge_cached_app()
-    airflow_settings.SQL_ALCHEMY_CONN = old
-    airflow_settings.dispose_orm()
-
-
-def _store_dags() -> None:
-    from airflow.models.dag import DagModel
-    from airflow.models.dagbundle import DagBundleModel
-    from airflow.utils.session import create_session
-
-    with create_session() as session:
-        session.add(DagBundleModel(name="dags-folder"))
-        session.flush()
-        for name in ("heart_rate", "secret", "mistaken"):
-            dag = DagModel(dag_id=name, bundle_name="dags-folder", fileloc="x", relative_fileloc="x")  # type: ignore[no-untyped-call]
-            session.add(dag)
-    _store_form()
-
-
-def _store_form() -> None:
-    """Stores the DAG of heart_rate as the DAG processor does, so that runs can be triggered."""
-    from airflow.models.dag import DagModel
-    from airflow.models.serialized_dag import SerializedDagModel
-    from airflow.serialization.serialized_objects import LazyDeserializedDAG
-    from airflow.utils.db import synchronize_log_template
-    from airflow.utils.session import create_session
-
-    from sluicegate.airflow.dag import medallion_dag, settings_below
-
-    dag = medallion_dag("heart_rate", settings_below(Path()))
-    with create_session() as session:
-        synchronize_log_template(session=session)  # which each run refers to
-        SerializedDagModel.write_dag(LazyDeserializedDAG.from_dag(dag), "dags-folder", session=session)
-        session.get_one(DagModel, "heart_rate").is_stale = False
-
-
-def token(user: str) -> str:
-    """A token as Airflow gives it to a user who has logged in."""
-    from airflow.api_fastapi.app import get_auth_manager
-    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
-
-    made: str = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username=user, role="viewer"))
-    return made
-
-
-def get(server: Any, path: str, user: str | None = "reader", **headers: str) -> Any:
-    """Requests a page as a browser does: with the cookie of Airflow's login."""
-    cookie = {"Cookie": f"_token={token(user)}"} if user else {}
-    return server.get(f"/lakehouse/{path}", headers=cookie | headers, follow_redirects=False)
 
 
 def twin(path: str) -> str:
