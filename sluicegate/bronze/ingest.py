@@ -343,7 +343,9 @@ class Chunk:
         say(f"  bronze {self.name:<28} rewriting the table to widen {', '.join(widened)}")
         stored = self._retained_rows(former)
         kinds = {name: (stored.schema[name].dataType, frame.schema[name].dataType) for name in widened}
-        cast = stored.withColumns({n: fit_value(F.col(quote_name(n)), *both).value for n, both in kinds.items()})
+        cast = stored.withColumns(
+            {name: fit_value(F.col(quote_name(name)), *both).value for name, both in kinds.items()}
+        )
         whole = cast.unionByName(frame, allowMissingColumns=True)
         return record_landed_names(whole, landed_names(stored.schema) | landed_names(frame.schema))
 

@@ -46,7 +46,9 @@ class JsonValues(JsonFiles):
     def fields(self, values: DataFrame) -> list[StructField]:
         """Return the fields that occur anywhere in the values."""
         inferred = self._fields(values.where(self._object).selectExpr(f"{self.doubts.add_sign_fields(SHOWN)} AS value"))
-        return json_doubts.record_doubts(inferred, self.doubts.find_doubts(inferred, {f.name for f in inferred}))
+        return json_doubts.record_doubts(
+            inferred, self.doubts.find_doubts(inferred, {field.name for field in inferred})
+        )
 
     def rows(self, values: DataFrame, schema: Sequence[StructField]) -> DataFrame:
         """Parse each value into a row, by a schema that ends with the field of the corrupt record."""

@@ -134,7 +134,9 @@ class Reader(RawReader):
 
         Without inferColumnTypes a column of single values is text in any case.
         """
-        new = [f.name for f in group.fields if is_text(f.dataType) and not self.schema.has_field(f.name)]
+        new = [
+            field.name for field in group.fields if is_text(field.dataType) and not self.schema.has_field(field.name)
+        ]
         if not (new and self._table.inferColumnTypes):
             return group
         records, _ = self._load_raw(group, [Column(name, StringType(), name, StringType()) for name in new])

@@ -70,7 +70,9 @@ def changed_keys(changes: DataFrame, keys: Sequence[str], engine_columns: Sequen
     """
     # By whole rows, not by hashes: an overwrite deletes and inserts each row, and none may be taken for another.
     theirs = [field for field in changes.schema if field.name not in {*engine_columns, *schema_columns.CHANGE_COLUMNS}]
-    row = F.struct(*[exact_form(F.col(quote_name(f.name)), f.dataType).alias(f"c{n}") for n, f in enumerate(theirs)])
+    row = F.struct(
+        *[exact_form(F.col(quote_name(f.name)), f.dataType).alias(f"c{number}") for number, f in enumerate(theirs)]
+    )
     sign = F.when(F.col("_change_type").isin("insert", "update_postimage"), 1).otherwise(-1)
     rows = changes.select(*[F.col(quote_name(key)) for key in keys], row.alias(_ROW), sign.alias(_SIGN))
     net = rows.groupBy(*[quote_name(key) for key in keys], _ROW).agg(F.sum(_SIGN).alias(_SIGN)).where(f"{_SIGN} != 0")

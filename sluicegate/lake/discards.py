@@ -315,7 +315,9 @@ def _new_discards(rows: pa.Table, discard: str, by: str, note: str) -> pa.Table:
     columns |= {name: pc.if_else(pc.equal(plain[name], ""), None, plain[name]) for name in _NAMES}
     columns["rules"] = pc.split_pattern(plain["rules"], _BETWEEN)
     facts = {"discard": discard, "discarded_at": datetime.now(UTC), "discarded_by": by, "note": note}
-    columns |= {n: pa.repeat(pa.scalar(value, DISCARDS.field(n).type), rows.num_rows) for n, value in facts.items()}
+    columns |= {
+        name: pa.repeat(pa.scalar(value, DISCARDS.field(name).type), rows.num_rows) for name, value in facts.items()
+    }
     return pa.table(columns).select(DISCARDS.names).cast(DISCARDS)
 
 

@@ -152,7 +152,9 @@ def failed_files(lake: layout.Lake, name: str, definition: str, opened: Tables |
     if not wrong.num_rows:
         return {}
     since = (pc.field("chunk") >= pc.min(wrong["chunk"])) & pc.field("path").isin(wrong["path"].unique().to_pylist())
-    last = {r["path"]: r for r in status_log.read(lake, name, columns, since, opened).sort_by("chunk").to_pylist()}
+    last = {
+        row["path"]: row for row in status_log.read(lake, name, columns, since, opened).sort_by("chunk").to_pylist()
+    }
     return {path: bool(row["retry"]) or row["definition"] != definition for path, row in last.items() if row["error"]}
 
 

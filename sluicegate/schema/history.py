@@ -134,6 +134,8 @@ def _describe_changes(before: dict[str, str] | None, columns: dict[str, str], la
         return "; ".join(["the first columns", *landed_fields])
     origins = {name: f", of the field {field}" for name, field in landed.items()}
     added = [f"{name} {kind} came{origins.get(name, '')}" for name, kind in columns.items() if name not in before]
-    retyped = [f"{n} {before[n]} is {kind} now" for n, kind in columns.items() if before.get(n, kind) != kind]
+    retyped = [
+        f"{name} {before[name]} is {kind} now" for name, kind in columns.items() if before.get(name, kind) != kind
+    ]
     removed = [f"{name} went" for name in before if name not in columns]
     return "; ".join([*added, *retyped, *removed])

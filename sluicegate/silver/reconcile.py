@@ -87,7 +87,9 @@ class Reconciliation:
         groups = rows.groupBy(of_flow).agg(*map(F.expr, aggregates.expressions)).collect()
         counts: dict[str, Sequence[Any]] = {group[0]: group[1:] for group in groups}
         counts |= {name: aggregates.empty_values for name in read_by_flow if name not in counts}
-        flows = {n: aggregates.to_reconciliation(values, read_by_flow.get(n, 0)) for n, values in counts.items()}
+        flows = {
+            name: aggregates.to_reconciliation(values, read_by_flow.get(name, 0)) for name, values in counts.items()
+        }
         for name, reconciliation in flows.items():
             maker = aggregates.evaluator.table.flows_or_branches[name]
             reconciliation._demand_sums(rows.where(of_flow == name), maker)

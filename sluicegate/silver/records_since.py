@@ -130,7 +130,9 @@ class RecordsSince:
         """Return the lookups with the version that was read, by name."""
         versions = self._evaluator.batch.progress.versions
         # A lookup that the definition no longer reads may be in the last commit.
-        return {n: (self._flow.inputs[n], version) for n, version in versions.items() if n in self._flow.inputs}
+        return {
+            name: (self._flow.inputs[name], version) for name, version in versions.items() if name in self._flow.inputs
+        }
 
     # --- whether what was proved holds -------------------------------------------------------------------------------
 

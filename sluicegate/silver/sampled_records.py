@@ -72,7 +72,9 @@ def records_in_sample(sample: Sample) -> SampledPart:
 def narrow_batch(batch: Batch, part: SampledPart) -> Batch:
     """Return a batch of some records from one of all records."""
     if isinstance(batch, StreamsBatch):
-        deliveries = {n: Delivery(part.choose(delivery.rows), batch.flow) for n, delivery in batch.deliveries.items()}
+        deliveries = {
+            name: Delivery(part.choose(delivery.rows), batch.flow) for name, delivery in batch.deliveries.items()
+        }
         counts = {name: delivery.rows.count() for name, delivery in deliveries.items()}
         return replace(
             batch,

@@ -65,7 +65,9 @@ def _waiting_rows(quarantined: DataFrame, discards: DataFrame) -> DataFrame:
     renamed = discards.select(*[F.col(name).alias(working_column(f"discarded{name}")) for name in (*KEYS, "rules")])
     identity = {name: F.lit(None) for name in KEYS}
     identity |= {name: F.col(quote_name(name)) for name in KEYS if name in quarantined.columns}
-    same = reduce(and_, (column.eqNullSafe(F.col(working_column(f"discarded{n}"))) for n, column in identity.items()))
+    same = reduce(
+        and_, (column.eqNullSafe(F.col(working_column(f"discarded{name}"))) for name, column in identity.items())
+    )
     no_others = F.size(F.array_except(F.col(RULES), F.col(working_column("discardedrules")))) == 0
     return quarantined.join(renamed, same & no_others, "left_anti")
 

@@ -217,7 +217,7 @@ def _struct_comparer(parts: Mapping[str, Comparer]) -> Comparer:
         if not part and any(not is_nothing(value) for name, value in landed.items() if name not in parts):
             return False
         return _combine_verdicts(
-            compare_cell(landed.get(n), stored[n], compared, part) for n, compared in parts.items()
+            compare_cell(landed.get(name), stored[name], compared, part) for name, compared in parts.items()
         )
 
     return compare

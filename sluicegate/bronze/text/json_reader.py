@@ -268,7 +268,9 @@ class JsonFiles:
 
     def _leniency_options(self, added: Mapping[str, str] | None = None) -> str:
         """Reader options that decide what passes for JSON, and added ones, as an argument of a SQL function."""
-        options = {n: value for n, value in self.options.items() if n.lower().startswith(("allow", "maxstring"))}
+        options = {
+            name: value for name, value in self.options.items() if name.lower().startswith(("allow", "maxstring"))
+        }
         options |= added or {}
         if not options:
             return ""

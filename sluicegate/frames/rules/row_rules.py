@@ -78,7 +78,9 @@ class RowRules:
             tally: counts of the rows.
             evaluated: the rows, with ``BROKEN``.
         """
-        words = {n: text for n, failed in tally.failed.items() if (text := self._refusal_reason(n, failed, tally))}
+        words = {
+            name: text for name, failed in tally.failed.items() if (text := self._refusal_reason(name, failed, tally))
+        }
         if not words:
             return None
         causes = [Condition.parse(self.expectations[name].text).text for name in words]

@@ -214,7 +214,9 @@ class TableCheck:
             *[F.col(quote_name(key)).alias(_key(n)) for n, key in enumerate(_columns(referenced, keys))]
         )
         has_key = reduce(and_, [F.col(quote_name(column)).isNotNull() for column in columns])
-        same_key = reduce(and_, (_key_condition(rows, c, reference_keys, _key(n)) for n, c in enumerate(columns)))
+        same_key = reduce(
+            and_, (_key_condition(rows, c, reference_keys, _key(number)) for number, c in enumerate(columns))
+        )
         return rows.where(has_key).join(reference_keys, same_key, "left_anti")
 
     def _rows_in_question(self, table: str, would_be: WouldBe) -> DataFrame:

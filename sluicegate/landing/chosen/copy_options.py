@@ -21,7 +21,9 @@ from sluicegate.lake import log
 from sluicegate.landing.chosen.copy_select import SOURCE, Select, names_fault
 from sluicegate.spark_sql.tokens import QuerySyntax
 
-FORMATS: list[reader_options.Format] = [f for f in get_args(reader_options.Format) if f not in ("delta", "kafka")]
+FORMATS: list[reader_options.Format] = [
+    file_format for file_format in get_args(reader_options.Format) if file_format not in ("delta", "kafka")
+]
 
 
 @dataclass(frozen=True)

@@ -246,7 +246,9 @@ def _preview(
         statuses = file_status.statuses(lake, table_files.name)
     statuses = statuses.filter(pc.field("state").isin([FileStatus.INGESTED, FileStatus.ARCHIVED, FileStatus.FAILED]))
     present = [*selected.present, *selected.archived]
-    from_archive = sum(f["path"] not in table_files.landed for f in selected.present if table_files.is_below(f["path"]))
+    from_archive = sum(
+        file["path"] not in table_files.landed for file in selected.present if table_files.is_below(file["path"])
+    )
     return ResetPreview(
         rows=tables.rows(tables.delta_table(lake.table("bronze", table_files.name))), files=len(present),
         bytes=sum(file["size"] for file in present), archived=from_archive + len(selected.archived),

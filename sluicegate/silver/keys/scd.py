@@ -109,7 +109,9 @@ class History:
         frame = self._prepare(evaluated, values)
         settled = self._decide_rows(frame, values)
         good = F.col(DISPOSITION) == Disposition.WRITTEN
-        values_by_name = {n: F.when(good, F.col(_VALUES)[n]).otherwise(_column(n)).alias(n) for n in values}
+        values_by_name = {
+            name: F.when(good, F.col(_VALUES)[name]).otherwise(_column(name)).alias(name) for name in values
+        }
         columns = [values_by_name.get(name, _column(name)) for name in evaluated.columns]
         if self.scd_type == 2:
             columns += [F.when(good, F.col(SEQUENCE)).alias(START_AT), F.when(good, F.col(_END)).alias(END_AT)]
@@ -200,7 +202,9 @@ class History:
     def _flag_version_starts(self, frame: DataFrame, values: list[str]) -> DataFrame:
         """Add whether a record begins a version: it counts, and differs from the previous one that counts."""
         types = frame.schema
-        tracked = {n: group_form(F.col(_VALUES)[n], types[n].dataType) for n in self._tracked_columns(values)}
+        tracked = {
+            name: group_form(F.col(_VALUES)[name], types[name].dataType) for name in self._tracked_columns(values)
+        }
         state = [F.col(_DELETE), _struct(tracked).alias(_VALUES), *([F.col(_GONE_AT)] if self.snapshots else [])]
         frame = frame.withColumn(_STATE, F.when(_is_counted(), F.struct(*state)))
         earlier = self._window().rowsBetween(Window.unboundedPreceding, -1)

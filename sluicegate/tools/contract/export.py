@@ -153,7 +153,7 @@ def _table_check(name: str, rule: TableRule) -> dict[str, Any]:
     if rule.foreign_key is not None:
         other, keys = rule.foreign_key_target
         same = " AND ".join(
-            f"o.{quote_name(key)} = t.{quote_name(c)}" for key, c in zip(keys, rule.foreign_key, strict=True)
+            f"o.{quote_name(key)} = t.{quote_name(column)}" for key, column in zip(keys, rule.foreign_key, strict=True)
         )
         condition = " AND ".join(f"t.{quote_name(column)} IS NOT NULL" for column in rule.foreign_key)
         referenced = placeholders.get(other, other)

@@ -245,7 +245,9 @@ def _land_next(simulation: Simulation, home: Path, order: Order) -> list[Landed]
 def numbered_files(folder: Path) -> list[tuple[int, Path]]:
     """Return the files of a kind that a simulator landed, with their numbers, the newest first."""
     name = re.compile(rf"{re.escape(folder.name)}-(\d+)\.json")
-    return sorted(((int(match[1]), p) for p in folder.iterdir() if (match := name.fullmatch(p.name))), reverse=True)
+    return sorted(
+        ((int(match[1]), path) for path in folder.iterdir() if (match := name.fullmatch(path.name))), reverse=True
+    )
 
 
 def write(path: Path, text: str) -> None:

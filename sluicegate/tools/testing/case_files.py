@@ -261,4 +261,6 @@ class _Reader:
 
 def _codes() -> set[str]:
     members = vars(errors).values()
-    return {m.code for m in members if isinstance(m, type) and issubclass(m, errors.SluicegateError)}
+    return {
+        member.code for member in members if isinstance(member, type) and issubclass(member, errors.SluicegateError)
+    }

@@ -60,7 +60,9 @@ def unmatched_rows(expected: Sequence[Row], actual: Sequence[Row], tolerance: fl
     missing, unexpected = _subtract_rows(expected, actual), _subtract_rows(actual, expected)
     if not tolerance or not missing or not unexpected:
         return missing, unexpected
-    near = [[n for n, row in enumerate(unexpected) if is_close(expected, row, tolerance)] for expected in missing]
+    near = [
+        [number for number, row in enumerate(unexpected) if is_close(expected, row, tolerance)] for expected in missing
+    ]
     taken: dict[int, int] = {}
     for number in range(len(missing)):
         _assign(number, near, taken, set())

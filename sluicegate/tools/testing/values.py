@@ -93,7 +93,9 @@ def _nested_value(value: Any, kind: pa.DataType) -> Value:
     if not isinstance(value, Mapping):
         raise _unfit(value, kind)
     if pa.types.is_map(kind):
-        pairs = [(case_value(k, kind.key_type, text=True), case_value(v, kind.item_type)) for k, v in value.items()]
+        pairs = [
+            (case_value(key, kind.key_type, text=True), case_value(item, kind.item_type)) for key, item in value.items()
+        ]
         return FieldValues(tuple(sorted(pairs, key=repr)))
     names = [field.name for field in kind]
     for name in value:
