@@ -14,9 +14,10 @@ import pytest
 from sluicegate.spark import jars
 from tests.conftest import ROOT, Workspace, beat
 
-pytestmark = [pytest.mark.e2e, pytest.mark.release]
+pytestmark = pytest.mark.e2e
 
 UV = str(Path(sys.executable).with_name("uv"))
+LANDED_AT = 1_770_000_000
 
 # As in docs/howto/existing-airflow.md.
 DAG_FILE = """\
@@ -60,8 +61,9 @@ def maven(folder: Path) -> str:
     return folder.as_uri()
 
 
+@pytest.mark.more
 def test_a_project_begins_with_the_wheel_alone(installed: Path, tmp_path: Path) -> None:
-    """From an empty folder to a gold table and a passed case, with nothing of this checkout but its jars."""
+    """From an empty folder to gold, a passed case and a run of its DAG, with nothing of this checkout but jars."""
     program, folder = str(installed / "sluicegate"), tmp_path / "shop"
     (tmp_path / "people.csv").write_text("id,name\n1,Ada\n2,Bo\n")
     said([program, "init", str(folder)])
@@ -80,7 +82,26 @@ def test_a_project_begins_with_the_wheel_alone(installed: Path, tmp_path: Path) 
     assert "2 passed" in said_in(folder, "test", "sales")
     assert "1 passed" in said_in(tmp_path / "club", "test", "club")
 
+    late = folder / "landing" / "sales" / "orders" / "late.csv"
+    late.write_text("order_id,ordered_at,customer,country,amount\n90,2026-02-01 09:00:00,Ada,DE,7.00\n")
+    os.utime(late, (LANDED_AT, LANDED_AT))
+    airflow = airflow_of(folder) | places
+    said([str(installed / "airflow"), "db", "migrate"], **airflow)
+    said([str(installed / "airflow"), "dags", "test", "sales"], **airflow)
+    query = "SELECT orders FROM sales.orders_by_day WHERE day = DATE '2026-02-01'"
+    assert json.loads(said_in(folder, "sql", query, "--json")) == [{"orders": 1}]
 
+
+def airflow_of(folder: Path) -> dict[str, str]:
+    """Variables of an Airflow whose DAGs are those of a folder."""
+    return {
+        "AIRFLOW_HOME": str(folder / "airflow"),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(folder / "dags"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+    }
+
+
+@pytest.mark.release
 def test_a_pipeline_runs_in_an_airflow_that_has_only_the_wheel(installed: Path, workspace: Workspace) -> None:
     folder = workspace.folder
     # One task, and so one start of Spark, for all layers; of the others the demo has one each.
@@ -89,11 +110,7 @@ def test_a_pipeline_runs_in_an_airflow_that_has_only_the_wheel(installed: Path, 
     workspace.land("recordings/a.json", [beat(1, 1, 0, 60.0), beat(1, 1, 900, 63.0), beat(2, 2, 0, -3.0)])
     (folder / "dags").mkdir()
     (folder / "dags" / "pipelines.py").write_text(DAG_FILE.format(folder))
-    airflow = {
-        "AIRFLOW_HOME": str(folder / "airflow"),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(folder / "dags"),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-    }
+    airflow = airflow_of(folder)
 
     def told(*command: str) -> Any:
         printed = said([str(installed / "airflow"), *command, "--output", "json"], **airflow)
