@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
@@ -15,7 +13,6 @@ from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from sluicegate import processes
 from sluicegate.errors import UserError
 from sluicegate.private_folders import PrivateFolder
 from sluicegate.settings import Settings
@@ -89,31 +86,3 @@ class ConnectServer:
             with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
                 opened.write(self.token)
             yield {connect.TOKEN_FILE: str(file)}
-
-
-class Client:
-    """A job on a server: a Python process in a group of its own, which a task ends with itself.
-
-    Args:
-        command: its command.
-        env: its environment.
-    """
-
-    def __init__(self, command: Sequence[str], env: Mapping[str, str]) -> None:
-        self._job = subprocess.Popen(
-            command, env={**env, **processes.parent_environment()}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, errors="backslashreplace", start_new_session=True,
-        )  # fmt: skip
-
-    def output(self) -> Iterable[str]:
-        """What it prints, as it comes."""
-        yield from self._job.stdout or ()
-
-    def wait_for_exit(self) -> int:
-        """Exit code, once it has ended."""
-        return self._job.wait()
-
-    def kill(self) -> None:
-        """End it at once, with all that it started."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._job.pid, signal.SIGKILL)

@@ -88,7 +88,7 @@ def medallion_dags(
         only: names of the pipelines; all by default. With a DAG file for each of hundreds, Airflow reads them beside
             each other, and a new one at once.
         task_args: arguments of all tasks, such as ``queue``, as Airflow's operators take them; those that only
-            SparkSubmitOperator takes, such as ``conn_id`` and ``conf``, are for the jobs. What a definition says under
+            SparkSubmission takes, such as ``conn_id`` and ``conf``, are for the jobs. What a definition says under
             ``airflow`` comes before them.
         dag_args: arguments of all DAGs, such as ``access_control``.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from airflow.sdk import get_parsing_context
 
+from sluicegate.airflow.timetable import PipelineTimetable
+
 NAME = "sluicegate"
 """Name of the plugin."""
 
@@ -18,4 +20,4 @@ def plugin_is_loaded() -> bool:
         return True
     from airflow import plugins_manager
 
-    return any(plugin.name == NAME for plugin in plugins_manager._get_plugins()[0])
+    return PipelineTimetable in plugins_manager.get_timetables_plugins().values()

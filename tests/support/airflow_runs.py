@@ -46,3 +46,12 @@ def context_of(
         _ti_context_from_server=TIRunContext(dag_run=run, max_tries=3),
     )  # fmt: skip
     return instance.get_template_context()
+
+
+def submitted_command(job: Any) -> list[str]:
+    """The command by which a job that is prepared would be submitted."""
+    from sluicegate.airflow.operators.spark_submission import SparkConnection
+
+    connection = SparkConnection.from_airflow(job.conn_id, job.settings.master)
+    with connection.keytab() as keytab:
+        return list(job.spark_submit_command(connection, keytab))

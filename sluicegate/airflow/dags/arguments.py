@@ -8,10 +8,10 @@ from datetime import timedelta
 from inspect import signature
 from typing import Any
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG, BaseOperator
 
 from sluicegate.airflow.loaded import plugin_is_loaded
+from sluicegate.airflow.operators.spark_submission import SparkSubmission
 from sluicegate.definition.fields import suggest_name
 from sluicegate.definition.pipeline.airflow import AirflowSettings
 from sluicegate.definition.reading import loader
@@ -47,7 +47,7 @@ class Arguments:
     """Arguments that a DAG file sets for all its DAGs and tasks.
 
     Attributes:
-        tasks: arguments of tasks; what only SparkSubmitOperator takes is for the jobs.
+        tasks: arguments of tasks; what only SparkSubmission takes is for the jobs.
         dags: arguments of DAGs.
     """
 
@@ -61,7 +61,7 @@ class Arguments:
         Raises:
             UserError: one is unknown, or is not the DAG file's to give.
         """
-        of_operators = _accepted_parameters(BaseOperator) | _accepted_parameters(SparkSubmitOperator)
+        of_operators = _accepted_parameters(BaseOperator) | _accepted_parameters(SparkSubmission)
         _check("task_args", tasks or {}, of_operators, OF_TASKS)
         _check("dag_args", dags or {}, _accepted_parameters(DAG), OF_DAGS)
         # Airflow would put ours before these, as arguments of a task come before defaults of its DAG.

@@ -71,7 +71,7 @@ class Verification(PipelineJob):
         if percent >= 100:
             part = "--since-last"
         chosen = f"{{{{ '--sample=100' if params.get('whole') else '{part}' }}}}"
-        self.application_args = [*(self.application_args or ()), chosen]
+        self.application_args = [*self.application_args, chosen]
 
     def _idle_reason(self, pipeline: Pipeline, request: object) -> str:
         return ""

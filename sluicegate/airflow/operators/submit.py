@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
 import signal
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-import psutil  # type: ignore[import-untyped]
-from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import Asset, Connection
+from airflow.configuration import conf as airflow_conf
+from airflow.providers.common.compat.openlineage.utils import spark as openlineage_spark
+from airflow.sdk import Asset
 from airflow.sdk.bases.xcom import BaseXCom
-from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException, AirflowRescheduleException
+from airflow.sdk.exceptions import AirflowException, AirflowRescheduleException
 
 from sluicegate import console
 from sluicegate.airflow.assets import job_assets, unreported_tables
-from sluicegate.airflow.connect_server import OWN_JVM, Client, ConnectServer
-from sluicegate.airflow.connections import environment, provide_store
+from sluicegate.airflow.connect_server import OWN_JVM, ConnectServer
+from sluicegate.airflow.connections import provide_store
 from sluicegate.airflow.dags.arguments import job_pool
+from sluicegate.airflow.job_process import JobProcess
 from sluicegate.airflow.operators.links import SparkUI, is_address
+from sluicegate.airflow.operators.spark_submission import SparkConnection, SparkSubmission
 from sluicegate.airflow.reporting import metrics, openlineage
 from sluicegate.airflow.reporting.failure_reason import keep_failure_reason
 from sluicegate.airflow.run_request import failure, read_request, run_name
 from sluicegate.channel import Channel
 from sluicegate.definition import LAYERS, load
-from sluicegate.errors import DamagedTable, SluicegateError, UserError
+from sluicegate.errors import DamagedTable, SluicegateError
 from sluicegate.escapes import escape_text
 from sluicegate.flow.report import UNREPORTED, ReportLines
 from sluicegate.launch.run_mode import RunMode
@@ -56,7 +55,7 @@ RUN_INFO = '{{ {"dag_id": dag_run.dag_id, "run_id": dag_run.run_id, "try": ti.tr
 RESCHEDULE_AFTER = timedelta(seconds=20)
 
 
-class SluicegateJob(SparkSubmitOperator):
+class SluicegateJob(SparkSubmission):
     """Runs one layer of a pipeline, or all in one, unless there is nothing to do: by spark-submit, or by this Python on
     the Spark Connect server that the connection names.
 
@@ -67,7 +66,7 @@ class SluicegateJob(SparkSubmitOperator):
         layer: bronze, silver or gold; ``run`` for all of them, one after another in one Spark.
         settings: where things are, as ``settings_below`` or ``Settings.of`` gives it; its master is used if there is no
             connection ``conn_id`` (``spark_default``).
-        kwargs: what SparkSubmitOperator takes, but for ``application``, ``application_args`` and ``name``. ``conf`` is
+        kwargs: what SparkSubmission takes, but for ``application``, ``application_args`` and ``name``. ``conf`` is
             merged into ours, and wins. By default the task is in the pool ``spark``, and its inlets and outlets are
             the assets of the tables.
     """
@@ -96,8 +95,8 @@ class SluicegateJob(SparkSubmitOperator):
         self._lineage: OperatorLineage[Any, Any] | None = None
         self._show: Callable[[str], None] = lambda _: None
         self._server: ConnectServer | None = None
-        self._client: Client | None = None
-        self._hidden: dict[str, str] = {}  # variables that its process is not to have
+        self._connection = SparkConnection("")
+        self._process: JobProcess | None = None
         self.logged_as = ""  # application id in Spark's event log
 
     def _tables(self, pipeline: str, settings: Settings, declared: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -111,7 +110,7 @@ class SluicegateJob(SparkSubmitOperator):
 
     @keep_failure_reason
     @provide_store
-    def execute(self, context: Context) -> dict[str, Any] | list[dict[str, Any]] | None:  # type: ignore[override]
+    def execute(self, context: Context) -> dict[str, Any] | list[dict[str, Any]] | None:
         """Run the job.
 
         Returns:
@@ -174,54 +173,47 @@ class SluicegateJob(SparkSubmitOperator):
     def _submit(self, context: Context) -> None:
         self._show = partial(context["ti"].xcom_push, SparkUI().xcom_key)
         self._channel = Channel()  # of this try
-        with self._channel:
-            if self._server is not None:
-                self._run_on_server(self._server, context)
-            else:
-                self._spark_submit(context)
+        with self._channel, self._program(context) as (command, env):
+            self._process = JobProcess(command, env | self._channel.environment())
+            try:
+                self._log_output(self._process.output())
+                code = self._process.wait_for_exit()
+            finally:
+                self._process.kill()
+        if code:
+            self._keep_reports(context)
+            raise self._job_failure(code)
         if self._said.unread or not self._said.reports():
             self.log.warning(UNREPORTED)
 
-    def _spark_submit(self, context: Context) -> None:
-        try:
-            # Not by `env_vars`: the provider passes them to pods and to YARN's own process, but not to a local driver.
-            # Spark refuses a job with a master where it finds the address of a server as well.
-            without = dict.fromkeys({connect.REMOTE, connect.TOKEN, *spark_submit.withheld_variables(self.layer)}, "")
-            self._hook = self._get_hook()  # before: it may read the connection from the environment
-            with environment(
-                spark_submit.submit_env(self.layer) | without | self._hidden | self._channel.environment()
-            ):
-                super().execute(context)
-        except AirflowException:
-            self._keep_reports(context)
-            # Its message is the whole command line; the reason is far below it.
-            if self._hook is None or self._hook._submit_sp is None:
-                raise
-            raise self._job_failure(self._hook._submit_sp.returncode) from None
+    @contextmanager
+    def _program(self, context: Context) -> Iterator[tuple[list[str], dict[str, str]]]:
+        """Command and environment of the job: on a server, or by spark-submit."""
+        if self._server is not None:
+            settings = replace(self.settings, master=self._server.url)
+            with self._server.environment() as token:
+                env = spark_submit.job_env(self.layer, self.pipeline, settings)
+                if token:
+                    env.pop(connect.TOKEN, None)
+                yield [sys.executable, self.application, *self.application_args], env | token
+            return
+        env = spark_submit.submit_env(self.layer) | self.env_vars
+        env.pop(connect.TOKEN, None)  # Spark refuses a job with a master that finds a server, too
+        self._inject_lineage(context)
+        with self._connection.keytab() as keytab:
+            yield self.spark_submit_command(self._connection, keytab), env
+
+    def _inject_lineage(self, context: Context) -> None:
+        """Tell Spark's own OpenLineage listener of the task, where Airflow's configuration asks for that."""
+        if airflow_conf.getboolean("openlineage", "spark_inject_parent_job_info", fallback=False):
+            self.conf = openlineage_spark.inject_parent_job_information_into_spark_properties(self.conf, context)
+        if airflow_conf.getboolean("openlineage", "spark_inject_transport_info", fallback=False):
+            self.conf = openlineage_spark.inject_transport_information_into_spark_properties(self.conf, context)
 
     def _keep_reports(self, context: Context) -> None:
         """Keep what the layers before did for the run's note, as where each has a task of its own."""
         if self.layer == "run" and (before := self._said.reports()):
             context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, before)
-
-    def _run_on_server(self, server: ConnectServer, context: Context) -> None:
-        """Run the job on a server, and pass its output on as the provider's hook does."""
-        settings = replace(self.settings, master=server.url)
-        command = [sys.executable, str(self.application), *(str(argument) for argument in self.application_args or ())]
-        with server.environment() as token:
-            env = spark_submit.job_env(self.layer, self.pipeline, settings)
-            if token:
-                env.pop(connect.TOKEN, None)
-            env.pop(_variable(self._conn_id), None)  # which has the token where the connection is made by it
-            self._client = Client(command, env | token | self._channel.environment())
-            try:
-                self._log_output(self._client.output())
-                code = self._client.wait_for_exit()
-            finally:
-                self._client.kill()
-        if code:
-            self._keep_reports(context)
-            raise self._job_failure(code)
 
     def _trace(self, pipeline: Pipeline, context: Context) -> None:
         """Record the lineage for OpenLineage, where that is on.
@@ -291,59 +283,31 @@ class SluicegateJob(SparkSubmitOperator):
 
         Raises:
             JavaMissing: no Java 17 or newer, no pyspark, or no jars.
-            UserError: the connection asks for cluster deploy mode, or is no address of a server.
+            UserError: the connection is no address of a server.
         """
         requested = request.arguments(self.layer) if request else ()
         if request and request.replays(self.layer):
             self.application = str(spark_submit.job_file("replay"))
-        self.application_args = [*(self.application_args or ()), *requested]
-        if (server := ConnectServer.from_connection(self._conn_id, self.settings)) is not None:
+        self.application_args = [*self.application_args, *requested]
+        if (server := ConnectServer.from_connection(self.conn_id, self.settings)) is not None:
             settings = replace(self.settings, master=server.url)
             if spark_submit.is_of_server(self.layer, self.pipeline, settings):
                 self._server = server
                 return
             # It looks into a JVM of its own, and has one beside this task.
-            self._hidden = {_variable(self._conn_id): ""}
-            self._conn_id, self.settings = OWN_JVM, spark_submit.spark_submit_settings(settings)
+            self.conn_id, self.settings = OWN_JVM, spark_submit.spark_submit_settings(settings)
         java.java_version(java.java())
-        self.conf = spark_submit.job_conf(self.layer, replace(self.settings, master=self._master())) | (self.conf or {})
+        self._connection = SparkConnection.from_airflow(self.conn_id, self.settings.master)
+        settings = replace(self.settings, master=self._connection.master)
+        self.conf = spark_submit.job_conf(self.layer, settings) | self.conf
         if file := cluster.properties_file():
-            self.properties_file = self.properties_file or str(file)
+            self.options = {"properties-file": str(file)} | self.options
         # By its path: the spark-submit first on PATH may be of another Spark.
-        self._spark_binary = self._spark_binary or str(java.spark_home() / "bin" / "spark-submit")
+        self.spark_binary = self.spark_binary or str(java.spark_home() / "bin" / "spark-submit")
 
-    def _master(self) -> str:
-        """Master of the job, made from the connection by the provider's own rules."""
-        try:
-            SparkSubmitHook.get_connection(self._conn_id)
-        except AirflowNotFoundException:
-            # The provider takes a missing connection for YARN, with no more than a line in the log. A connection in the
-            # environment of this process is Airflow's own way to supply one.
-            self.log.info("connection %s not found: the master is %s", self._conn_id, self.settings.master)
-            stand_in = Connection(conn_id=self._conn_id, conn_type="spark", host=self.settings.master)
-            os.environ[_variable(self._conn_id)] = stand_in.as_json()
-        resolved = SparkSubmitHook(conn_id=self._conn_id, deploy_mode=self._deploy_mode)._connection
-        if resolved["deploy_mode"] == "cluster":
-            raise UserError(
-                f"the connection {self._conn_id} sets deploy mode cluster, but these jobs require client mode",
-                hint="remove deploy-mode from its extra: reports and errors come from a driver next to the"
-                " task, and a standalone cluster cannot run Python in cluster mode",
-            )
-        return str(resolved["master"])
-
-    def _get_hook(self) -> SparkSubmitHook:
-        hook = super()._get_hook()
-        # The provider's own looks in the output for names of pods and drivers, which it would delete when the task is
-        # killed. That is for cluster deploy mode; in client mode landed values could name any.
-        hook._process_spark_submit_log = self._log_output  # type: ignore[method-assign]
-        hook._spark_exit_code = 0
-        return hook
-
-    def _log_output(self, itr: Iterable[str]) -> None:
+    def _log_output(self, output: Iterable[str]) -> None:
         """Pass the job's output on to the task's log; keep its messages, and its last lines."""
-        if isinstance(itr, io.TextIOWrapper):  # the hook's: one byte that is no text would end the task
-            itr.reconfigure(errors="backslashreplace")
-        for line in self._channel.lines(itr, self._take_message):
+        for line in self._channel.lines(output, self._take_message):
             self._tail.append(line)
             self.log.info(line)
 
@@ -371,19 +335,9 @@ class SluicegateJob(SparkSubmitOperator):
         return AirflowException(f"{ended}; its last output:{output}")
 
     def on_kill(self) -> None:
-        """Kill the JVM and the Python that it started; the hook would leave the latter at work, holding the lock."""
-        if self._client is not None:
-            self._client.kill()
-        if self._hook is None or self._hook._submit_sp is None:
-            return
-        try:
-            children = psutil.Process(self._hook._submit_sp.pid).children(recursive=True)
-        except psutil.NoSuchProcess:
-            children = []
-        super().on_kill()
-        for child in children:
-            with suppress(psutil.NoSuchProcess):
-                child.kill()
+        """Kill the job with the JVM and the Python that it started."""
+        if self._process is not None:
+            self._process.kill()
 
 
 def _describe_exit(code: int) -> str:
@@ -391,11 +345,6 @@ def _describe_exit(code: int) -> str:
     if code in (-signal.SIGKILL, 128 + signal.SIGKILL):
         return "was killed (SIGKILL), most often for lack of memory"
     return f"ended with exit code {code}"
-
-
-def _variable(conn_id: str) -> str:
-    """Variable by which Airflow takes a connection from the environment."""
-    return f"AIRFLOW_CONN_{conn_id.upper()}"
 
 
 @contextmanager

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,8 +19,10 @@ from sluicegate.flow.report import REPORT
 from sluicegate.settings import Settings
 from sluicegate.spark import connect
 from tests.conftest import Workspace
+from tests.support.airflow_runs import submitted_command
 from tests.unit.airflow.test_dag import airflow_home as airflow_home
 from tests.unit.airflow.test_dag import job_of, run, task_of
+from tests.unit.airflow.test_dag import submit as submit
 
 pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("airflow_home")]
 
@@ -133,7 +135,7 @@ def test_a_job_on_a_server_that_fails_or_is_killed(job: Callable[[str], Any], mo
     thread = Thread(target=execute)
     thread.start()
     until = time.monotonic() + 30
-    while made._client is None:
+    while made._process is None:
         assert time.monotonic() < until
         time.sleep(0.05)
     made.on_kill()
@@ -153,22 +155,19 @@ def test_a_job_that_looks_into_its_jvm_has_one_beside_the_task(
     made.layer = "verify"
     made.prepare(None)
     assert made._server is None
-    assert made._get_hook()._connection["master"] == "local[*]"
-    assert SECRET not in str(made.conf)
-    assert made._hidden == {"AIRFLOW_CONN_SPARK_DEFAULT": ""}
+    command = submitted_command(made)
+    assert command[command.index("--master") + 1] == "local[*]"
+    assert SECRET not in str(command)
 
 
 def test_a_job_by_spark_submit_does_not_find_the_address_of_a_server(
-    heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch
+    submit: Callable[[str], Any], heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-
-    seen: list[dict[str, str]] = []
-    monkeypatch.setattr(SparkSubmitOperator, "execute", lambda *_: seen.append(dict(os.environ)))
+    made = submit(f"env > {heartbeats.folder}/env")
     monkeypatch.setenv(connect.REMOTE, "sc://there")
     monkeypatch.setenv(connect.TOKEN, SECRET)
-    made = task_of(heartbeats, "bronze")
-    made._submit({"ti": SimpleNamespace(xcom_push=print)})
-    assert seen
-    assert not {connect.REMOTE, connect.TOKEN} & {*seen[0]}
+    run(made)
+    text = (heartbeats.folder / "env").read_text()
+    assert "PYSPARK_PYTHON=" in text
+    assert not re.search(f"^({connect.REMOTE}|{connect.TOKEN}|AIRFLOW_CONN_SPARK_DEFAULT)=", text, re.MULTILINE)
     assert os.environ[connect.REMOTE] == "sc://there"

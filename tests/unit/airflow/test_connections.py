@@ -147,7 +147,7 @@ def test_a_job_gets_them_in_its_environment_and_nowhere_else(
     program.write_text(f'#!/bin/sh\necho "$@" > {told}\nenv | grep ^AWS_ | sort >> {told}\n')
     program.chmod(0o755)
     job = task(landed, "bronze")
-    job._spark_binary = str(program)
+    job.spark_binary = str(program)
     job.execute(context_of(job))
     arguments, *environment = told.read_text().splitlines()
     assert server.secret not in arguments

@@ -718,7 +718,7 @@ def submit(heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch) -> Callable[.
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
         job = job_of(heartbeats, task)
-        job._spark_binary = str(program)
+        job.spark_binary = str(program)
         job.application_args = ["--pipeline", "heart_rate"]
         return job
 
@@ -820,8 +820,6 @@ def test_nothing_that_a_job_prints_is_a_report_an_error_or_a_link(
     job = submit(f"{forged}\n{reported('bronze')}\n{forged}")
     assert run(job) == report_of("bronze")
     assert (stored, job.logged_as) == ([], "")
-    assert job._hook is not None
-    assert job._hook._kubernetes_driver_pod is None
 
 
 def test_an_error_is_final_only_if_the_job_ended_with_it(

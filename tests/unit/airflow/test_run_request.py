@@ -28,7 +28,7 @@ from sluicegate.lake.exclusion.lock import pipeline_lock, turn
 from sluicegate.spark import class_archive, jars, spark_submit
 from sluicegate.spark import java as spark_java
 from tests.conftest import ROOT, Workspace
-from tests.support.airflow_runs import context_of
+from tests.support.airflow_runs import context_of, submitted_command
 from tests.support.page_world import PageWorld
 from tests.unit.airflow.test_dag import airflow_home as airflow_home
 from tests.unit.airflow.test_dag import dag_of, job_of, task_of
@@ -64,7 +64,7 @@ def command_of(workspace: Workspace, job: SluicegateJob, kind: str = "scheduled"
     context = context_of(job, kind, form, **run)
     job.render_template_fields(context)
     job.prepare(read_request(workspace.definition, context))
-    return job._get_hook()._build_spark_submit_command(job.application)
+    return submitted_command(job)
 
 
 # --- the command -----------------------------------------------------------------------------------------------------

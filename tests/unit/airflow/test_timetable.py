@@ -139,7 +139,7 @@ def test_without_the_plugin_each_interval_has_a_run(workspace: Workspace, monkey
     """As where the package is on the path of Airflow's processes, and not installed; nor would there be the pool."""
     from airflow import plugins_manager
 
-    monkeypatch.setattr(plugins_manager, "_get_plugins", lambda: ([], {}))
+    monkeypatch.setattr(plugins_manager, "get_timetables_plugins", dict)
     dag = says(workspace)
     assert len(runs(dag, MONTH[0], MONTH[0] + timedelta(hours=12))) == 49
     assert {task.pool for task in dag.tasks} == {"default_pool"}

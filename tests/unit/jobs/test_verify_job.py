@@ -88,7 +88,7 @@ def test_its_task_submits_the_job_though_nothing_waits(proved: Workspace, monkey
 
     def submitted(**form: bool) -> str:
         task: Any = dags(proved)["heart_rate_verify"].task_dict["verify"]
-        task._spark_binary = str(program)
+        task.spark_binary = str(program)
         context = context_of(task, "manual", form)
         task.render_template_fields(context)
         task.execute(context)

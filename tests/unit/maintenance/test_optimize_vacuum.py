@@ -225,7 +225,7 @@ def submit(maintained: Workspace, monkeypatch: pytest.MonkeyPatch) -> Callable[[
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
         task: Any = dags(maintained)["heart_rate_maintenance"].task_dict["maintain"]
-        task._spark_binary = str(program)
+        task.spark_binary = str(program)
         return task  # type: ignore[no-any-return]
 
     return make

@@ -16,6 +16,7 @@ import pytest
 from sluicegate.settings import Settings
 from sluicegate.spark import class_archive, configuration, jars, java, spark_submit
 from tests.conftest import ROOT, Workspace
+from tests.support.airflow_runs import submitted_command
 from tests.unit.airflow.test_dag import airflow_home as airflow_home
 from tests.unit.airflow.test_dag import job_of, run
 from tests.unit.airflow.test_dag import submit as submit
@@ -82,10 +83,6 @@ def test_the_guide_shows_the_command(installed: Settings, master: str) -> None:
 def test_airflow_builds_that_command_too(
     installed: Settings, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    from airflow.providers.apache.spark.hooks import spark_submit as hook_module
-
-    # The provider asks whether Airflow's package for Kubernetes is there, also where it makes no use of it.
-    monkeypatch.setattr(hook_module, "kube_client", object(), raising=False)
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connections()[number]))
     job = job_of(workspace)
     job.application_args = spark_submit.job_arguments(
@@ -93,7 +90,7 @@ def test_airflow_builds_that_command_too(
     )
     job.application = str(spark_submit.job_file("bronze"))
     job.prepare(None)
-    assert job._get_hook()._build_spark_submit_command(job.application) == shown(MASTERS[number].strip("`"))
+    assert submitted_command(job) == shown(MASTERS[number].strip("`"))
 
 
 @pytest.mark.usefixtures("installed")
@@ -102,8 +99,10 @@ def test_cluster_deploy_mode_is_refused_with_a_sentence(workspace: Workspace, mo
 
     connection = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+    job = job_of(workspace)
+    job.prepare(None)
     with pytest.raises(UserError, match="require client mode"):
-        job_of(workspace).prepare(None)
+        submitted_command(job)
 
 
 @pytest.mark.parametrize("host", ["local[2]", "spark://spark-master:7077", "yarn"])

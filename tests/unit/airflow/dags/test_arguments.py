@@ -53,7 +53,7 @@ def of(tasks: Any, names: tuple[str, ...], *fields: str) -> set[tuple[Any, ...]]
 
 def test_jobs_are_in_a_pool_of_their_own(workspace: Workspace) -> None:
     tasks = dags_of(workspace)["heart_rate"].task_dict
-    assert of(tasks, JOBS, "pool", "_conn_id", "queue") == {("spark", "spark_default", "default")}
+    assert of(tasks, JOBS, "pool", "conn_id", "queue") == {("spark", "spark_default", "default")}
     assert of(tasks, READERS, "pool", "retries") == {("default_pool", 2)}
     assert tasks["check_request"].assigned_users is None
 
@@ -63,7 +63,7 @@ def test_a_definition_says_what_its_tasks_are_like(workspace: Workspace) -> None
     dags = dags_of(workspace)
     dag, tasks = dags["heart_rate"], dags["heart_rate"].task_dict | dags["heart_rate_maintenance"].task_dict
     jobs = (*JOBS, "maintain")
-    assert of(tasks, jobs, "_conn_id", "pool", "pool_slots", "queue") == {("cluster", "heavy", 2, "java")}
+    assert of(tasks, jobs, "conn_id", "pool", "pool_slots", "queue") == {("cluster", "heavy", 2, "java")}
     assert of(tasks, jobs, "execution_timeout", "retries") == {(timedelta(hours=6), 0)}
     assert of(tasks, jobs, "retry_delay", "max_retry_delay") == {(timedelta(minutes=1), timedelta(hours=1))}
     assert all(tasks[job].executor_config == {"labels": {"team": "health"}} for job in jobs)
@@ -97,11 +97,11 @@ def test_a_dag_file_says_it_for_all_and_a_definition_comes_before_it(workspace: 
              "pool": "shared", "execution_timeout": None, "priority_weight": 3}  # fmt: skip
     tasks = dags_of(workspace, task_args=given)["heart_rate"].task_dict
     assert of(tasks, (*READERS, *JOBS), "queue", "retries", "priority_weight", "pool") == {("all", 5, 3, "shared")}
-    assert of(tasks, JOBS, "_conn_id", "execution_timeout") == {("server", None)}
+    assert of(tasks, JOBS, "conn_id", "execution_timeout") == {("server", None)}
     assert all(tasks[job].conf == {"spark.executor.cores": "2"} for job in JOBS)
     says(workspace)
     tasks = dags_of(workspace, task_args=given)["heart_rate"].task_dict
-    assert of(tasks, JOBS, "queue", "retries", "_conn_id", "pool") == {("java", 0, "cluster", "heavy")}
+    assert of(tasks, JOBS, "queue", "retries", "conn_id", "pool") == {("java", 0, "cluster", "heavy")}
     assert of(tasks, READERS, "queue", "retries", "pool") == {("all", 5, "shared")}
     assert of(tasks, (*READERS, *JOBS), "priority_weight") == {(7,)}
 
