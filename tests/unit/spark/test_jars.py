@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import tomllib
 from pathlib import Path
@@ -55,6 +56,31 @@ def test_what_airflow_is_told_of_the_package_is_what_it_asks_for() -> None:
     assert project["entry-points"]["apache_airflow_provider"] == {
         "provider_info": f"{get_provider_info.__module__}:{get_provider_info.__name__}"
     }
+
+
+def test_airflow_is_told_of_all_operators_sensors_triggers_and_links() -> None:
+    from airflow.providers_manager import ProvidersManager
+    from airflow.sdk import BaseOperator, BaseOperatorLink
+    from airflow.triggers.base import BaseTrigger
+
+    from sluicegate.airflow.provider import get_provider_info
+
+    told = get_provider_info()
+    listed = {kind: {module for entry in told[kind] for module in entry["python-modules"]}
+              for kind in ("operators", "sensors", "triggers")}  # fmt: skip
+    package = ROOT / "sluicegate" / "airflow"
+    defined: dict[type, set[str]] = {BaseOperator: set(), BaseTrigger: set(), BaseOperatorLink: set()}
+    for folder in ("operators", "sensors"):
+        for file in package.glob(f"{folder}/[a-z]*.py"):
+            module = importlib.import_module(f"sluicegate.airflow.{folder}.{file.stem}")
+            for kind, modules in defined.items():
+                if any(isinstance(value, type) and issubclass(value, kind) and value.__module__ == module.__name__
+                       for value in vars(module).values()):  # fmt: skip
+                    modules.add(module.__name__)
+    assert defined[BaseOperator] == listed["operators"] | listed["sensors"]
+    assert defined[BaseTrigger] == listed["triggers"]
+    assert {link.rpartition(".")[0] for link in told["extra-links"]} == defined[BaseOperatorLink]
+    assert set(told["extra-links"]) <= set(ProvidersManager().extra_links_class_names)
 
 
 @pytest.fixture
