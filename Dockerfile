@@ -32,6 +32,7 @@ ENV UV_COMPILE_BYTECODE=1 \
 COPY pyproject.toml uv.lock README.md LICENSE ./
 COPY scripts/setup.py scripts/
 COPY sluicegate/__init__.py sluicegate/errors.py sluicegate/escapes.py sluicegate/project_file.py sluicegate/settings.py sluicegate/
+COPY sluicegate/suggestions.py sluicegate/
 COPY sluicegate/spark/__init__.py sluicegate/spark/jars.py sluicegate/spark/
 RUN python -m scripts.setup --packages airflow metrics openlineage postgres sqs
 COPY sluicegate sluicegate

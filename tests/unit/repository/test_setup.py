@@ -56,6 +56,7 @@ def checkout(tmp_path: Path) -> Path:
                 "errors",
                 "escapes",
                 "project_file",
+                "suggestions",
                 "settings",
                 "spark/__init__",
                 "spark/jars",
