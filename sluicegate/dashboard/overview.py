@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from croniter import croniter
 
@@ -57,8 +57,14 @@ class PipelineState(StrEnum):
     BEHIND = "behind"
     """Files or changes wait."""
 
+    PAUSED = "paused"
+    """Airflow starts no run of its DAG."""
+
     RUNNING = "running"
     """A run is under way."""
+
+    WAITING = "waiting"
+    """A run has been started and waits for files to land."""
 
     BEING_READ = "being read"
     """What waits is still being found out."""
@@ -66,8 +72,14 @@ class PipelineState(StrEnum):
     FINE = "fine"
     """Its last run succeeded, and nothing waits."""
 
-    EMPTY = "empty"
+    EMPTY = "never started"
     """It has not run yet."""
+
+
+NEED_HAND = (
+    PipelineState.MISTAKES, PipelineState.BROKEN, PipelineState.FAILED, PipelineState.LATE, PipelineState.FAILED_FILES,
+)  # fmt: skip
+"""States that do not pass without a person."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +103,7 @@ class PipelineBacklog:
         bytes: their size.
         settling: files that may still be being written.
         failed: files that could not be read and are not tried a second time.
+        failed_tables: bronze tables that these files are of.
         changed: files that changed after they were read.
         behind: tables that have not taken in what arrived or changed; of Kafka only a run can find that out.
         since: when landing was listed (UTC); None while it is being listed.
@@ -102,6 +115,7 @@ class PipelineBacklog:
     bytes: int = 0
     settling: int = 0
     failed: int = 0
+    failed_tables: tuple[str, ...] = ()
     changed: int = 0
     behind: tuple[str, ...] = ()
     since: datetime | None = field(default=None, metadata=OF_THE_MOMENT)
@@ -125,8 +139,12 @@ class Line:
         schedule: its schedule.
         backlog: what waits.
         quarantined: records that wait in quarantine.
+        quarantine: the table in whose quarantine most of them are.
         trend: records that its last runs put into quarantine, oldest first.
         mistakes: what is wrong with its definition.
+        paused: whether its DAG is paused.
+        failed_run: id of its last run, if that failed.
+        failed_task: the task that it failed in.
     """
 
     name: str
@@ -141,13 +159,23 @@ class Line:
     schedule: str | None = None
     backlog: PipelineBacklog = field(default_factory=PipelineBacklog)
     quarantined: int = 0
+    quarantine: str = ""
     trend: tuple[int, ...] = ()
     mistakes: tuple[str, ...] = ()
+    paused: bool = False
+    failed_run: str = ""
+    failed_task: str = ""
+
+    @property
+    def needs_hand(self) -> bool:
+        """Whether a person has to act."""
+        return self.state in NEED_HAND
 
 
 def overview(
-    source: Source, names: Sequence[str], dag_runs: Mapping[str, Sequence[DagRun]], time: datetime | None = None
-) -> tuple[Line, ...]:
+    source: Source, names: Sequence[str], dag_runs: Mapping[str, Sequence[DagRun]], time: datetime | None = None,
+    paused: Collection[str] = (),
+) -> tuple[Line, ...]:  # fmt: skip
     """A line for each pipeline, those in trouble first.
 
     Args:
@@ -155,12 +183,13 @@ def overview(
         names: the pipelines that may be seen.
         dag_runs: their last runs in Airflow, as far as there are any.
         time: the time by which a pipeline is late (UTC; the clock's by default).
+        paused: those whose DAG is paused.
     """
     time, until = time or datetime.now(UTC), source.deadline()
     if source.patience is not None:  # all at once; those that are not read in time are there as being read
         for name in names:
             source.compute_soon(("line", name), partial(_read, source, name), 0.0)
-    lines = [line(source, name, dag_runs.get(name, ()), time, until) for name in names]
+    lines = [line(source, name, dag_runs.get(name, ()), time, until, name in paused) for name in names]
     return tuple(sorted(lines, key=lambda entry: ([*PipelineState].index(entry.state), -entry.quarantined, entry.name)))
 
 
@@ -171,9 +200,14 @@ class _Facts:
     pipeline: Pipeline
     backlog: PipelineBacklog
     batches: tuple[CommittedBatch, ...] = ()
-    quarantined: int = 0
+    quarantined: Mapping[str, int] = field(default_factory=dict)
     error: str = ""
     landing_missing: bool = False
+
+    @property
+    def quarantine(self) -> str:
+        """The table in whose quarantine most records are; empty without one."""
+        return max(self.quarantined, key=lambda table: self.quarantined[table], default="")
 
 
 def _read(source: Source, name: str) -> _Facts:
@@ -187,28 +221,31 @@ def _read(source: Source, name: str) -> _Facts:
     lake = source.lake(pipeline)
     try:
         last = batches.newest_batches(source, pipeline, NEWEST)
-        quarantined = sum(discarded.waiting_rows(source, lake, table) for table in pipeline.silver)
+        quarantined = {table: discarded.waiting_rows(source, lake, table) for table in pipeline.silver}
     except SluicegateError as error:
         return _Facts(pipeline, backlog_now, error=error.message)
     return _Facts(pipeline, backlog_now, last, quarantined, landing_missing=landing_missing)
 
 
-def line(source: Source, name: str, dag_runs: Sequence[DagRun], moment: datetime, until: float | None = None) -> Line:
+def line(
+    source: Source, name: str, dag_runs: Sequence[DagRun], moment: datetime, until: float | None = None,
+    paused: bool = False,
+) -> Line:  # fmt: skip
     """The line of one pipeline, which is there whatever is wrong with it."""
     answer = source.compute_soon(("line", name), partial(_read, source, name), until)
     if isinstance(answer.error, DefinitionError):
         mistakes = mistakes_of(answer.error, source.settings)
         sentence = f"pipeline.yaml has {quantity(len(mistakes), 'mistake')}"
-        return Line(name, PipelineState.MISTAKES, sentence, mistakes=mistakes)
+        return Line(name, PipelineState.MISTAKES, sentence, mistakes=mistakes, paused=paused)
     if answer.error is not None:
-        return Line(name, PipelineState.BROKEN, answer.error.message)
+        return Line(name, PipelineState.BROKEN, answer.error.message, paused=paused)
     work = answer.value
     if work is None:
-        return Line(name, PipelineState.BEING_READ)
+        return Line(name, PipelineState.BEING_READ, paused=paused)
     pipeline, waiting = work.pipeline, work.backlog
     about = Line(
         name, PipelineState.BROKEN, work.error, pipeline.description, pipeline.owner, tuple(pipeline.tags),
-        sum(len(pipeline.names(layer)) for layer in LAYERS), schedule=pipeline.schedule, backlog=waiting,
+        sum(len(pipeline.names(layer)) for layer in LAYERS), schedule=pipeline.schedule, backlog=waiting, paused=paused,
     )  # fmt: skip
     if work.error:
         return about
@@ -217,10 +254,17 @@ def line(source: Source, name: str, dag_runs: Sequence[DagRun], moment: datetime
     if work.landing_missing and not last:
         return replace(about, state=PipelineState.EMPTY, sentence=f"it has not run yet: {waiting.error}")
     state, sentence = _state(last, waiting, pipeline.schedule, moment)
+    if paused and state in _IDLE:
+        state, sentence = PipelineState.PAUSED, "its DAG is paused: Airflow starts no run"
     return replace(
-        about, state=state, sentence=sentence, runs=points, fresh=_last_success(last), quarantined=work.quarantined,
-        trend=tuple(point.quarantined for point in points),
+        about, state=state, sentence=sentence, runs=points, fresh=_last_success(last),
+        quarantined=sum(work.quarantined.values()), quarantine=work.quarantine,
+        trend=tuple(point.quarantined for point in points), **_failure_place(last, state),
     )  # fmt: skip
+
+
+# States that a pause explains.
+_IDLE = (PipelineState.LATE, PipelineState.BEHIND, PipelineState.FINE)
 
 
 def mistakes_of(error: DefinitionError, settings: Settings) -> tuple[str, ...]:
@@ -250,10 +294,11 @@ def backlog_from_answer(answer: Answer[Pending]) -> PipelineBacklog:
 
 
 def _backlog_from_pending(work: Pending, since: datetime | None) -> PipelineBacklog:
+    failed = [table for table in work.tables if table.failed]
     behind = tuple(table.table for table in work.tables if table.waits and table.state != TableState.UNASKED)
     return PipelineBacklog(
-        work.sentence(), work.files, work.bytes, work.settling, sum(table.failed for table in work.tables),
-        work.changed, behind, since,
+        work.sentence(), work.files, work.bytes, work.settling, sum(table.failed for table in failed),
+        tuple(table.table for table in failed), work.changed, behind, since,
     )  # fmt: skip
 
 
@@ -271,7 +316,7 @@ def _state(
     if waiting.files or waiting.behind:
         return PipelineState.BEHIND, waiting.sentence
     if running:
-        return PipelineState.FINE, "a run is waiting for files"
+        return PipelineState.WAITING, "a run is waiting for files"
     if last:
         return (PipelineState.FINE, "")
     return (PipelineState.EMPTY, "it has not run yet")
@@ -279,7 +324,7 @@ def _state(
 
 def _trouble(last: Sequence[PipelineRun], waiting: PipelineBacklog) -> tuple[PipelineState, str] | None:
     """Return what needs a person whether a run is under way or not; None if nothing does."""
-    ended = next((run for run in last if run.dag_run is not None and not run.is_running), None)
+    ended = _last_ended(last)
     if ended is not None and ended.state == "failed":
         return PipelineState.FAILED, _failure_sentence(ended)
     if waiting.error:
@@ -289,8 +334,21 @@ def _trouble(last: Sequence[PipelineRun], waiting: PipelineBacklog) -> tuple[Pip
     return None
 
 
+def _last_ended(last: Sequence[PipelineRun]) -> PipelineRun | None:
+    return next((run for run in last if run.dag_run is not None and not run.is_running), None)
+
+
+def _failure_place(last: Sequence[PipelineRun], state: PipelineState) -> dict[str, Any]:
+    """Return the run and the task that a failure can be read about in: fields of a line."""
+    ended = _last_ended(last)
+    if state != PipelineState.FAILED or ended is None:
+        return {}
+    step = ended.failed_step
+    return {"failed_run": ended.run_id, "failed_task": step.name if step is not None else ""}
+
+
 def _failure_sentence(run: PipelineRun) -> str:
-    step = run.dag_run.failed_step if run.dag_run is not None else None
+    step = run.failed_step
     if step is None:
         return "its last run failed"
     return f"its last run failed in {step.name}: {step.reason}"

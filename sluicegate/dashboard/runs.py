@@ -146,6 +146,13 @@ class PipelineRun:
         return self.state in RUNNING
 
     @property
+    def failed_step(self) -> RunStep | None:
+        """The first of its tasks that failed; None if none did, or Airflow does not know it."""
+        if self.dag_run is None:
+            return None
+        return self.dag_run.failed_step
+
+    @property
     def waits_for_files(self) -> bool:
         """Whether it has begun nothing but its wait for landed files."""
         steps = self.dag_run.steps if self.dag_run is not None else ()

@@ -72,7 +72,7 @@ def _store_dags(dags: Sequence[str]) -> None:
         session.add(DagBundleModel(name="dags-folder"))
         session.flush()
         for name in dags:
-            dag = DagModel(dag_id=name, bundle_name="dags-folder", fileloc="x", relative_fileloc="x")  # type: ignore[no-untyped-call]
+            dag = DagModel(dag_id=name, bundle_name="dags-folder", fileloc="x", relative_fileloc="x", is_paused=False)  # type: ignore[no-untyped-call]
             session.add(dag)
     _store_form()
 

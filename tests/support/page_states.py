@@ -76,6 +76,3 @@ def store_runs(world: PageWorld) -> None:
     with create_session() as session:
         for name in ("ward_paused", "ward_new"):
             session.get_one(DagModel, name).is_paused = True
-        for name in ("heart_rate", *STATES):
-            if name not in ("ward_paused", "ward_new"):
-                session.get_one(DagModel, name).is_paused = False

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun as Stored
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XCOM_RETURN_KEY, XComModel
@@ -56,6 +57,12 @@ def last_runs_with_steps(dags: Sequence[str], count: int) -> dict[str, list[DagR
     return {
         dag: [replace(run, steps=steps.get((dag, run.run_id), ())) for run in of_dag] for dag, of_dag in runs.items()
     }
+
+
+def paused(dags: Sequence[str]) -> set[str]:
+    """Those of some DAGs that are paused."""
+    with create_session(scoped=False) as session:
+        return set(session.scalars(select(DagModel.dag_id).where(DagModel.dag_id.in_(dags), DagModel.is_paused)))
 
 
 def find_run(dag: str, run_id: str) -> DagRun | None:

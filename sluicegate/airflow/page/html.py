@@ -25,7 +25,8 @@ STATIC = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; ch
 
 # Words of states, each with the shape that it is shown with besides its colour, and the colour.
 _SHAPES = {
-    "skipped": ("○", "none"), "not started": ("○", "none"), "not run": ("○", "none"),
+    "skipped": ("○", "none"), "paused": ("◆", "warn"), "never started": ("○", "none"),
+    "not started": ("○", "none"), "not run": ("○", "none"),
     "fine": ("●", "good"), "success": ("●", "good"), "committed": ("●", "good"), "up to date": ("●", "good"),
     "ingested": ("●", "good"), "archived": ("●", "good"), "written": ("●", "good"),
     "unchanged": ("○", "none"), "running": ("◐", "busy"), "queued": ("○", "busy"),

@@ -143,8 +143,9 @@ def home(request: Request, viewer: ViewerDep) -> Response:
     source = source_of(request)
     names = viewer.readable_pipelines(source.names())
     with_runs = [name for name in names if viewer.may_read_runs(name)]
-    lines = overview.overview(source, names, dag_runs.last_runs_with_steps(with_runs, overview.RUNS))
-    live = any(line.state in (PipelineState.BEING_READ, PipelineState.RUNNING) for line in lines)
+    last_runs = dag_runs.last_runs_with_steps(with_runs, overview.RUNS)
+    lines = overview.overview(source, names, last_runs, paused=dag_runs.paused(names))
+    live = any(line.state in (PipelineState.BEING_READ, PipelineState.RUNNING, PipelineState.WAITING) for line in lines)
     return _render_page(request, "home", lines, lake=source.settings.pipelines, live=live)
 
 

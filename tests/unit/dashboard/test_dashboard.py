@@ -218,11 +218,22 @@ def test_a_pipeline_is_late_when_its_schedule_wanted_several_runs(world: PageWor
     assert state_of(lake, ended, due + timedelta(seconds=1)) == "late"
     assert state_of(lake, [DagRun("n", "running", "manual", BEGAN), *ended], due + STEP) == "running"
     assert state_of(lake, [DagRun("n", "failed", "manual", NOW, NOW), *ended], due) == "failed"
-    for step, state in ((RunStep("wait_for_files", "deferred"), "fine"), (RunStep("bronze", "running"), "running")):
+    for step, state in ((RunStep("wait_for_files", "deferred"), "waiting"), (RunStep("bronze", "running"), "running")):
         begun = DagRun("n", "running", "scheduled", BEGAN, steps=(RunStep("check_request", "success"), step))
         assert state_of(lake, [begun, *ended], due) == state
     failed = DagRun("n", "failed", "manual", NOW, NOW, steps=(RunStep("silver", "failed", reason="s: no column x"),))
     assert overview.line(lake, "heart_rate", [failed], due).sentence == "its last run failed in silver: s: no column x"
+
+
+def test_a_paused_pipeline_is_paused_unless_something_is_wrong_with_it(world: PageWorld, lake: Source) -> None:
+    ended = [DagRun("r", "success", "scheduled", BEGAN, BEGAN)]
+    late = BEGAN + 10 * STEP
+    running, failed = DagRun("n", "running", "manual", BEGAN), DagRun("n", "failed", "manual", NOW, NOW)
+    for dag_runs, state in ((ended, "paused"), ([running, *ended], "running"), ([failed, *ended], "failed")):
+        [line] = overview.overview(lake, ["heart_rate"], {"heart_rate": dag_runs}, late, paused={"heart_rate"})
+        assert (line.state, line.paused, line.needs_hand) == (state, True, state == "failed")
+    [line] = overview.overview(lake, ["heart_rate"], {"heart_rate": ended}, late)
+    assert (line.state, line.paused, line.quarantine, line.failed_run) == ("late", False, SILVER, "")
 
 
 def test_pipelines_in_trouble_come_first(tmp_path: Path) -> None:
@@ -232,14 +243,14 @@ def test_pipelines_in_trouble_come_first(tmp_path: Path) -> None:
     bad.mkdir()
     (bad / "pipeline.yaml").write_text("name: bad\nbrnze: {}\n")
     lines = overview.overview(Source(made.settings, None), ["good", "bad"], {}, NOW)
-    assert [(line.name, line.state) for line in lines] == [("bad", "mistakes"), ("good", "empty")]
+    assert [(line.name, line.state) for line in lines] == [("bad", "mistakes"), ("good", "never started")]
     assert "brnze" in lines[0].mistakes[0]
     assert "landing" in lines[1].sentence  # its folder is not there, as no data was sent yet
     former = DagRun("r", "success", "manual", BEGAN, BEGAN)
     assert overview.line(Source(made.settings, None), "good", [former], NOW).state == "broken", "it was there once"
     (tmp_path / "landing" / "x").mkdir(parents=True)
     empty = overview.line(Source(made.settings, None), "good", (), NOW)
-    assert (empty.state, empty.tables, empty.runs) == ("empty", 1, ())
+    assert (empty.state, empty.tables, empty.runs) == ("never started", 1, ())
     made.land("x/a.json", '{"id": 1}')
     waiting = overview.line(Source(made.settings, None), "good", (), NOW)
     assert (waiting.state, waiting.backlog.files) == ("behind", 1)

@@ -352,7 +352,27 @@ def test_a_run_took_what_it_took_after_its_wait_for_files(server: Any, failed_ru
 
 
 def test_the_home_page_says_why_the_last_run_failed(server: Any, failed_run: str) -> None:
-    assert "its last run failed in silver: recordings_enriched: 12 of" in get(server, "").text
+    page = get(server, "").text
+    first = re.search(r'aria-label="What to act on first">(.*?)</section>', page, re.DOTALL)
+    assert first is not None
+    assert page.index("What to act on first") < page.index("<table")
+    assert "its last run failed in silver: recordings_enriched: 12 of" in first[1]
+    for link in (f"../dags/heart_rate/runs/{failed_run}/tasks/silver", f"p/heart_rate/run?key={failed_run}",
+                 "p/heart_rate/t/recordings_enriched/quarantine"):  # fmt: skip
+        assert f'href="{link}"' in first[1]
+    assert "unknown-field" in first[1]  # of the pipeline with mistakes
+
+
+def test_the_home_page_says_which_pipelines_are_paused(server: Any) -> None:
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+
+    for paused in (True, False):
+        with create_session() as session:
+            session.get_one(DagModel, "heart_rate").is_paused = paused
+        lines = {line["name"]: line for line in get(server, "home.json").json()}
+        assert (lines["heart_rate"]["state"] == "paused", lines["heart_rate"]["paused"]) == (paused, paused)
+        assert (">paused</span>" in get(server, "").text) is paused
 
 
 def test_the_graph_has_the_tasks_of_the_run_that_it_shows(server: Any, under_way: str, failed_run: str) -> None:

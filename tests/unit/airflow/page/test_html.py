@@ -66,7 +66,7 @@ def test_a_rule_that_the_definition_does_not_have_cannot_be_replayed(text: str, 
 
 
 def test_each_state_of_a_pipeline_has_a_shape_and_a_colour() -> None:
-    assert [state for state in PipelineState if state != "empty" and html.shape(state)[1] == "none"] == []
+    assert [state for state in PipelineState if state != "never started" and html.shape(state)[1] == "none"] == []
     assert html.shape("never heard of") == ("○", "none")
 
 
