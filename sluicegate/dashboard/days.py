@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from sluicegate.lake import tables
 
 if TYPE_CHECKING:
     from sluicegate.dashboard.batches import CommittedBatch
+    from sluicegate.dashboard.runs import DagRun
     from sluicegate.dashboard.source import Source
     from sluicegate.definition import Pipeline
 
@@ -46,6 +47,28 @@ class Day:
 
 
 @dataclass(frozen=True)
+class Rebuild:
+    """An interval of event time that a run rebuilt, whether rows of the table changed or not.
+
+    Attributes:
+        since: its beginning.
+        until: its end.
+        time: when it was rebuilt.
+        run: the run.
+    """
+
+    since: datetime
+    until: datetime
+    time: datetime
+    run: str
+
+    def covers(self, day: date) -> bool:
+        """Whether all of a day is in it."""
+        begin = datetime(day.year, day.month, day.day, tzinfo=UTC)
+        return self.since <= begin and self.until - begin >= timedelta(days=1)
+
+
+@dataclass(frozen=True)
 class DayDetails:
     """Calendar of a silver table.
 
@@ -72,8 +95,17 @@ class DayDetails:
     definition: str = ""
 
 
-def day_details(source: Source, pipeline: Pipeline, name: str | None = None) -> DayDetails:
-    """The calendar of a silver table, by default the first that has an event time."""
+def day_details(
+    source: Source, pipeline: Pipeline, name: str | None = None, dag_runs: Sequence[DagRun] = ()
+) -> DayDetails:
+    """The calendar of a silver table, by default the first that has an event time.
+
+    Args:
+        source: where things are.
+        pipeline: the definition.
+        name: the table.
+        dag_runs: runs in Airflow; of one that changed no row there is no commit.
+    """
     with_event_time = tuple(name for name, table in pipeline.silver.items() if table.event_time)
     if not with_event_time or (name is not None and name not in with_event_time):
         return DayDetails(pipeline.name, with_event_time, "", "", ())
@@ -90,7 +122,8 @@ def day_details(source: Source, pipeline: Pipeline, name: str | None = None) -> 
     if counts is None:
         return replace(view, days=None)
     rows, unknown = counts
-    days = _days(rows, [batch for batch in history if batch.interval is not None])
+    rebuilds = [*_committed_rebuilds(history), *_successful_rebuilds(dag_runs, name)]
+    days = _days(rows, sorted(rebuilds, key=lambda rebuild: rebuild.time, reverse=True))
     view = replace(view, days=days[-SHOWN:], left_out=max(0, len(days) - SHOWN), unknown=unknown)
     if not history:
         return view
@@ -118,7 +151,30 @@ def _count_days(table: DeltaTable, column: str) -> tuple[dict[date, int], int]:
     return rows, unknown
 
 
-def _days(rows: dict[date, int], intervals: Sequence[CommittedBatch]) -> tuple[Day, ...]:
+def _committed_rebuilds(history: Sequence[CommittedBatch]) -> Iterator[Rebuild]:
+    """Yield the intervals of a table's commits."""
+    for batch in history:
+        since, until = (_moment(text) for text in batch.interval or ("", ""))
+        if since is not None and until is not None:
+            yield Rebuild(since, until, batch.time, batch.run_id)
+
+
+def _successful_rebuilds(dag_runs: Sequence[DagRun], table: str) -> Iterator[Rebuild]:
+    """Yield the intervals that runs in Airflow were asked for and have gone through."""
+    for run in dag_runs:
+        requested_tables = run.requested.get("tables")
+        if isinstance(requested_tables, list) and requested_tables and table not in requested_tables:
+            continue
+        if run.state != "success" or run.ended is None:
+            continue
+        since, until = (_moment(str(run.requested.get(end) or "")) for end in ("from", "to"))
+        if run.kind == "backfill" and run.interval is not None:
+            since, until = run.interval
+        if since is not None and until is not None:
+            yield Rebuild(since, until, run.ended, run.run_id)
+
+
+def _days(rows: dict[date, int], rebuilds: Sequence[Rebuild]) -> tuple[Day, ...]:
     if not rows:
         return ()
     first, last = min(rows), max(rows)
@@ -127,16 +183,11 @@ def _days(rows: dict[date, int], intervals: Sequence[CommittedBatch]) -> tuple[D
     calendar = []
     for number in range((last - first).days + 1):
         day = first + timedelta(days=number)
-        batch = next((interval for interval in intervals if _covers(interval, day)), None)
-        calendar.append(Day(day, rows.get(day, 0), batch.time if batch else None, batch.run_id if batch else ""))
+        rebuild = next((rebuild for rebuild in rebuilds if rebuild.covers(day)), None)
+        calendar.append(Day(day, rows.get(day, 0)))
+        if rebuild is not None:
+            calendar[-1] = Day(day, rows.get(day, 0), rebuild.time, rebuild.run)
     return tuple(calendar)
-
-
-def _covers(batch: CommittedBatch, day: date) -> bool:
-    """Whether a batch rebuilt an interval that has a whole day."""
-    since, until = (_moment(text) for text in batch.interval or ("", ""))
-    begin = datetime(day.year, day.month, day.day, tzinfo=UTC)
-    return since is not None and until is not None and since <= begin and until - begin >= timedelta(days=1)
 
 
 def _moment(text: str) -> datetime | None:

@@ -31,6 +31,7 @@ class TableOfRun:
         batches: its commits.
         seconds: seconds that it took.
         usual: rows that the runs before wrote, as their median.
+        before: where the records are that the last run before it that changed a table read for this one.
         differs: why its last batch was made otherwise than its refresh strategy says (gold), or why all of its rows
             were made again.
     """
@@ -41,6 +42,7 @@ class TableOfRun:
     batches: tuple[CommittedBatch, ...]
     seconds: float | None
     usual: float | None
+    before: Balance | None = None
     differs: str = ""
 
     @property
@@ -64,6 +66,7 @@ class RunDetails:
         tables: the tables that it changed, in the order of their layers.
         before: key of the run before it.
         after: key of the run after it.
+        compared: the last run before it that changed a table, which it is shown beside.
         until: seconds from the beginning of the run to the last commit of each layer that it changed.
     """
 
@@ -72,6 +75,7 @@ class RunDetails:
     tables: tuple[TableOfRun, ...]
     before: str | None
     after: str | None
+    compared: PipelineRun | None
     until: Mapping[str, float]
 
 
@@ -92,9 +96,10 @@ def run_details(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], 
     if run is None:
         raise PipelineMissing("unknown run")
     place = all_runs.index(run)
+    compared = next((earlier for earlier in all_runs[place + 1 :] if earlier.batches), None)
     names = dict.fromkeys((batch.layer, batch.table) for batch in run.batches)
     order = sorted(names, key=lambda name: LAYERS.index(name[0]))
-    tables = tuple(_table(all_runs, run, layer, table) for layer, table in order)
+    tables = tuple(_table(all_runs, run, compared, layer, table) for layer, table in order)
     before = None
     if place + 1 < len(all_runs):
         before = all_runs[place + 1].key
@@ -103,7 +108,8 @@ def run_details(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], 
     until: dict[str, float] = {
         layer: (last[layer] - began).total_seconds() for layer in LAYERS if layer in last and began is not None
     }
-    return RunDetails(pipeline.name, run, tables, before, all_runs[place - 1].key if place else None, until)
+    after = all_runs[place - 1].key if place else None
+    return RunDetails(pipeline.name, run, tables, before, after, compared, until)
 
 
 def find_run(source: Source, pipeline: Pipeline, run: str | None) -> RunDetails:
@@ -125,13 +131,18 @@ def find_run(source: Source, pipeline: Pipeline, run: str | None) -> RunDetails:
     return run_details(source, pipeline, (), match.key)
 
 
-def _table(all_runs: Sequence[PipelineRun], run: PipelineRun, layer: str, table: str) -> TableOfRun:
+def _table(
+    all_runs: Sequence[PipelineRun], run: PipelineRun, compared: PipelineRun | None, layer: str, table: str
+) -> TableOfRun:
     of_table = run.table_batches(table)
     seconds = None
     if run.dag_run is not None:
         seconds = run.dag_run.seconds.get(table)
     if seconds is None:
         seconds = batches.total_seconds(of_table)
+    before = None
+    if compared is not None and compared.table_batches(table):
+        before = compared.balance(table)
     usual_rows = runs.usual_rows(all_runs, run, table)
     reason = techniques.difference_reason(of_table[-1])
-    return TableOfRun(layer, table, batches.total_balance(of_table), of_table, seconds, usual_rows, reason)
+    return TableOfRun(layer, table, batches.total_balance(of_table), of_table, seconds, usual_rows, before, reason)

@@ -146,6 +146,13 @@ class PipelineRun:
         return self.state in RUNNING
 
     @property
+    def outcome(self) -> str:
+        """Its state in one word, in which a wait for files is no work."""
+        if self.waits_for_files and self.is_running:
+            return "waiting"
+        return self.state
+
+    @property
     def failed_step(self) -> RunStep | None:
         """The first of its tasks that failed; None if none did, or Airflow does not know it."""
         if self.dag_run is None:

@@ -41,9 +41,9 @@ class Addresses:
         """Graph of a pipeline, as of a run."""
         return self._address("p", pipeline, run=run)
 
-    def runs(self, pipeline: str) -> str:
-        """Runs of a pipeline."""
-        return self._address("p", pipeline, "runs")
+    def runs(self, pipeline: str, kind: str | None = None, outcome: str | None = None) -> str:
+        """Runs of a pipeline, of a kind and with an outcome."""
+        return self._address("p", pipeline, "runs", kind=kind, outcome=outcome)
 
     def run(self, pipeline: str, key: str) -> str:
         """One run."""

@@ -119,7 +119,7 @@ def _runs(viewer: Viewer, name: str, key: str | None = None) -> Sequence[DagRun]
     """Runs of a pipeline in Airflow, if the viewer may see them; that of a key in full."""
     if not viewer.may_read_runs(name):
         return ()
-    newest_runs = dag_runs.last_runs([name], dag_runs.NEWEST).get(name, [])
+    newest_runs = dag_runs.last_runs_with_steps([name], dag_runs.NEWEST).get(name, [])
     whole = None
     if key:
         whole = dag_runs.find_run(name, key)
@@ -202,11 +202,13 @@ def _detail_default(source: Source, pipeline: Pipeline, newest_runs: Sequence[Da
 
 
 @_register_page("/p/{pipeline}/runs")
-def all_runs(request: Request, viewer: ViewerDep, pipeline: str) -> Response:
-    """Runs of a pipeline."""
+def all_runs(request: Request, viewer: ViewerDep, pipeline: str, kind: Word = "", outcome: Word = "") -> Response:
+    """Runs of a pipeline, of a kind and with an outcome."""
     definition, source = pipeline_of_viewer(request, viewer, pipeline), source_of(request)
-    view = runs.group_batches(newest_batches(source, definition), _runs(viewer, pipeline))
-    return _render_page(request, "runs", view, pipeline=pipeline, tab="runs")
+    every_run = runs.group_batches(newest_batches(source, definition), _runs(viewer, pipeline))
+    view = [run for run in every_run if kind in ("", run.kind) and outcome in ("", run.outcome)]
+    choice = {"runs": every_run, "kind": kind, "outcome": outcome}
+    return _render_page(request, "runs", view, choice=choice, pipeline=pipeline, tab="runs")
 
 
 @_register_page("/p/{pipeline}/run")
@@ -220,7 +222,8 @@ def one_run(request: Request, viewer: ViewerDep, pipeline: str, key: Key = None)
 @_register_page("/p/{pipeline}/days")
 def calendar(request: Request, viewer: ViewerDep, pipeline: str, table: Key = None) -> Response:
     """Calendar of days of a silver table."""
-    view = days.day_details(source_of(request), pipeline_of_viewer(request, viewer, pipeline), table)
+    definition = pipeline_of_viewer(request, viewer, pipeline)
+    view = days.day_details(source_of(request), definition, table, _runs(viewer, pipeline))
     return _render_page(request, "days", view, pipeline=pipeline, tab="days", live=view.days is None)
 
 

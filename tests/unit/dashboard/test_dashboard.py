@@ -55,6 +55,7 @@ pytestmark = pytest.mark.unit
 
 SILVER = "recordings_enriched"
 NOW = BEGAN + timedelta(hours=1)
+TWO_DAYS = datetime(2026, 3, 2, tzinfo=UTC), datetime(2026, 3, 4, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
@@ -200,6 +201,14 @@ def test_a_run_is_compared_with_those_before_it(world: PageWorld, lake: Source) 
     assert view.until == {"bronze": 0.0, "silver": 20.0, "gold": 32.0}  # from its first commit on
     assert view.before == every[1].key
     assert view.after is None
+    assert view.compared == every[1]
+    assert [one.before == every[1].balance(one.table) for one in view.tables] == [True] * 4
+    assert every[0].began is not None
+    idle = DagRun("idle", "success", "manual", every[0].began + timedelta(seconds=1), NOW)
+    beside = run_details.run_details(lake, world.definition, [idle], "idle")
+    assert (beside.before, beside.compared) == (every[0].key, every[0])
+    first = run_details.run_details(lake, world.definition, (), every[-1].key)
+    assert (first.compared, {one.before for one in first.tables}) == (None, {None})
     with pytest.raises(PipelineMissing):
         run_details.run_details(lake, world.definition, (), "nowhere")
 
@@ -291,7 +300,7 @@ def test_a_graph_of_an_earlier_run_has_nothing_of_what_tables_have_today(world: 
     assert {node.rows for node in graph.nodes} == {None}
     assert (nodes[SILVER].state, nodes["patients"].state) == ("written", "unchanged")
     assert nodes["patients"].changed is None
-    assert nodes[SILVER].changed == newest.runs[0].began - STEP + timedelta(seconds=20)
+    assert nodes[SILVER].changed == began + timedelta(seconds=40)
 
 
 def test_a_graph_has_what_a_run_under_way_has_committed_and_which_of_its_tasks_runs(
@@ -700,11 +709,34 @@ def test_days_have_their_rows_and_who_rebuilt_them(
     assert [(day.day, day.rows, day.rebuilt) for day in view.days] == [(date(2026, 3, 2), 105, None)]
     rows = {date(2026, 1, 1): 2, date(2026, 1, 3): 1}
     inside = batch(0, interval=("2026-01-01T00:00:00+00:00", "2026-01-02T00:00:00+00:00"), run_id="b")
-    found = days._days(rows, [inside])
+    found = days._days(rows, [*days._committed_rebuilds([inside])])
     assert [(day.rows, day.run) for day in found] == [(2, "b"), (0, ""), (1, "")]
     part = replace(inside, interval=("2026-01-01T00:00:01+00:00", "2026-01-02T00:00:00+00:00"))
-    assert [day.run for day in days._days(rows, [part])] == ["", "", ""]  # not all of the day
+    assert [day.run for day in days._days(rows, [*days._committed_rebuilds([part])])] == ["", "", ""]  # not all of it
     assert days.day_details(lake, world.definition, "patients").table == ""
+
+
+@pytest.mark.parametrize(
+    ("run", "rebuilt"),
+    [
+        (DagRun("b", "success", "backfill", NOW, NOW, TWO_DAYS), True),
+        (DagRun("b", "failed", "backfill", NOW, NOW, TWO_DAYS), False),
+        (DagRun("s", "success", "scheduled", NOW, NOW, TWO_DAYS), False),
+        (DagRun("b", "success", "backfill", NOW, NOW, TWO_DAYS, requested={"tables": [SILVER]}), True),
+        (DagRun("b", "success", "backfill", NOW, NOW, TWO_DAYS, requested={"tables": [f"{SILVER}_2"]}), False),
+        (DagRun("m", "success", "manual", NOW, NOW,
+                requested={"from": "2026-03-02T00:00:00.000Z", "to": "2026-03-03T00:00:00.000Z"}), True),
+        (DagRun("m", "success", "manual", NOW, NOW,
+                requested={"from": "2026-03-02", "to": "2026-03-03", "tables": ["patients"]}), False),
+        (DagRun("m", "success", "manual", NOW, NOW, requested={"from": "2026-03-02T00:00:00Z"}), False),
+        (DagRun("m", "success", "manual", NOW, NOW, requested={"from": "yesterday", "to": "today"}), False),
+    ],
+)  # fmt: skip
+def test_a_day_is_rebuilt_by_a_run_that_changed_no_row(
+    world: PageWorld, lake: Source, run: DagRun, rebuilt: bool
+) -> None:
+    [day] = days.day_details(lake, world.definition, None, [run]).days or ()
+    assert (day.rebuilt, day.run) == ((NOW, run.run_id) if rebuilt else (None, ""))
 
 
 def test_times_that_python_has_none_for_are_texts_and_no_days(tmp_path: Path) -> None:
@@ -719,8 +751,8 @@ def test_times_that_python_has_none_for_are_texts_and_no_days(tmp_path: Path) ->
     rows = one_table.newest_rows(table, ["Time", "x"], 7)
     assert [row["x"] for row in rows] == list(range(7))
     assert isinstance(rows[-1]["Time"], str)
-    inside = batch(0, interval=("0001-01-01", "9999-12-31"), run_id="b")
-    assert [[one.run for one in days._days({day: 1}, [inside])] for day in (date.min, date.max)] == [["b"], [""]]
+    inside = [*days._committed_rebuilds([batch(0, interval=("0001-01-01", "9999-12-31"), run_id="b")])]
+    assert [[one.run for one in days._days({day: 1}, [*inside])] for day in (date.min, date.max)] == [["b"], [""]]
 
 
 @pytest.mark.parametrize(("most", "left_out"), [(2, 1), (3, 0), (4, 0)])

@@ -375,6 +375,33 @@ def test_the_home_page_says_which_pipelines_are_paused(server: Any) -> None:
         assert (">paused</span>" in get(server, "").text) is paused
 
 
+def test_runs_are_chosen_by_kind_and_outcome(server: Any, failed_run: str, under_way: str) -> None:
+    path = "p/heart_rate/runs"
+
+    def ids(query: str) -> list[str]:
+        return [run["run_id"] for run in get(server, f"{path}.json{query}").json()]
+
+    every = ids("")
+    assert {failed_run, under_way, "scheduled__idle"} < set(every)
+    assert ids("?outcome=failed") == [failed_run]
+    assert ids("?kind=manual&outcome=running") == [under_way]
+    assert ids("?kind=nothing") == []
+    page = get(server, f"{path}?outcome=failed").text
+    assert "tables: patients, recordings_enriched" in page  # what was requested
+    assert "silver: recordings_enriched: 12 of 1,500 rows broke" in page
+    assert '<a href="../../p/heart_rate/runs?kind=manual&amp;outcome=failed">' in page
+    assert '<a href="../../p/heart_rate/runs?outcome=failed" aria-current="page">failed' in page
+    assert "No run is of this kind" in get(server, f"{path}?kind=nothing").text
+
+
+def test_a_run_is_shown_beside_the_last_one_that_changed_a_table(server: Any, failed_run: str) -> None:
+    page = get(server, f"p/heart_rate/run?key={failed_run}").text
+    assert "<small>before: 40</small>" in page
+    assert "scheduled__2026-03-02T06:15:00+00:00</a>, the last run before this one" in page
+    first = get(server, "p/heart_rate/run?key=scheduled__2026-03-02T06:15:00%2B00:00").text
+    assert '<td data-label="Run before" class="full">' in first
+
+
 def test_the_graph_has_the_tasks_of_the_run_that_it_shows(server: Any, under_way: str, failed_run: str) -> None:
     """Also where another run is due later and began earlier: it is not the newest."""
     page = get(server, "p/heart_rate").text
