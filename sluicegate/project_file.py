@@ -168,7 +168,7 @@ class _Reader:
         prefix = ""
         try:
             table: Any = tomllib.loads(self.text)
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:  # also of a number too long, or of brackets too deep
             place = re.search(r"at line (\d+)", str(error))
             line = self.text.count("\n") + 1  # of a document that ends too early
             if place:
@@ -260,6 +260,8 @@ def _value_text(kind: Kind, value: Any, folder: Path) -> str:
     if may_have_secret(value):
         hint = "set the SLUICEGATE_* variable of this setting in the environment of the processes"
         raise _WrongValue("secret", "the value may have a secret in it, which this file must not have", hint)
+    if "\0" in value:
+        raise _WrongValue("not-allowed", "the value has a NUL character")
     if "${" in value:
         raise _WrongValue("not-allowed", "variables ${…} are not replaced here", "set the setting's own variable")
     if kind == "text" or (kind == "place" and "://" in value):

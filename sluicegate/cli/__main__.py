@@ -1,8 +1,50 @@
-"""``python -m sluicegate.cli``."""
+"""``python -m sluicegate.cli``, and the script ``sluicegate``."""
 
 from __future__ import annotations
 
-from sluicegate.cli.app import main
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+def main() -> None:
+    """Run the command line in a process that may have been started without some of its three streams.
+
+    Until the modules of the command are imported, which takes longer than some commands, Ctrl-C ends the process at
+    once: an exception would be printed from anywhere within Python's import, or be lost there.
+    """
+    _open_missing_streams()
+    with _end_at_interrupt():
+        from sluicegate.cli import app
+
+        app.import_command()
+    app.main()
+
+
+@contextmanager
+def _end_at_interrupt() -> Iterator[None]:
+    former = signal.getsignal(signal.SIGINT)
+    if former is signal.SIG_IGN:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGINT, former)
+
+
+def _open_missing_streams() -> None:
+    """Open ``/dev/null`` for each closed stream: the next file would get its number, and whatever is printed."""
+    descriptor = os.open(os.devnull, os.O_RDWR)
+    while descriptor <= 2:
+        os.set_inheritable(descriptor, True)
+        descriptor = os.open(os.devnull, os.O_RDWR)
+    os.close(descriptor)
+    sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8")
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8")
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8")
+
 
 if __name__ == "__main__":
     main()

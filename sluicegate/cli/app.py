@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import os
 import sys
 from collections.abc import Iterable
@@ -12,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sluicegate.cli import completion
-from sluicegate.console import say, warn
-from sluicegate.errors import SluicegateError
+from sluicegate.cli import completion, failures
+from sluicegate.console import say
 from sluicegate.processes import set_own_variable
 from sluicegate.storage import store_errors
 
@@ -83,9 +81,19 @@ def command_line(names: Iterable[str]) -> typer.Typer:
     )
     application.callback(help=application.info.help)(common)
     for name in names:
-        module, _, function = _COMMANDS[name].rpartition(".")
-        application.command(name)(getattr(import_module(f"sluicegate.cli.{module}"), function))
+        application.command(name)(_function(name))
     return application
+
+
+def _function(name: str) -> Any:
+    module, _, function = _COMMANDS[name].rpartition(".")
+    return getattr(import_module(f"sluicegate.cli.{module}"), function)
+
+
+def import_command() -> None:
+    """Import the modules of the command that the arguments begin with."""
+    for name in _needed_commands():
+        _function(name)
 
 
 def _version(requested: bool) -> None:
@@ -105,23 +113,26 @@ def common(
 
 
 def main() -> None:
-    """Run a command. Print a Sluicegate error as one sentence and exit with its code; let any other exception pass."""
+    """Run a command, and end with its exit code; whatever fails is printed as one message (see ``failures``)."""
     gc.set_threshold(GARBAGE_AFTER)
     set_own_variable("PYDANTIC_DISABLE_PLUGINS", "__all__")  # to find any, it reads the metadata of all distributions
     if completion.VARIABLE in os.environ:  # a shell asks what may come next
         completion.prepare()
     try:
-        with store_errors.translate_errors():
-            command_line(_needed_commands())()
-    except SluicegateError as error:
-        if "--json" in sys.argv:
-            say(json.dumps({"error": error.as_dict()}, default=str))
-        else:
-            warn(*error.for_people().split("\n"), f"  more: sluicegate help {error.code}")
-        sys.exit(error.exit_code)
+        _run_command()
+    except Exception as error:
+        failures.end_with(error)
     finally:
         if "duckdb" not in sys.modules:  # which counts what is left of it at the end, and complains of each object
             gc.freeze()  # the process ends, and need not be looked through for circles once more before it does
+
+
+@store_errors.translate_errors()
+def _run_command() -> None:
+    try:
+        command_line(_needed_commands())()
+    finally:
+        sys.stdout.flush()  # a full disk is told of here, not by Python at its end
 
 
 def _needed_commands() -> Iterable[str]:

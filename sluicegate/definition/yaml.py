@@ -19,6 +19,10 @@ _TEXTS = {"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value"}
 _TOP_LEVEL = re.compile(r"^[A-Za-z_]\w*[ \t]*:(?=\s|$)", re.MULTILINE)
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
+# How deep values may be nested. libyaml's own recursion ends the process where a document is some thousands deep.
+DEPTH = 100
+_NESTING = ("[", "{", "- ", "? ")
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -58,6 +62,7 @@ def read(text: str) -> Document:
     """Parse a document; errors are in its ``faults``."""
     document = Document()
     try:
+        _check_depth(text)
         loader = _LOADER(text)
         try:
             root = loader.get_single_node()
@@ -75,6 +80,21 @@ def read(text: str) -> Document:
         document.faults.append(Fault("yaml-syntax", (), f"invalid YAML: {problem}", line, _advice(problem)))
         document.data = None
     return document
+
+
+def _check_depth(text: str) -> None:
+    """Raise ``YAMLError`` if values are nested too deep; most documents have too few marks for that."""
+    if sum(map(text.count, _NESTING)) + text.count("\n") < DEPTH:
+        return
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > DEPTH:
+            place: Any = event.start_mark
+            raise yaml.MarkedYAMLError(problem=f"nested more than {DEPTH} deep", problem_mark=place)
 
 
 def sections(text: str) -> dict[str, Any]:
@@ -185,7 +205,7 @@ class _Builder:
             return node.value
         try:
             return self.loader.construct_object(node)
-        except (yaml.YAMLError, ValueError):
+        except (yaml.YAMLError, ValueError, KeyError):  # KeyError is what PyYAML has for `!!bool q`
             self._add_fault("yaml-value", path, f"invalid value {node.value}", node)
             return None
 

@@ -371,7 +371,7 @@ class _Loader:
             if re.fullmatch(r"\S+\.py:\w+", name):
                 hint = f"write python: {name}"
             self.mistakes.add("sql-file", path, f"{name} is neither a query nor the name of an .sql file", hint)
-        elif not file.resolve().is_relative_to(self.folder.resolve()):
+        elif not Path(os.path.realpath(file)).is_relative_to(os.path.realpath(self.folder)):
             self.mistakes.add("sql-file", path, f"{name} is outside the pipeline's folder")
         elif not file.is_file():
             files = [str(sql_file.relative_to(self.folder)) for sql_file in self.folder.rglob("*.sql")]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import os
 import re
 import warnings
 from collections.abc import Sequence
@@ -90,7 +91,7 @@ def _find_file(folder: Path, name: str) -> Path:
     """Return the path of a file in the folder; refuses paths and links that lead out of it."""
     file = folder / name
     outside = Path(name).is_absolute() or ".." in Path(name).parts or "\\" in name
-    if outside or not file.resolve().is_relative_to(folder.resolve()):
+    if outside or not Path(os.path.realpath(file)).is_relative_to(os.path.realpath(folder)):
         hint = "copy it into the folder, so that it is versioned and reviewed with the definition"
         raise NoTransform("python-file", f"{name} is outside the pipeline's folder", hint)
     if not file.is_file():

@@ -86,6 +86,8 @@ def create_project(folder: Path, sources: Sequence[str], name: str | None) -> Ne
         raise UserError(f"{folder} already is a project", where=Where(file=str(folder / FILE)), hint=hint)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is not a folder", hint="choose another name")
+    if not str(folder).isprintable():  # its name is in the files, which are UTF-8 and have titles of one line
+        raise UserError(f"{folder} has characters that cannot be printed", hint="choose another name")
     settings = Settings(str(folder / "lake"), str(folder / "landing"), folder / "pipelines", "local[*]")
     name = name or _pipeline_name(folder, sources)
     if sources:

@@ -245,6 +245,8 @@ CROSSED: dict[str, str] = {
     "flow.thresholds.COMPARED": "tests/spark/gold/test_change_feed.py::"
     "test_tables_of_more_than_COMPARED_rows_are_replaced",
     "flow.thresholds.SMALL": "tests/spark/gold/test_refresh.py::test_groups_are_kept_of_tables_that_are_not_SMALL",
+    "definition.yaml.DEPTH": "tests/unit/definition/reading/test_loader.py::"
+    "test_values_nested_deeper_than_DEPTH_are_one_mistake",
     "definition.tables.bronze.DELETE_AT_LEAST": "tests/unit/landing/moves/test_clean_source.py::"
     "test_files_are_deleted_no_sooner_than_DELETE_AT_LEAST_and_moved_at_any_time",
     "definition.pipeline.maintenance.LONGEST": "tests/unit/maintenance/test_optimize_vacuum.py::"

@@ -302,6 +302,14 @@ class TestYaml:
         assert (found.code, found.line) == (code, line)
         assert words in found.message
 
+    @pytest.mark.parametrize(("begin", "end"), [("[", "]"), ("{a: ", "}"), ("- ", "")])
+    def test_values_nested_deeper_than_DEPTH_are_one_mistake(self, begin: str, end: str) -> None:
+        assert yaml.read(begin * yaml.DEPTH + end * yaml.DEPTH).faults == []
+        for depth in (yaml.DEPTH + 1, 100_000):
+            (fault,) = yaml.read(begin * depth + end * depth).faults
+            assert fault.code == "yaml-syntax"
+            assert "deep" in fault.message
+
     def test_keys_stand_once(self, folder: Folder) -> None:
         found = folder.mistake(
             "name: shop\nbronze:\n  raw: {path: /in, format: json}\n  raw: {path: /x, format: csv}\n"
