@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
@@ -35,9 +36,10 @@ def on_starting(component: Any) -> None:
     """Make the pool when the scheduler, the triggerer or the DAG processor starts."""
     from airflow.jobs.job import Job
     from airflow.utils.session import create_session
+    from sqlalchemy.exc import IntegrityError
 
     if isinstance(component, Job):  # and no task, which has no database
-        with create_session() as session:
+        with suppress(IntegrityError), create_session() as session:  # of another process that makes it meanwhile
             create_pool(session)
 
 
@@ -77,22 +79,11 @@ def _waiting_reason(tasks: Sequence[Any], slots_of_pools: Mapping[str | None, in
 
 
 def create_pool(session: Session) -> None:
-    """Create the pool if it is missing; an existing one stays unchanged.
-
-    Another process may be making it: so it is one statement, which does nothing if that one was faster.
-    """
+    """Create the pool if it is missing; an existing one stays unchanged."""
     from airflow.models.pool import Pool
-    from sqlalchemy.dialects import mysql, postgresql, sqlite
 
-    if POOL in _slots_by_pool(session):
-        return
-    unless_there: dict[str, Any] = {
-        "mysql": mysql.insert(Pool).prefix_with("IGNORE"),
-        "postgresql": postgresql.insert(Pool).on_conflict_do_nothing(),
-        "sqlite": sqlite.insert(Pool).on_conflict_do_nothing(),
-    }
-    insert = unless_there[session.get_bind().dialect.name]
-    session.execute(insert.values(pool=POOL, slots=slots(), description=ABOUT, include_deferred=False))
+    if POOL not in _slots_by_pool(session):
+        session.add(Pool(pool=POOL, slots=slots(), description=ABOUT, include_deferred=False))
 
 
 def _slots_by_pool(session: Session) -> dict[str | None, int]:

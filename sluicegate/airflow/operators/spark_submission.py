@@ -159,19 +159,16 @@ class SparkSubmission(BaseOperator):
                 hint="remove deploy-mode from its extra: reports and errors come from a driver next to the"
                 " task, and a standalone cluster cannot run Python in cluster mode",
             )
-        of_connection = {"keytab": keytab, "principal": connection.extra.get("principal")}
-        options = {option: str(value) for option, value in of_connection.items() if value} | self.options
-        options |= {"name": self.name}
-        queue = self.yarn_queue or connection.extra.get("queue")
-        if queue:
-            options["queue"] = queue
-        if deploy_mode:
-            options["deploy-mode"] = deploy_mode
+        options = {
+            "keytab": keytab, "principal": connection.extra.get("principal"), **self.options, "name": self.name,
+            "queue": self.yarn_queue or connection.extra.get("queue"), "deploy-mode": deploy_mode,
+        }  # fmt: skip
         command = [self.spark_binary or "spark-submit", "--master", connection.master]
         for setting, value in (self._settings_of_place(connection) | self.conf).items():
             command += ["--conf", f"{setting}={value}"]
         for option, value in options.items():
-            command += [f"--{option}", value]
+            if value:
+                command += [f"--{option}", value]
         if self.verbose:
             command.append("--verbose")
         return [*command, self.application, *map(str, self.application_args)]

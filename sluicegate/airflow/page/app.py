@@ -84,10 +84,8 @@ async def _guard_request(request: Request, call_next: Callable[[Request], Awaita
     return response
 
 
-async def _answer_refusal(request: Request, error: Exception) -> Response:
+async def _answer_refusal(request: Request, error: HTTPException) -> Response:
     """Answer to whoever is not logged in, may not see something, or wants what does not exist: no data in any case."""
-    if not isinstance(error, HTTPException):
-        raise error
     if isinstance(error, Forbidden):
         hint = error.hint
     elif error.detail == HTTPStatus.NOT_FOUND.phrase:  # of an address that no route has
@@ -97,10 +95,8 @@ async def _answer_refusal(request: Request, error: Exception) -> Response:
     return _answer(request, error.status_code, str(error.detail), hint)
 
 
-async def _answer_invalid_query(request: Request, error: Exception) -> Response:
+async def _answer_invalid_query(request: Request, error: RequestValidationError) -> Response:
     """Answer to a query with a value that the page does not take, by the names of the parameters."""
-    if not isinstance(error, RequestValidationError):
-        raise error
     names = ", ".join(dict.fromkeys(str(mistake["loc"][-1]) for mistake in error.errors()))
     return _answer(request, 422, f"Invalid value of {names}.", _HINTS[422])
 
@@ -114,10 +110,8 @@ _HINTS = {
 }
 
 
-async def _answer_failure(request: Request, error: Exception) -> Response:
+async def _answer_failure(request: Request, error: SluicegateError) -> Response:
     """Answer where a lake or a definition cannot be read."""
-    if not isinstance(error, SluicegateError):
-        raise error
     if isinstance(error, PipelineMissing):
         return _answer(request, 404, "This pipeline or table does not exist.", "")
     source: Source = request.app.state.source

@@ -132,21 +132,30 @@ def test_alerts_whose_pool_is_missing_say_so(session: Any, workspace: Workspace)
     assert "the pool heavy does not exist (alerts)" in begun(session, dags["heart_rate_alerts"]).note
 
 
-def test_a_pool_that_another_scheduler_makes_meanwhile_ends_no_transaction(
-    session: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("known", [False, True])
+def test_a_start_makes_the_pool_also_beside_another_process(
+    session: Any, known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from contextlib import contextmanager
+
+    from airflow.jobs.job import Job
     from airflow.models.pool import Pool
-    from airflow.utils.sqlalchemy import prohibit_commit
+    from airflow.utils import session as of_airflow
 
     from sluicegate.airflow import pools as of_jobs
 
-    session.add(Pool(pool="of Airflow's transaction", slots=1, description="", include_deferred=False))
-    session.add(Pool(pool="spark", slots=9, description="", include_deferred=False))
-    session.flush()
-    monkeypatch.setattr(of_jobs, "_slots_by_pool", lambda _: {})  # as it was when the other had not made it
-    with prohibit_commit(session):  # as the scheduler has it while it starts runs
-        of_jobs.create_pool(session)
-    assert pools(session) == {"of Airflow's transaction": 1, "spark": 9}
+    @contextmanager
+    def create_session() -> Iterator[Any]:
+        with session.begin_nested():
+            yield session
+
+    monkeypatch.setattr(of_airflow, "create_session", create_session)
+    if known:
+        session.add(Pool(pool="spark", slots=9, description="", include_deferred=False))
+        session.flush()
+        monkeypatch.setattr(of_jobs, "_slots_by_pool", lambda _: {})  # as it was when the other had not made it
+    of_jobs.on_starting(Job())
+    assert pools(session) == {"spark": 9 if known else 4}
 
 
 @pytest.mark.usefixtures("default_pool")
