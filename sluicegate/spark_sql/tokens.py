@@ -177,14 +177,18 @@ def line_at(text: str, offset: int) -> int:
     return text.count("\n", 0, offset) + 1
 
 
-def parse_sql(text: str) -> exp.Expr:
+def parse_sql(text: str, dialect: type[Spark] = Spark) -> exp.Expr:
     """Parse a text with sqlglot.
+
+    Args:
+        text: the text.
+        dialect: Spark's dialect, or one that is made of it.
 
     Raises:
         QuerySyntax: sqlglot cannot parse it; the message is sqlglot's, without class names.
     """
     try:
-        return _parse_sql(text)
+        return _parse_sql(text, dialect)
     except ParseError as error:
         first = next(iter(error.errors), {})
         description = str(first.get("description") or error).rstrip(".")
@@ -197,13 +201,13 @@ def parse_sql(text: str) -> exp.Expr:
         raise QuerySyntax("it cannot be parsed", 1) from None
 
 
-def _parse_sql(text: str) -> exp.Expr:
-    tokens = Spark().tokenize(text)
+def _parse_sql(text: str, dialect: type[Spark]) -> exp.Expr:
+    tokens = dialect().tokenize(text)
     for word, behind in pairwise(tokens):
         # Spark's function window(…); a WINDOW clause has a name there, and no parenthesis.
         if word.token_type == TokenType.WINDOW and behind.token_type == TokenType.L_PAREN:
             word.token_type = TokenType.VAR
-    tree = next(iter(Spark().parser().parse(tokens, text)), None)
+    tree = next(iter(dialect().parser().parse(tokens, text)), None)
     if tree is None:
         raise ParseError("the text is empty")
     return tree

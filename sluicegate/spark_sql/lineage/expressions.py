@@ -14,6 +14,9 @@ from sluicegate.spark_sql.lineage.names import Names, Relation, Unsure
 if TYPE_CHECKING:
     Subquery = Callable[[exp.Query, Names], Relation]
 
+Expressions = Callable[..., "ExpressionReader"]
+"""Makes the reader of expressions over names; see ``ExpressionReader``."""
+
 # Functions of whose result the value cannot be told: those that OpenLineage's integration of Spark takes for masking.
 _MASKING = {"MD5", "SHA", "SHA1", "SHA2", "CRC32", "HASH", "XXHASH64", "MASK", "COUNT"}
 

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from sluicegate.spark_sql import query_shape
 from sluicegate.spark_sql.lineage import tables
-from sluicegate.spark_sql.lineage.expressions import ExpressionReader
+from sluicegate.spark_sql.lineage.expressions import ExpressionReader, Expressions
 from sluicegate.spark_sql.lineage.model import (
     EVERY,
     NONE,
@@ -69,10 +69,11 @@ class QueryReader:
 
     Args:
         schemas: columns of the tables.
+        expressions: reads expressions, with the names in them.
     """
 
-    def __init__(self, schemas: Mapping[str, Columns]) -> None:
-        self.schemas = schemas
+    def __init__(self, schemas: Mapping[str, Columns], expressions: Expressions = ExpressionReader) -> None:
+        self.schemas, self.expressions = schemas, expressions
 
     def query(self, node: exp.Query, outer: Names | None, ctes: Mapping[str, Relation]) -> Relation:
         """Return the columns and rows of a query.
@@ -89,7 +90,7 @@ class QueryReader:
         if isinstance(node, exp.Select):
             return _Select(self, node, outer, ctes).relation()
         if isinstance(node, exp.SetOperation):
-            return self._sets(node, outer, ctes)
+            return self.sets(node, outer, ctes)
         if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
             tables.demand(node, {"this", "with_"}, "parentheses")
             return self.query(node.this, outer, ctes)
@@ -106,7 +107,8 @@ class QueryReader:
             visible[cte.alias.lower()] = self.query(cte.this, None, visible).rename(cte.alias_column_names)
         return visible
 
-    def _sets(self, node: exp.SetOperation, outer: Names | None, ctes: Mapping[str, Relation]) -> Relation:
+    def sets(self, node: exp.SetOperation, outer: Names | None, ctes: Mapping[str, Relation]) -> Relation:
+        """Return the columns and rows of a UNION, INTERSECT or EXCEPT; see ``query``."""
         tables.demand(node, _OF_SETS, "a set operation")
         first = self.query(node.this, outer, ctes)
         right = self.query(node.expression, outer, ctes)
@@ -125,7 +127,7 @@ class QueryReader:
         names = Names(From((), relation), outer)
         return replace(
             relation,
-            rows=relation.rows | _sort_origins(node, ExpressionReader(names, self.subquery_reader(ctes)), relation),
+            rows=relation.rows | _sort_origins(node, self.expressions(names, self.subquery_reader(ctes)), relation),
         )
 
     def subquery_reader(self, ctes: Mapping[str, Relation]) -> tables.Subquery:
@@ -141,11 +143,13 @@ class _Select:
     ) -> None:
         tables.demand(node, _CLAUSES, "a SELECT")
         self.node = node
-        from_names = tables.FromReader(reader.schemas, ctes, reader.subquery_reader(ctes)).read(node, outer)
+        from_reader = tables.FromReader(reader.schemas, ctes, reader.subquery_reader(ctes), reader.expressions)
+        from_names = from_reader.read(node, outer)
         self.rows = from_names.all.rows
         self.names = Names(from_names, outer)
         windows = {window.this.name.lower(): window for window in query_shape.items(node, "windows")}
-        self.read = ExpressionReader(self.names, reader.subquery_reader(ctes), windows)
+        self.expressions = reader.expressions
+        self.read = self.expressions(self.names, reader.subquery_reader(ctes), windows)
 
     def relation(self) -> Relation:
         """Its columns and rows."""
@@ -159,7 +163,7 @@ class _Select:
             if (condition := self.node.args.get(clause)) is not None:
                 self.rows |= self._ambiguous_origins(condition.this, plain, names, _FILTER)
         ordered = Names(From((), plain), names)  # a column of its own comes before one of the FROM
-        self.rows |= _sort_origins(self.node, ExpressionReader(ordered, self.read.subquery, self.read.windows), plain)
+        self.rows |= _sort_origins(self.node, self.expressions(ordered, self.read.subquery, self.read.windows), plain)
         if self.node.args.get("distinct") is not None:
             if self.node.args["distinct"].args.get("on") is not None:
                 raise Unsure("DISTINCT ON is not supported")
@@ -224,7 +228,7 @@ class _Select:
     def _ambiguous_origins(self, node: exp.Expr, relation: Relation, names: Names, use: Use) -> Origins:
         """Return the origins of a condition whose names may be its own columns or those of the FROM: both."""
         scopes = (names, Names(From((), relation), names))
-        readers = (ExpressionReader(scope, self.read.subquery, self.read.windows) for scope in scopes)
+        readers = (self.expressions(scope, self.read.subquery, self.read.windows) for scope in scopes)
         return unite_origins(reader.origins(node, use) for reader in readers)
 
 

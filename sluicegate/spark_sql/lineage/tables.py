@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from sluicegate.spark_sql import query_shape
 from sluicegate.spark_sql.lineage import names
-from sluicegate.spark_sql.lineage.expressions import ExpressionReader
+from sluicegate.spark_sql.lineage.expressions import ExpressionReader, Expressions
 from sluicegate.spark_sql.lineage.model import (
     IDENTITY,
     NONE,
@@ -46,10 +46,17 @@ class FromReader:
         schemas: columns of the tables.
         ctes: queries of a WITH by name.
         subquery: reads a query, with the names that it may use.
+        expressions: reads expressions, with the names in them.
     """
 
-    def __init__(self, schemas: Mapping[str, Columns], ctes: Mapping[str, Relation], subquery: Subquery) -> None:
-        self.schemas, self.ctes, self.subquery = schemas, ctes, subquery
+    def __init__(
+        self,
+        schemas: Mapping[str, Columns],
+        ctes: Mapping[str, Relation],
+        subquery: Subquery,
+        expressions: Expressions = ExpressionReader,
+    ) -> None:
+        self.schemas, self.ctes, self.subquery, self.expressions = schemas, ctes, subquery, expressions
 
     def read(self, select: exp.Select, outer: Names | None) -> names.From:
         """Return what the FROM of a SELECT brings, with its joins and LATERAL VIEWs.
@@ -124,7 +131,7 @@ class FromReader:
         count = 1
         if isinstance(first, exp.Tuple):
             count = len(first.expressions)
-        origins = ExpressionReader(around, self.subquery).origins_of_all(iter(node.expressions), TRANSFORMATION)
+        origins = self.expressions(around, self.subquery).origins_of_all(iter(node.expressions), TRANSFORMATION)
         return _apply_alias(node, Relation(tuple((f"col{number + 1}", origins) for number in range(count))), "")
 
     def _lateral(self, node: exp.Lateral, around: Names) -> names.From:
@@ -140,7 +147,7 @@ class FromReader:
         columns = node.alias_column_names
         if not columns:
             raise Unsure("LATERAL VIEW does not name its columns")
-        origins = ExpressionReader(around, self.subquery).origins(node.this, TRANSFORMATION)
+        origins = self.expressions(around, self.subquery).origins(node.this, TRANSFORMATION)
         relation = Relation(tuple((column, origins) for column in columns), rows=apply_use(_FILTER, origins))
         return _apply_alias(node, relation, "")
 
@@ -150,24 +157,27 @@ class FromReader:
         both = before.join(right)
         match join.method:
             case "":
-                using = [identifier.name for identifier in query_shape.items(join, "using")]
+                using = query_shape.items(join, "using")
             case "NATURAL":
                 using = _common_columns(before, right)
             case _:
                 raise Unsure(f"a join is {join.method}")
         rows = NONE
         if (on := join.args.get("on")) is not None:
-            rows = ExpressionReader(Names(both, outer), self.subquery).origins(on, _JOIN)
+            rows = self.expressions(Names(both, outer), self.subquery).origins(on, _JOIN)
         keys: list[tuple[str, Origins, Origins]] = []
-        for name in using:
-            near, theirs = (Names(side).column([name]) for side in (before, right))
+        for key in using:
+            near, theirs = (self._key_origins(key, side) for side in (before, right))
             rows |= apply_use(_JOIN, near | theirs)
-            keys.append((name, near, theirs))
+            keys.append((key.name, near, theirs))
         if join.kind in _HALF:
             return replace(before, all=replace(before.all, rows=before.all.rows | right.all.rows | rows))
         if keys:
             both = _join_using(both, before, right, keys, join.side)
         return replace(both, all=replace(both.all, rows=both.all.rows | rows))
+
+    def _key_origins(self, key: exp.Identifier, side: names.From) -> Origins:
+        return self.expressions(Names(side), self.subquery).origins(exp.Column(this=key.copy()))
 
 
 def _table_relation(name: str, columns: Columns) -> Relation:
@@ -190,11 +200,11 @@ def _outer_names(around: Names) -> Names:
     return around.outer or Names(names.From())
 
 
-def _common_columns(before: names.From, right: names.From) -> list[str]:
+def _common_columns(before: names.From, right: names.From) -> list[exp.Identifier]:
     if before.all.rest or right.all.rest:
         raise Unsure("NATURAL JOIN joins on columns that are not all known")
     theirs = {name.lower() for name, _ in right.all.columns}
-    return [name for name, _ in before.all.columns if name.lower() in theirs]
+    return [exp.to_identifier(name) for name, _ in before.all.columns if name.lower() in theirs]
 
 
 def _join_using(
