@@ -160,7 +160,9 @@ def check_machine() -> Java:
 
 
 def make_environment(root: Path, extras: Sequence[str] | None = None) -> None:
-    """Makes ``.venv`` exactly as ``uv.lock`` says, with compiled bytecode, by the uv that pyproject.toml pins.
+    """Makes ``.venv`` exactly as ``uv.lock`` says, by the uv that pyproject.toml pins, and compiles all bytecode.
+
+    Sluicegate's own, too: where ``PYTHONDONTWRITEBYTECODE`` is set, each command would compile it anew.
 
     Args:
         root: the repository.
@@ -176,6 +178,7 @@ def make_environment(root: Path, extras: Sequence[str] | None = None) -> None:
         which = ["--no-default-groups", *(f"--extra={extra}" for extra in extras)]
     _run([str(venv / "bin" / "uv"), "sync", "--frozen", *which, "--compile-bytecode", "--quiet",
           "--python", str(venv / "bin" / "python")], root, "install the packages of uv.lock")  # fmt: skip
+    _run([str(venv / "bin" / "python"), "-m", "compileall", "-q", "sluicegate"], root, "compile sluicegate")
 
 
 def _is_usable(venv: Path) -> bool:

@@ -87,6 +87,7 @@ def checkout(tmp_path: Path) -> Path:
         f"""
         case "$*" in
           -V) echo Python {setup._dotted_version()} ;;
+          "-m compileall -q sluicegate") echo compile >> {root}/calls ;;
           *--make-archive) echo archive >> {root}/calls; [ ! -e {root}/broken ] || {{ echo no room >&2; exit 1; }}
             touch {root}/.jars/spark.jsa ;;
           *) echo "$@" >> {root}/calls; exit 1 ;;
@@ -273,7 +274,7 @@ def test_the_first_time_does_all_and_the_second_nothing(checkout: Path) -> None:
     first = run(checkout)
     assert (first.returncode, first.stderr) == (0, "")
     assert (checkout / ".jars" / "thing_2.13-1.0.jar").read_bytes() == GOOD
-    assert calls(checkout) == ["uv sync", "archive"]
+    assert calls(checkout) == ["uv sync", "compile", "archive"]
     assert [line[-2:] for line in first.stdout.splitlines()[1:]] == [" s"] * 4
 
     second = run(checkout, SLUICEGATE_MAVEN="file:///no/network")
@@ -282,7 +283,7 @@ def test_the_first_time_does_all_and_the_second_nothing(checkout: Path) -> None:
     assert len(second.stdout.splitlines()) == 1
 
     assert run(checkout, "--force").returncode == 0
-    assert calls(checkout) == ["uv sync", "archive"]
+    assert calls(checkout) == ["uv sync", "compile", "archive"]
 
 
 @pytest.mark.parametrize("changed", ["uv.lock", "pyproject.toml", "sluicegate/spark/jars.lock"])
@@ -292,7 +293,7 @@ def test_a_changed_pin_sets_up_again(checkout: Path, changed: str) -> None:
     with (checkout / changed).open("a") as file:
         file.write("# touched\n")
     assert run(checkout, SLUICEGATE_MAVEN="file:///no/network").returncode == 0
-    assert calls(checkout) == ["uv sync", "archive"]
+    assert calls(checkout) == ["uv sync", "compile", "archive"]
 
 
 def test_another_java_sets_up_again(checkout: Path, tmp_path: Path, java: Java) -> None:
@@ -300,7 +301,7 @@ def test_another_java_sets_up_again(checkout: Path, tmp_path: Path, java: Java) 
     calls(checkout)
     java(tmp_path / "java21" / "bin", 'openjdk version "21.0.1" 2023-10-17')
     assert run(checkout, JAVA_HOME=str(tmp_path / "java21")).returncode == 0
-    assert calls(checkout) == ["uv sync", "archive"]
+    assert calls(checkout) == ["uv sync", "compile", "archive"]
 
 
 @pytest.mark.parametrize(("extra", "artifact"), [("s3", "hadoop-aws"), ("kafka", "spark-sql-kafka")])
@@ -313,7 +314,7 @@ def test_optional_jars_come_when_asked_for_and_stay(checkout: Path, tmp_path: Pa
     calls(checkout)
     assert run(checkout, f"--{extra}").returncode == 0
     assert (checkout / ".jars" / file).read_bytes() == GOOD
-    assert calls(checkout) == ["uv sync", "archive"]
+    assert calls(checkout) == ["uv sync", "compile", "archive"]
     for arguments in ([], [f"--{extra}"]):
         assert run(checkout, *arguments, SLUICEGATE_MAVEN="file:///no/network").returncode == 0
     assert calls(checkout) == []
@@ -332,7 +333,7 @@ def test_two_at_once_do_the_work_once(checkout: Path) -> None:
     with ThreadPoolExecutor() as pool:
         done = list(pool.map(lambda _: run(checkout), range(2)))
     assert [one.returncode for one in done] == [0, 0]
-    assert calls(checkout) == ["uv sync", "archive"]
+    assert calls(checkout) == ["uv sync", "compile", "archive"]
 
 
 def test_a_set_up_that_failed_is_not_taken_for_done(checkout: Path) -> None:
@@ -370,7 +371,7 @@ def test_an_archive_step_that_is_killed_without_a_word_is_told(checkout: Path) -
 
 def test_the_archive_can_be_left_to_what_starts_spark(checkout: Path) -> None:
     assert run(checkout, "--without-archive").returncode == 0
-    assert calls(checkout) == ["uv sync"]
+    assert calls(checkout) == ["uv sync", "compile"]
     assert run(checkout, "--without-archive", SLUICEGATE_MAVEN="file:///no/network").returncode == 0
     assert calls(checkout) == []
     assert run(checkout, SLUICEGATE_MAVEN="file:///no/network").returncode == 0
@@ -385,7 +386,7 @@ def test_an_archive_for_other_jars_is_made_again_once_spark_is_started(checkout:
         file.write("# touched\n")
     calls(checkout)
     run(checkout, "--without-archive")
-    assert calls(checkout) == ["uv sync"]
+    assert calls(checkout) == ["uv sync", "compile"]
     run(checkout)
     assert calls(checkout) == ["archive"]
 
