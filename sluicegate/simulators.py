@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from sluicegate.tools.simulators import SIMULATIONS, Faults, Landed, Simulator, continuously, simulate
+from sluicegate.tools.simulators import SIMULATIONS, Faults, Landed, Simulator
 
-__all__ = ["SIMULATIONS", "Faults", "Landed", "Simulator", "continuously", "simulate"]
+__all__ = ["SIMULATIONS", "Faults", "Landed", "Simulator"]

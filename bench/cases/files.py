@@ -14,7 +14,7 @@ from bench.case import Absence, Aim, Case, Side
 from bench.measure import Cost
 from bench.sides import heart_rate
 from bench.worker import OURS
-from sluicegate.tools.simulators import simulate
+from sluicegate.tools.simulators import Simulator
 
 FIRST, MORE, NOTHING = "first load", "one more file", "nothing new"
 LATER = 40 * 86_400  # seconds by which the records of the new file are later than those that they are copied from
@@ -93,7 +93,7 @@ class Files(Case):
 
 def land_files(landing: Path, files: int, records: int) -> None:
     """Lands simulated files that settled long ago."""
-    for file in simulate(str(landing), files, records, seed=1):
+    for file in Simulator("heart_rate", str(landing), records, seed=1).land(files):
         os.utime(file.path, (0, 0))
     os.utime(landing / "patients" / "patients.csv", (0, 0))
 

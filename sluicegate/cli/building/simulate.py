@@ -47,17 +47,17 @@ def simulate(
     """
     from sluicegate.tools import simulators
 
-    where = settings.landing
     since = None
     if begin is not None:
         from sluicegate.landing.chosen.copy import parse_moment
 
         since = parse_moment(begin)
     faults = simulators.Faults(drift, duplicates, bad, late)
+    simulator = simulators.Simulator(pipeline, settings.landing, records, seed, faults, since)
     if continuous:
-        landed = simulators.continuously(where, every, records, seed, pipeline, faults, since)
+        landed = simulator.land_continuously(every)
     else:
-        landed = simulators.simulate(where, count, records, seed, pipeline, faults, since)
+        landed = simulator.land(count)
     try:
         for file in landed:
             wrong = ", ".join(f"{number:,} {name}" for name, number in file.faults.items())

@@ -183,7 +183,7 @@ def land(simulation: Simulation, landing: str, files: int, order: Order) -> Iter
     """Land files number by number; each is complete by the time it is yielded.
 
     Raises:
-        UserError: as :func:`sluicegate.tools.simulators.simulate`.
+        UserError: as ``Simulator.land``.
     """
     if files < 1:
         raise UserError(f"cannot land {files} files: use 1 or more")
@@ -195,7 +195,7 @@ def land_continuously(simulation: Simulation, landing: str, every: float, order:
     """Land the files of the next number every ``every`` seconds, the first at once, until the caller stops.
 
     Raises:
-        UserError: as :func:`sluicegate.tools.simulators.continuously`.
+        UserError: as ``Simulator.land_continuously``.
     """
     if not 0 <= every < math.inf:
         raise UserError(f"files cannot land every {every} seconds: give 0 or more")

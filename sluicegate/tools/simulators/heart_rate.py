@@ -21,21 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from sluicegate.errors import UserError
-from sluicegate.tools.simulators.engine import (
-    BEGIN,
-    DAY,
-    LATE,
-    File,
-    Kind,
-    Landed,
-    Order,
-    Record,
-    dice,
-    landed_facts,
-    numbered_files,
-    record_count,
-    write,
-)
+from sluicegate.tools.simulators import engine
+from sluicegate.tools.simulators.engine import File, Kind, Landed, Order, Record
 
 EVERY = 900.0  # seconds between two readings of one device, as trackers in the field send them
 PATIENTS = 8
@@ -55,14 +42,14 @@ class _Wearer:
     _days: dict[int, tuple[float, float, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        roll = dice("wearer", self.mrn).random
+        roll = engine.dice("wearer", self.mrn).random
         self.resting = 48 + 20 * roll()
         self.swing = 16 + 14 * roll()
         self.wakes = (5.5 + 3 * roll()) * 3600
 
     def rate(self, moment: float) -> float:
         """Return the beats per minute at a time (epoch seconds), without the noise of a single reading."""
-        day, second = divmod(moment - self.wakes, DAY)
+        day, second = divmod(moment - self.wakes, engine.DAY)
         mood, starts, ends = self._days.get(int(day)) or self._plan(int(day))
         # Sixteen hours awake as one broad hump, then eight hours near the resting rate.
         awake = 0.0
@@ -76,7 +63,7 @@ class _Wearer:
 
     def _plan(self, day: int) -> tuple[float, float, float]:
         """Plan a day: mood (beats per minute), and start and end of exercise (seconds after waking)."""
-        roll = dice("day", day, self.mrn).random
+        roll = engine.dice("day", day, self.mrn).random
         mood = 6 * roll() - 3
         starts, lasts = 3600 + 43_200 * roll(), 1500 + 3600 * roll()
         exercises = roll() < 0.7
@@ -95,7 +82,7 @@ def _line(record: Record) -> str:
 
 
 def _delay(reading: Record) -> None:
-    reading["time"] -= LATE
+    reading["time"] -= engine.LATE
 
 
 def _drift(reading: Record) -> None:
@@ -113,8 +100,8 @@ def files(home: Path, number: int, order: Order) -> Iterable[File]:
     """
     mrns = _patients(home / "patients" / "patients.csv", order.seed)
     slot = _slot(_width(mrns), _newest_reading_time(home / LEADING.folder), order.begin)
-    readings, patients = _readings(mrns, slot, order.records, dice(order.seed, "file", number - 1))
-    yield LEADING.file(number, readings, order.faults, dice(order.seed, "faults", number), patients)
+    readings, patients = _readings(mrns, slot, order.records, engine.dice(order.seed, "file", number - 1))
+    yield LEADING.file(number, readings, order.faults, engine.dice(order.seed, "faults", number), patients)
 
 
 def _width(mrns: list[int]) -> float:
@@ -125,8 +112,8 @@ def _width(mrns: list[int]) -> float:
 def _slot(width: float, after: float | None, begin: float) -> int:
     """Return the first slot of a file: after the newest reading (epoch seconds), or where a landing begins."""
     if after is None:
-        return math.ceil((begin - BEGIN) / width)
-    return math.floor((after - BEGIN) / width) + 1
+        return math.ceil((begin - engine.BEGIN) / width)
+    return math.floor((after - engine.BEGIN) / width) + 1
 
 
 def _readings(mrns: list[int], slot: int, records: int, lot: random.Random) -> tuple[list[Record], Landed]:
@@ -144,7 +131,7 @@ def _readings(mrns: list[int], slot: int, records: int, lot: random.Random) -> t
     readings = []
     roll, noise = lot.random, lot.gauss
     for n in range(records):
-        moment = round(BEGIN + width * (slot + n + 0.5 * roll()), 3)
+        moment = round(engine.BEGIN + width * (slot + n + 0.5 * roll()), 3)
         if n in unknown:
             device, wearer = strange[n % STRANGERS]
         else:
@@ -154,12 +141,15 @@ def _readings(mrns: list[int], slot: int, records: int, lot: random.Random) -> t
             rate = -rate / 100 if roll() < 0.3 else 0.0
         readings.append({"device_id": device, "mrn": wearer.mrn, "time": moment, "heartrate": rate})
     moments = [reading["time"] for reading in readings]
-    return readings, landed_facts(moments, invalid=len(invalid), unknown=len(unknown))
+    return readings, engine.landed_facts(moments, invalid=len(invalid), unknown=len(unknown))
 
 
 def _faulty_indexes(records: int, lot: random.Random) -> tuple[set[int], set[int]]:
     """Choose invalid readings and those of unknown patients: disjoint, so that the counts are exact."""
-    invalid, unknown = record_count(INVALID_SHARE, records, lot), record_count(UNKNOWN_SHARE, records, lot)
+    invalid, unknown = (
+        engine.record_count(INVALID_SHARE, records, lot),
+        engine.record_count(UNKNOWN_SHARE, records, lot),
+    )
     chosen = []
     if invalid + unknown <= records:
         chosen = lot.sample(range(records), invalid + unknown)
@@ -167,7 +157,7 @@ def _faulty_indexes(records: int, lot: random.Random) -> tuple[set[int], set[int
 
 
 def _strangers(mrns: list[int]) -> list[int]:
-    patients, lot = set(mrns), dice("strangers")
+    patients, lot = set(mrns), engine.dice("strangers")
     strange: list[int] = []
     while len(strange) < STRANGERS:
         mrn = _mrn(lot)
@@ -184,10 +174,10 @@ def _mrn(lot: random.Random) -> int:
 def _patients(path: Path, seed: int | None) -> list[int]:
     """Record numbers of the patients in the file; writes the file if there is none."""
     if not path.exists():
-        lot = dice(seed, "patients")
+        lot = engine.dice(seed, "patients")
         people = sorted({_mrn(lot) for _ in range(PATIENTS)})
         names = lot.sample([f"{first} {last}" for first in _FIRST for last in _LAST], len(people))
-        write(path, "mrn,name\n" + "".join(f"{mrn},{name}\n" for mrn, name in zip(people, names, strict=True)))
+        engine.write(path, "mrn,name\n" + "".join(f"{mrn},{name}\n" for mrn, name in zip(people, names, strict=True)))
     with suppress(ValueError, KeyError, TypeError, csv.Error):
         rows = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig")))
         if mrns := list(dict.fromkeys(int(row["mrn"]) for row in rows)):
@@ -200,7 +190,7 @@ def _patients(path: Path, seed: int | None) -> list[int]:
 
 def _newest_reading_time(recordings: Path) -> float | None:
     """Return the time of the newest reading in the newest file of ours that has one."""
-    return next((max(times) for _, path in numbered_files(recordings) if (times := _times(path))), None)
+    return next((max(times) for _, path in engine.numbered_files(recordings) if (times := _times(path))), None)
 
 
 def _times(path: Path) -> list[float]:

@@ -18,21 +18,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sluicegate.tools.simulators.engine import (
-    Faults,
-    File,
-    Kind,
-    Landed,
-    Order,
-    Record,
-    begin_of,
-    described_numbers,
-    dice,
-    landed_facts,
-    record_count,
-    times,
-    write,
-)
+from sluicegate.tools.simulators import engine
+from sluicegate.tools.simulators.engine import Faults, File, Kind, Landed, Order, Record
 
 SPAN = 21_600.0
 STUDENTS, NEW, UPDATED = 200, 4, 6
@@ -73,20 +60,20 @@ def files(home: Path, number: int, order: Order) -> Iterable[File]:
     courses = home / "courses" / "courses.csv"
     if not courses.exists():
         lines = [";".join(map(str, course)) for course in COURSES]
-        write(courses, "\n".join(["course_id;title;instructor;category;price", *lines]) + "\n")
+        engine.write(courses, "\n".join(["course_id;title;instructor;category;price", *lines]) + "\n")
     seed, records, late_share = order.seed, order.records, order.faults.late
-    start = begin_of(home / _STUDENTS.path(1), number, order) + SPAN * (number - 1)
+    start = engine.begin_of(home / _STUDENTS.path(1), number, order) + SPAN * (number - 1)
     updated = datetime.fromtimestamp(start, UTC).isoformat()
-    numbers = described_numbers(STUDENTS, NEW, UPDATED, number, dice(seed, "changed", number))
+    numbers = engine.described_numbers(STUDENTS, NEW, UPDATED, number, engine.dice(seed, "changed", number))
     students = [_student(n, number, seed, updated) for n in numbers]
-    yield _STUDENTS.file(number, students, Faults(), dice(seed), Landed("", len(students)))
-    lot = dice(seed, "enrollments", number)
-    moments = times(start, SPAN, records, lot)
-    late = set(lot.sample(range(records), record_count(late_share, records, lot)) if late_share else ())
+    yield _STUDENTS.file(number, students, Faults(), engine.dice(seed), Landed("", len(students)))
+    lot = engine.dice(seed, "enrollments", number)
+    moments = engine.times(start, SPAN, records, lot)
+    late = set(lot.sample(range(records), engine.record_count(late_share, records, lot)) if late_share else ())
     enrollments = [_enrollment(number, n, moment, n in late, lot) for n, moment in enumerate(moments)]
     invalid = sum(record["quantity"] == 0 for record in enrollments)
-    facts = landed_facts(moments, invalid=invalid, late=len(late))
-    yield LEADING.file(number, enrollments, order.faults, dice(seed, "faults", number), facts)
+    facts = engine.landed_facts(moments, invalid=invalid, late=len(late))
+    yield LEADING.file(number, enrollments, order.faults, engine.dice(seed, "faults", number), facts)
 
 
 def student_count(number: int) -> int:
@@ -96,7 +83,7 @@ def student_count(number: int) -> int:
 
 def _student(n: int, number: int, seed: int | None, updated: str) -> Record:
     """Make a student as in the file with a number: email and average may change, name and address do not."""
-    who, of_file = dice(seed, "student", n), dice(seed, "student", n, number)
+    who, of_file = engine.dice(seed, "student", n), engine.dice(seed, "student", n, number)
     first, last = who.choice(_FIRST), who.choice(_LAST)
     city, country = who.choice(_PLACES)
     address = {"street": f"{who.randint(1, 99)} Mill Lane", "city": city, "country": country}

@@ -21,21 +21,8 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sluicegate.tools.simulators.engine import (
-    LATE,
-    Faults,
-    File,
-    Kind,
-    Landed,
-    Order,
-    Record,
-    begin_of,
-    described_numbers,
-    dice,
-    landed_facts,
-    times,
-    write,
-)
+from sluicegate.tools.simulators import engine
+from sluicegate.tools.simulators.engine import Faults, File, Kind, Landed, Order, Record
 
 SPAN = 43_200.0
 PRODUCTS, CUSTOMERS, NEW, UPDATED = 40, 120, 2, 3
@@ -68,7 +55,7 @@ def _delay(record: Record) -> None:
     key = next(iter(record.values()))
     if int(key[-1]) % 2:
         moment = next(name for name in record if name.endswith("_at"))
-        record[moment] = _text(datetime.fromisoformat(record[moment]).timestamp() - LATE)
+        record[moment] = _text(datetime.fromisoformat(record[moment]).timestamp() - engine.LATE)
     else:
         record["product_id"] = f"P{product_count(int(key[2:8])) + 1:04d}"
 
@@ -82,17 +69,19 @@ def files(home: Path, number: int, order: Order) -> Iterable[File]:
     _write_once(home / "stores" / "stores.csv", "store_id,city,region", STORES)
     _write_once(home / "suppliers" / "suppliers.csv", "supplier_id,name,country", SUPPLIERS)
     seed = order.seed
-    start = begin_of(home / _PRODUCTS.path(1), number, order) + SPAN * (number - 1)
+    start = engine.begin_of(home / _PRODUCTS.path(1), number, order) + SPAN * (number - 1)
     for kind, maker, first in ((_PRODUCTS, _product, PRODUCTS), (_CUSTOMERS, _customer, CUSTOMERS)):
-        numbers = described_numbers(first, NEW, UPDATED, number, dice(seed, "changed", kind.folder, number))
+        numbers = engine.described_numbers(
+            first, NEW, UPDATED, number, engine.dice(seed, "changed", kind.folder, number)
+        )
         rows = [maker(n, number, seed) | {"updated": _text(start)} for n in numbers]
-        yield kind.file(number, rows, Faults(), dice(seed), Landed("", len(rows)))
+        yield kind.file(number, rows, Faults(), engine.dice(seed), Landed("", len(rows)))
     makers: dict[Kind, Callable[[str, str, int, random.Random], Record]] = {
         _PURCHASES: _purchase, _MOVEMENTS: _movement, LEADING: _order
     }  # fmt: skip
     for kind, make in makers.items():
-        lot = dice(seed, kind.folder, number)
-        moments = times(start, SPAN, order.records, lot)
+        lot = engine.dice(seed, kind.folder, number)
+        moments = engine.times(start, SPAN, order.records, lot)
         begins = "".join(word[0] for word in kind.folder.split("_")).upper().ljust(2, "R")
         facts = [make(f"{begins}{number:06d}{n:06d}", _text(moment), number, lot) for n, moment in enumerate(moments)]
         invalid = sum(record["quantity"] == 0 for record in facts)
@@ -100,8 +89,8 @@ def files(home: Path, number: int, order: Order) -> Iterable[File]:
             number,
             facts,
             order.faults,
-            dice(seed, "faults", kind.folder, number),
-            landed_facts(moments, invalid=invalid),
+            engine.dice(seed, "faults", kind.folder, number),
+            engine.landed_facts(moments, invalid=invalid),
         )
 
 
@@ -112,17 +101,17 @@ def product_count(number: int) -> int:
 
 def _write_once(path: Path, header: str, rows: Iterable[tuple[str, ...]]) -> None:
     if not path.exists():
-        write(path, "\n".join([header, *map(",".join, rows)]) + "\n")
+        engine.write(path, "\n".join([header, *map(",".join, rows)]) + "\n")
 
 
 def _product(n: int, number: int, seed: int | None) -> Record:
     name, category = _GOODS[n % len(_GOODS)]
-    cents = 500 + dice(seed, "price", n, number).randrange(9500)
+    cents = 500 + engine.dice(seed, "price", n, number).randrange(9500)
     return {"product_id": f"P{n:04d}", "name": f"{name} {n}", "category": category, "list_price": cents / 100}
 
 
 def _customer(n: int, number: int, seed: int | None) -> Record:
-    lot = dice(seed, "customer", n, number)
+    lot = engine.dice(seed, "customer", n, number)
     return {"customer_id": f"K{n:05d}", "name": f"{_NAMES[n % len(_NAMES)]} {n}", "city": lot.choice(STORES)[1]}
 
 

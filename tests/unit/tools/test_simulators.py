@@ -19,11 +19,23 @@ from typing import Any
 import pytest
 
 from sluicegate.errors import UserError
-from sluicegate.tools.simulators import SIMULATIONS, Faults, Landed, Simulator, continuously, engine, simulate
+from sluicegate.tools.simulators import NONE, SIMULATIONS, Faults, Landed, Simulator, engine
 from sluicegate.tools.simulators import heart_rate as simulator
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.unit
+
+
+def simulate(
+    landing: str,
+    files: int = 1,
+    records: int = 1000,
+    seed: int | None = None,
+    pipeline: str = "heart_rate",
+    faults: Faults = NONE,
+    begin: datetime | None = None,
+) -> Iterator[Landed]:
+    return Simulator(pipeline, landing, records, seed, faults, begin).land(files)
 
 
 def readings(landed: Landed) -> list[dict[str, Any]]:
@@ -213,7 +225,7 @@ def test_continuously_lands_a_file_at_a_time_until_stopped(tmp_path: Path, monke
 
     monkeypatch.setattr(time, "monotonic", lambda: now)
     monkeypatch.setattr(time, "sleep", sleep)
-    landing = continuously(str(tmp_path / "a"), every=2.5, records=20, seed=9)
+    landing = Simulator("heart_rate", str(tmp_path / "a"), 20, seed=9).land_continuously(2.5)
     assert 0 <= next(landing).first.timestamp() - engine.BEGIN < simulator.EVERY
     assert slept == []
     next(landing)
@@ -237,7 +249,7 @@ def test_a_uri_is_refused(uri: str) -> None:
         simulate(uri)
     assert caught.value.hint
     with pytest.raises(UserError, match="local folder only"):
-        continuously(uri, 1.0)
+        Simulator("heart_rate", uri).land_continuously(1.0)
 
 
 def test_senseless_numbers_are_refused_before_anything_is_written(tmp_path: Path) -> None:
@@ -248,7 +260,7 @@ def test_senseless_numbers_are_refused_before_anything_is_written(tmp_path: Path
         simulate(str(landing), records=-1)
     for every in (-1.0, float("nan"), float("inf")):
         with pytest.raises(UserError, match="every"):
-            continuously(str(landing), every)
+            Simulator("heart_rate", str(landing)).land_continuously(every)
     assert not landing.exists()
 
 
