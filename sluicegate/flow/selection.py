@@ -177,9 +177,8 @@ def _moment(text: str, option: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise UserError(
-            f"{option} {text} is not a time", hint="for example 2024-03-01 or 2024-03-01T06:00:00Z"
-        ) from error
+        hint = "for example 2024-03-01 or 2024-03-01T06:00:00Z"
+        raise UserError(f"{option} {text} is not a time", hint=hint) from error
     if moment.tzinfo is None:
         return moment.replace(tzinfo=UTC)
     return moment.astimezone(UTC)

@@ -27,11 +27,6 @@ OF_DAYS, TIMES = {"now", "today", "tomorrow", "yesterday"}, {"date", "timestamp"
 SUBQUERIES = {"ScalarSubquery", "Exists", "ListQuery", "LateralSubquery"}
 
 
-def why_unsteady(frame: DataFrame) -> str:
-    """Return why a query may return other rows the next time, whatever its data; empty if it may not."""
-    return why_nondeterministic(frame) or why_order_dependent(frame)
-
-
 def why_nondeterministic(frame: DataFrame) -> str:
     """Return why a query may return other rows over the same data; empty if it may not."""
     analyzed = frame._jdf.queryExecution().analyzed()

@@ -1,9 +1,10 @@
-"""List the changes of a silver or gold definition between runs, and what the next run does about each.
+"""Find changes of a definition between runs after which stored rows cannot be compared with new ones.
 
 Stored rows are compared with new ones by keys, by sequence and column by column. Rows with other keys, another sequence
 or other types cannot be compared, or would be cut to the stored type. Silver is a function of bronze, so such a table
 gets a full refresh without a request, in one commit. After any other change stored rows stay comparable: the run
-continues, and reports that rows of the former definition exist.
+continues, and reports that rows of the former definition exist. docs/howto/editing-a-definition.md lists all changes,
+and what the next run does about each.
 
 Keys, sequence and SCD type are known without Spark, as each commit of a silver table records those of its rows. So are
 types that the definition states (``flow/definitions/foreseen_types.py``); all others are compared by the run, since
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -27,68 +28,6 @@ if TYPE_CHECKING:
     from sluicegate.definition import SilverTable
     from sluicegate.lake.log import Commit
     from sluicegate.spark_sql.query import Query
-
-NextRun = Literal["goes on", "full refresh", "reprocesses"]
-"""What the next run does. ``goes on``: rows that are there stay as they are, the run says so, and ``replay
---everything`` evaluates them by today's definition. ``full refresh``: it rebuilds the table from all of its source,
-in one commit. ``reprocesses``: it takes in, or takes out, the records that the change is about, and no others."""
-
-
-@dataclass(frozen=True)
-class DefinitionChange:
-    """A kind of change, and what the next run does about it.
-
-    Attributes:
-        layer: silver or gold.
-        what: the change.
-        next_run: action of the next run.
-        known: how it is detected: by ``plan`` beforehand, or by the run, which compares Spark's types of the query.
-    """
-
-    layer: Literal["silver", "gold"]
-    what: str
-    next_run: NextRun
-    known: Literal["plan", "run"]
-
-
-CHANGES = (
-    DefinitionChange("silver", "type of a column, also within a struct, an array or a map", "full refresh", "run"),
-    DefinitionChange("silver", "type of a column in `schema`, or in a CAST of the query", "full refresh", "plan"),
-    DefinitionChange("silver", "a column, or a field of a struct, that is new", "goes on", "run"),
-    DefinitionChange("silver", "a column, or a field of a struct, that the query no longer has", "goes on", "run"),
-    DefinitionChange("silver", "`keys`: added, removed, replaced, or in another order", "full refresh", "plan"),
-    DefinitionChange("silver", "the expression of a key or of the sequence", "full refresh", "plan"),
-    DefinitionChange("silver", "`sequence_by`: added, removed, or another column", "full refresh", "plan"),
-    DefinitionChange("silver", "`sequence_by`: the same column of another type", "full refresh", "run"),
-    DefinitionChange("silver", "`stored_as_scd_type`: 1 to 2, or 2 to 1", "full refresh", "plan"),
-    DefinitionChange(
-        "silver", "changes in place of snapshots, or snapshots in place of changes", "full refresh", "plan"
-    ),
-    DefinitionChange(
-        "silver", "columns of `track_history_…`, `ignore_null_updates`, `apply_as_deletes`", "goes on", "plan"
-    ),
-    DefinitionChange("silver", "`flows`: one added or removed", "reprocesses", "plan"),
-    DefinitionChange(
-        "silver", "`flows`: several in place of one query, or one in place of several", "full refresh", "plan"
-    ),
-    DefinitionChange(
-        "silver", "UNION ALL: a branch added or removed before another over the same table", "full refresh", "plan"
-    ),
-    DefinitionChange("silver", "`rows`: `many` in place of `one`, or `one` in place of `many`", "full refresh", "plan"),
-    DefinitionChange(
-        "silver", "`event_time`, `quarantine`, `rescued`, rules (`unique`, those of the table)", "goes on", "plan"
-    ),
-    DefinitionChange(
-        "silver", "WHERE, joins, or an expression that keeps its type; the Python function", "goes on", "plan"
-    ),
-    DefinitionChange("silver", "`deidentified`: another treatment of a column (the copy)", "full refresh", "plan"),
-    DefinitionChange("gold", "the query, types of its columns, its keys, `mode`", "full refresh", "plan"),
-    DefinitionChange("gold", "types of the tables that it reads", "full refresh", "run"),
-    DefinitionChange("gold", "its rules", "goes on", "plan"),
-)
-"""All kinds of changes; docs/howto/editing-a-definition.md has the same table. A full refresh evaluates each record
-with its lookups as they are now: a table with a lookup ``as_of_run`` would lose values that nobody else has, so there
-the run refuses, and names the command."""
 
 
 @dataclass(frozen=True)

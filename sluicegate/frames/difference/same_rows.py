@@ -1,4 +1,4 @@
-"""Compare two frames as multisets of rows, and find the rows by which they differ."""
+"""Compare two frames as multisets of rows, and find the keys and the rows by which they differ."""
 
 from __future__ import annotations
 
@@ -10,18 +10,9 @@ from pyspark.sql import functions as F
 from sluicegate.frames.difference.value_equality import exact_form, group_form, is_loose
 from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.spark_sql.type_parts import has_variant
-from sluicegate.spark_sql.types import columns_of
 
 # Column with the key of a row, as Spark compares it.
 _KEY = "_sluicegate_key"
-
-
-def have_same_rows(rows: DataFrame, other: DataFrame) -> bool:
-    """Return whether two frames have the same columns and the same rows, in any order."""
-    if columns_of(rows.schema) != columns_of(other.schema):
-        return False
-    weighted = _row_deltas(rows, 1).unionByName(_row_deltas(other, -1))
-    return weighted.groupBy("row").agg(F.sum("sign").alias("left")).where("left <> 0").isEmpty()
 
 
 def keys_of_differing_rows(rows: DataFrame, other: DataFrame, keys: Sequence[str]) -> DataFrame:
@@ -53,17 +44,15 @@ def rows_with_keys(frame: DataFrame, of: DataFrame, keys: Sequence[str], *, few:
     return keyed.join(of.alias("_of"), same, "left_semi").drop(_KEY)
 
 
-def _row_deltas(frame: DataFrame, sign: int, keys: Sequence[str] = ()) -> DataFrame:
-    """Return each row as one comparable value with its weight, and with its key if there are key columns.
+def _row_deltas(frame: DataFrame, sign: int, keys: Sequence[str]) -> DataFrame:
+    """Return each row as one comparable value with its weight and its key.
 
     Key columns are left out where values that are equal as keys cannot differ.
     """
     compared = [f for f in frame.schema if f.name not in keys or is_loose(f.dataType) or has_variant(f.dataType)]
     values = [exact_form(F.col(quote_name(f.name)), f.dataType).alias(f"c{n}") for n, f in enumerate(compared)]
-    columns = [F.struct(F.lit(0), *values).alias("row"), F.lit(sign).alias("sign")]
-    if keys:
-        columns.insert(0, _key(frame, keys).alias(_KEY))
-    return frame.select(*columns)
+    row = F.struct(F.lit(0), *values).alias("row")
+    return frame.select(_key(frame, keys).alias(_KEY), row, F.lit(sign).alias("sign"))
 
 
 def _key(frame: DataFrame, keys: Sequence[str]) -> Column:

@@ -17,11 +17,11 @@ from pyspark.sql import functions as F
 
 from sluicegate.frames import small_writes
 from sluicegate.frames.difference.merge import OP, collect_changes, merge_by_keys
-from sluicegate.frames.difference.same_rows import have_same_rows
 from sluicegate.lake.commits import small_commits
 from sluicegate.lake.commits.small_commits import Facts
 from sluicegate.spark import commit_settings, table_reader
 from sluicegate.spark.session import override_settings
+from tests.support.same_rows import have_same_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,7 +14,7 @@ from sluicegate.flow.report import FINDING
 from sluicegate.flow.verification.finding import Finding
 from sluicegate.frames.difference.compare import compare, sample_rows
 from sluicegate.frames.difference.equal_rows import excuse
-from sluicegate.frames.unsteady import why_unsteady
+from sluicegate.frames.unsteady import why_nondeterministic, why_order_dependent
 from sluicegate.gold import verify_gold
 from sluicegate.jobs import verify_job
 from tests.support.gold_world import GoldWorld, kept
@@ -136,6 +136,10 @@ def test_gold_is_proved_at_its_mark_and_says_if_it_cannot_be(spark: SparkSession
     assert {name: (one.kind, one.what) for name, one in verified(world).items()} == {
         name: ("unproved", "the next run does a full refresh: its definition changed") for name in ("joined", "empty")
     }
+
+
+def why_unsteady(frame: DataFrame) -> str:
+    return why_nondeterministic(frame) or why_order_dependent(frame)
 
 
 def test_what_may_choose_among_equals_or_by_the_order_of_rows_is_seen(spark: SparkSession) -> None:

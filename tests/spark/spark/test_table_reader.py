@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from sluicegate.frames.difference.same_rows import have_same_rows
 from sluicegate.lake import layout
 from sluicegate.spark import table_reader
+from tests.support.same_rows import have_same_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

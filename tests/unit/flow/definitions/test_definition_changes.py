@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from sluicegate.flow.definitions import former_definition
-from sluicegate.flow.definitions.definition_changes import CHANGES, StoredRows
+from sluicegate.flow.definitions.definition_changes import StoredRows
 from sluicegate.lake.commits.commit_info import CommitInfo, SilverFacts
 from sluicegate.lake.log import Commit
-from tests.conftest import ROOT, Workspace
+from tests.conftest import Workspace
 
 pytestmark = pytest.mark.unit
 
@@ -166,9 +166,3 @@ def test_flows_have_names_of_their_own_and_are_no_branches(tmp_path: Path) -> No
     was, now = stored(tmp_path / "was", flows.format("x", 1, "y")), stored(tmp_path / "now", flows.format("x", 2, "z"))
     streams = {name: {"source_id": flow.stream, "until": 1} for name, flow in was.table.flows_or_branches.items()}
     assert now.why_incomparable(commit(was, streams=streams), {}) == ""
-
-
-def test_the_page_has_the_table_of_changes() -> None:
-    page = (ROOT / "docs" / "howto" / "editing-a-definition.md").read_text(encoding="utf-8")
-    rows = [f"| {one.layer} | {one.what} | {one.next_run} | {one.known} |" for one in CHANGES]
-    assert [row for row in rows if row not in page] == []
