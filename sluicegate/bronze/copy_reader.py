@@ -122,7 +122,7 @@ def _select_values(frame: DataFrame, select: Select, fields: Sequence[str]) -> D
         else:
             expressions.append(F.expr(output.text))
     values = [expression.alias(f"o{number}", metadata={}) for number, expression in enumerate(expressions)]
-    technical = [F.col(name) for name in (RESCUED, CORRUPT, *_OWN)]
+    technical = list(map(F.col, (RESCUED, CORRUPT, *_OWN)))
     return frame.select(*values, _failed_casts(select.outputs).alias("_failed"), *technical)
 
 
@@ -131,7 +131,7 @@ def _failed_casts(outputs: Sequence[Output]) -> Expression:
     flags: dict[str, list[Expression]] = {}
     for output in outputs:
         for field in output.fields:
-            flags.setdefault(field, []).extend(F.expr(failure) for failure in output.failures)
+            flags.setdefault(field, []).extend(map(F.expr, output.failures))
     any_of = {field: reduce(or_, failures) for field, failures in flags.items() if failures}
     if not any_of:
         return F.lit(None).cast("string")

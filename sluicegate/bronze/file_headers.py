@@ -66,7 +66,7 @@ def _parquet_footer(file: IO[bytes]) -> dict[str, Any]:
     schema = about.schema
     if not about.num_columns:
         return {"unreadable": f"it has {about.num_rows:,} records but no column"}
-    columns = [schema.column(place) for place in range(about.num_columns)]
+    columns = list(map(schema.column, range(about.num_columns)))
     if unknown := [column.path for column in columns if _logical_type(column) == UNHEARD_OF]:
         return {"unreadable": NEWER.format(unknown[0])}
     # By the types as they are stored: INT96 and INT64 (TIMESTAMP(NANOS)) are one to Arrow. The first two lines are the

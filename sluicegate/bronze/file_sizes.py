@@ -156,7 +156,7 @@ def _line_lengths(block: bytes, begun: int, separator: str) -> tuple[int, int]:
         ends = block.split(separator.encode())
     else:
         ends = block.replace(b"\r", b"\n").split(b"\n")
-    lengths = [len(line) for line in ends]
+    lengths = list(map(len, ends))
     lengths[0] += begun
     return max(lengths), lengths[-1]
 

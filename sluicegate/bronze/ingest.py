@@ -215,7 +215,7 @@ class Chunk:
         return self._frame(paths, {})
 
     def _frame(self, paths: Sequence[str], damaged: dict[str, str], records: dict[str, int] | None = None) -> DataFrame:
-        places = [self.places.location(path) for path in paths]
+        places = list(map(self.places.location, paths))
         sizes = {self.places.location(entry["path"]): entry["size"] for entry in self.entries}
         schema, counts = self.schema(), records
         if counts is None:
@@ -246,7 +246,7 @@ class Chunk:
 
     def _uninterpreted_files(self, rows: Mapping[str, int]) -> dict[str, Failure]:
         """Return XML files that gave no record although they have content."""
-        empty = [self.places.location(path) for path in sorted(self.read - rows.keys() - self.failed.keys())]
+        empty = list(map(self.places.location, sorted(self.read - rows.keys() - self.failed.keys())))
         row_tag = next((value for name, value in self.table.options.items() if name.lower() == "rowtag"), "ROW")
         reasons = executors.map_files(self.batch.session, xml_content.uninterpreted_reason, empty, row_tag)
         by_path = {path: reasons.get(self.places.location(path)) for path in sorted(self.read)}

@@ -146,7 +146,7 @@ def _topics(jvm: Any, admin: Any, name: str, source: KafkaSource) -> list[str]:
         topic_names = admin.listTopics().names().get()
         return sorted(str(topic) for topic in topic_names if pattern.fullmatch(str(topic)))
     # Not by their descriptions, which would be an error for all if one were missing.
-    topic_names = {str(topic) for topic in admin.listTopics().names().get()}
+    topic_names = set(map(str, admin.listTopics().names().get()))
     if missing := [topic for topic in source.topic_names if topic not in topic_names]:
         raise LandingMissing(
             f"topic {missing[0]} not found at {source.bootstrap_servers}, or these credentials may not describe it",

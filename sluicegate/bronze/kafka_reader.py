@@ -176,9 +176,8 @@ class KafkaReader(Reader):
         }  # fmt: skip
         about = F.struct(*[value.alias(name) for name, value in with_it.items()])
         records = self._records([self.parts[path] for path in paths])
-        return records.select(F.col("value").alias("bytes"), about.alias(ABOUT)).withColumn(
-            "value", F.expr(TEXT.format(bytes="bytes"))
-        )
+        stored = records.select(F.col("value").alias("bytes"), about.alias(ABOUT))
+        return stored.withColumn("value", F.expr(TEXT.format(bytes="bytes")))
 
     def _records(self, ranges: Sequence[Range]) -> DataFrame:
         """Read some ranges with Spark's connector, which fails where the first record of a range is gone."""

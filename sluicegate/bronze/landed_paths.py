@@ -62,7 +62,7 @@ def separate_paths(paths: Sequence[str]) -> Iterator[list[str]]:
 def load(reader: DataFrameReader, form: str, paths: Sequence[str]) -> DataFrame:
     """Load the files of one group of ``separate_paths`` by their literal names."""
     if not any(map(has_colon, paths)):
-        return reader.format(form).load([escape_glob(path) for path in paths])
+        return reader.format(form).load(list(map(escape_glob, paths)))
     checksums = {}
     if any(map(is_local, paths)):
         checksums = WITHOUT_CHECKSUMS

@@ -64,7 +64,7 @@ class Reader(RawReader):
             self._columns(group)
         if undecoded:
             groups.append(Group([], list(undecoded), ReadMode.UNDECODED))
-        parts = [self._read_group(group) for group in groups]
+        parts = list(map(self._read_group, groups))
         if not parts:
             return self.empty_frame()
         frame = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
@@ -198,7 +198,7 @@ class Reader(RawReader):
         """Return the column names of files without a header; the first file decides their number."""
         folders = set(self._table.partitionColumns)
         if self._table.normalizes:
-            folders = {normalize_name(name) for name in folders}
+            folders = set(map(normalize_name, folders))
         names = [name for name in self._table.declared_columns or {} if name not in folders]
         if not names and (trouble := about.get(paths[0], {}).get("trouble")):
             names = [f"_c{place}" for place in range(trouble["columns"])]

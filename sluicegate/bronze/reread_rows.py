@@ -58,7 +58,7 @@ class ArchivedLocations:
                 lost[entry["path"]] = (local_files.OUTSIDE, False)
             else:
                 inside.append(entry)
-        archived = archive.archived_rows(self.lake, self.name, [archive.facts_of(entry) for entry in inside])
+        archived = archive.archived_rows(self.lake, self.name, list(map(archive.facts_of, inside)))
         candidates = [(entry, archived.get(archive.facts_of(entry))) for entry in inside]
         away = [(entry, row) for entry, row in candidates if row is not None]
         for (entry, row), location in zip(away, map_concurrently(_locate, away), strict=True):
@@ -98,7 +98,7 @@ class ArchivedLocations:
         # A table of them and not an expression, which Spark would compile: they may be very many.
         former = _broadcast(
             frame.sparkSession,
-            place=[_canonical(place) for place in names],
+            place=list(map(_canonical, names)),
             path=map(landed_paths.spark_uri, names.values()),
         )
         source = F.coalesce(former["path"], F.col("source_file"))

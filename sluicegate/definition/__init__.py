@@ -21,32 +21,16 @@ if TYPE_CHECKING:
     from sluicegate.definition.tables.table import LAYERS, Layer
 
 __all__ = [
-    "LAYERS",
-    "ApplyChanges",
-    "ApplyChangesFromSnapshot",
-    "BronzeTable",
-    "Database",
-    "Expectation",
-    "GoldTable",
-    "Layer",
-    "Pipeline",
-    "SilverTable",
-    "load",
-    "load_file",
-    "names",
-]
+    "LAYERS", "ApplyChanges", "ApplyChangesFromSnapshot", "BronzeTable", "Database", "Expectation", "GoldTable",
+    "Layer", "Pipeline", "SilverTable", "load", "load_file", "names",
+]  # fmt: skip
 
 _HOMES = {
-    "tables.apply_changes": ("ApplyChanges", "ApplyChangesFromSnapshot"),
-    "tables.bronze": ("BronzeTable",),
-    "tables.expectations": ("Expectation",),
-    "pipeline.header": ("Database",),
-    "reading.loader": ("load", "load_file", "names"),
-    "tables.gold": ("GoldTable",),
-    "pipeline.model": ("Pipeline",),
-    "tables.silver": ("SilverTable",),
-    "tables.table": ("LAYERS", "Layer"),
-}
+    "tables.apply_changes": ("ApplyChanges", "ApplyChangesFromSnapshot"), "tables.bronze": ("BronzeTable",),
+    "tables.expectations": ("Expectation",), "pipeline.header": ("Database",),
+    "reading.loader": ("load", "load_file", "names"), "tables.gold": ("GoldTable",), "pipeline.model": ("Pipeline",),
+    "tables.silver": ("SilverTable",), "tables.table": ("LAYERS", "Layer"),
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

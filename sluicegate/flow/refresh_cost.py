@@ -258,7 +258,7 @@ class RefreshCost:
         rates = rates_of(kind)
         if table is None:
             return cls(rates=rates)
-        runs = (_former_run(commit) for commit in log.commits(table, NEWEST))
+        runs = map(_former_run, log.commits(table, NEWEST))
         return cls([run for run in runs if run is not None and run.technique in rates], rates)
 
     def choose(self, permitted: Collection[Technique], work: Work) -> TechniqueChoice:

@@ -175,5 +175,5 @@ def _error(facts: dict[str, Any]) -> SluicegateError:
     if isinstance(error, DefinitionError):
         error.mistakes = [Mistake(**mistake) for mistake in facts.get("mistakes", ())]
     error.code, error.exit_code = facts["code"], facts["exit_code"]
-    error.others = [_error(other) for other in facts.get("others", ())]
+    error.others = list(map(_error, facts.get("others", ())))
     return error

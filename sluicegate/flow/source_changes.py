@@ -198,7 +198,7 @@ def _read_commits(uri: str, versions: Sequence[int]) -> list[CommitChanges | Non
     """Return commits by version, None for missing ones; read concurrently on remote stores."""
     read = partial(CommitChanges.read, uri)
     if layout.is_local(uri):
-        return [read(version) for version in versions]
+        return list(map(read, versions))
     return map_concurrently(read, versions)
 
 

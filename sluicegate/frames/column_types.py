@@ -10,23 +10,14 @@ from collections.abc import Iterable
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    DateType,
-    NullType,
-    NumericType,
-    StringType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 from sluicegate.errors import QueryError, Where
 from sluicegate.spark_sql import types
 from sluicegate.spark_sql.identifiers import quote_name
 
 # Types that need no question.
-_PLAIN = (BinaryType, BooleanType, DateType, NumericType, StringType, TimestampNTZType, TimestampType)
+_PLAIN = (T.BinaryType, T.BooleanType, T.DateType, T.NumericType, T.StringType, T.TimestampNTZType, T.TimestampType)
 
 HINT = "compare its parts or its text as columns: in the query, use to_json(…) of a variant or map_entries(…) of a map"
 
@@ -80,7 +71,7 @@ def demand_typed(rows: DataFrame, columns: Iterable[str], table: str, place: str
     """
     for column in columns:
         kind = rows.schema[column].dataType
-        if not isinstance(kind, NullType) and types.has_void(kind):
+        if not isinstance(kind, T.NullType) and types.has_void(kind):
             raise QueryError(
                 f"column {column} of {table} has the type {kind.simpleString()}: a NULL or an empty array or map "
                 f"in it has no type",

@@ -75,8 +75,8 @@ def changed_keys(changes: DataFrame, keys: Sequence[str], engine_columns: Sequen
     )
     sign = F.when(F.col("_change_type").isin("insert", "update_postimage"), 1).otherwise(-1)
     rows = changes.select(*[F.col(quote_name(key)) for key in keys], row.alias(_ROW), sign.alias(_SIGN))
-    net = rows.groupBy(*[quote_name(key) for key in keys], _ROW).agg(F.sum(_SIGN).alias(_SIGN)).where(f"{_SIGN} != 0")
-    return net.select(*[quote_name(key) for key in keys]).distinct()
+    net = rows.groupBy(*map(quote_name, keys), _ROW).agg(F.sum(_SIGN).alias(_SIGN)).where(f"{_SIGN} != 0")
+    return net.select(*map(quote_name, keys)).distinct()
 
 
 def _select(

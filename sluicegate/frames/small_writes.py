@@ -128,7 +128,7 @@ def collect_changes(uri: str, changes: DataFrame, keys: Sequence[str], op: str) 
     table = tables.delta_table(uri)
     if table is None or _bytes(table) > small_commits.MOST_BYTES:
         return None
-    names = all(file_statistics.NAME.fullmatch(name) for name in changes.columns)
+    names = all(map(file_statistics.NAME.fullmatch, changes.columns))
     if (
         not names
         or not _fits(table, changes.drop(op).schema, all_columns=True)

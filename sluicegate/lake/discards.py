@@ -132,9 +132,8 @@ def match_discards(rows: pa.Table, discards: pa.Table) -> tuple[pa.Array, pa.Arr
         return nothing, nothing
     keyed_discards = comparable_rows(discards, "rules")
     candidates = _candidate_rows(keyed_discards, rows, "discard")
-    pairs = _candidate_rows(rows, keyed_discards, "row").join(
-        candidates, [*KEYS], join_type="inner", right_suffix="_by"
-    )
+    placed = _candidate_rows(rows, keyed_discards, "row")
+    pairs = placed.join(candidates, [*KEYS], join_type="inner", right_suffix="_by")
     # Few sets of rules, however many rows: whether one is part of another is asked once for two of them.
     sets = pairs.group_by(["rules", "rules_by"]).aggregate([]).to_pylist()
     parts = [pair for pair in sets if {*rules_of(pair["rules"])} <= {*rules_of(pair["rules_by"])}]
@@ -256,9 +255,8 @@ def violating_rows(rows: pa.Table, rules: Sequence[str]) -> pa.Table:
 
 def common_rows(rows: pa.Table, compared: pa.Table) -> pa.Table:
     """Return the rows that others contain too, by identity, file and rules."""
-    shared = _candidate_rows(rows, compared, "row").join(
-        _candidate_rows(compared, rows, "other"), [*KEYS, "rules"], join_type="left semi"
-    )
+    others = _candidate_rows(compared, rows, "other")
+    shared = _candidate_rows(rows, compared, "row").join(others, [*KEYS, "rules"], join_type="left semi")
     return rows.take(shared["row"].combine_chunks().sort())
 
 

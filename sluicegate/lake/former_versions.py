@@ -77,7 +77,7 @@ def delete(uri: str) -> int:
     version = table.version()
     table.create_checkpoint()
     _faults.point("copy.after_checkpoint")
-    needed = {_name(path) for path in table.file_uris()}
+    needed = set(map(_name, table.file_uris()))
     unneeded = [path for path in _files(uri) if _name(path) not in needed]
     data = [path for path in unneeded if _LOG not in path]
     _remove(data)

@@ -30,9 +30,8 @@ class Lake:
         """
         if is_local(self.root) and (odd := set(self.root) & set("#?%[]^|\\")):
             cause = f"delta-rs, which opens tables beside Spark, cannot open a path with {' '.join(sorted(odd))}"
-            raise LakeUnsupported(
-                f"{self.root} cannot be the root of a lake", cause=cause, hint="choose another with --lake"
-            )
+            message = f"{self.root} cannot be the root of a lake"
+            raise LakeUnsupported(message, cause=cause, hint="choose another with --lake")
 
     def _path(self, *parts: str) -> str:
         return "/".join((self.root.rstrip("/"), self.pipeline, *parts))

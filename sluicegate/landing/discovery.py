@@ -20,18 +20,9 @@ from sluicegate.definition import BronzeTable
 from sluicegate.errors import LandingMissing, StoreUnreachable, Where
 from sluicegate.lake import layout
 from sluicegate.lake.table import Tables
-from sluicegate.landing import file_status, idempotent_commands, ledger_index
+from sluicegate.landing import file_names, file_status, idempotent_commands, ledger_index
 from sluicegate.landing import folders as landing_folders
 from sluicegate.landing import ledger as landing_ledger
-from sluicegate.landing.file_names import (
-    NO_DATA,
-    UNFINISHED_NAME,
-    companion_mask,
-    finished_mask,
-    glob_mask,
-    name_filter,
-    relative_names,
-)
 from sluicegate.landing.file_states import LedgerAction
 from sluicegate.landing.moves import archive, moved_files, moves_within
 from sluicegate.storage import filesystems, listings, store_errors
@@ -235,9 +226,8 @@ def discover(
     if table.allowOverwrites and place.former:
         unknown = _exclude_files(unknown, moved)
         renewed = moved_files.overwritten_entries(lake, name, ledger, place, unknown, moved)
-        changed = _select_paths(
-            unknown, [*_exclude_files(changed, moved)["path"].to_pylist(), *renewed["path"].to_pylist()]
-        )
+        unmoved = _exclude_files(changed, moved)
+        changed = _select_paths(unknown, [*unmoved["path"].to_pylist(), *renewed["path"].to_pylist()])
         new, moved = _exclude_files(new, renewed), pa.concat_tables([moved, renewed])
     new = _exclude_files(new, moved)
     within = moves_within.entries(lake, name, ledger, new, table.partitionColumns, failed)
@@ -277,7 +267,7 @@ def _landed_files(
 ) -> tuple[pa.Table, dict[str, str]]:
     """Return files of a landing folder, and the unreadable paths in it that the table might have taken."""
     refused: dict[str, str] = {}
-    admits = name_filter(table.pathGlobFilter, place.only)
+    admits = file_names.name_filter(table.pathGlobFilter, place.only)
     files = files_below(name, place.folder, emptied, admits, refused)
     if place.only:
         files = _select_paths(files, [f"{place.folder}/{only_name}" for only_name in place.only])
@@ -288,7 +278,7 @@ def _is_relevant(path: str, place: landing_folders.Home, admits: Admits) -> bool
     name = path[len(place.folder) :].strip("/")
     if not path.endswith("/"):
         return admits(name)
-    return not place.only and UNFINISHED_NAME.search(name) is None
+    return not place.only and file_names.UNFINISHED_NAME.search(name) is None
 
 
 def split_by_age(
@@ -307,8 +297,8 @@ def split_by_age(
 
 def admit_files(files: pa.Table, table: BronzeTable, folder: str) -> pa.Table:
     """Return files with finished names that the definition's glob and time filters admit."""
-    names = relative_names(files, folder)
-    files = files.filter(pc.and_(_data_file_mask(names, table), pc.invert(companion_mask(names))))
+    names = file_names.relative_names(files, folder)
+    files = files.filter(pc.and_(_data_file_mask(names, table), pc.invert(file_names.companion_mask(names))))
     if table.modifiedAfter:
         files = files.filter(pc.field("modification_time") > table.modifiedAfter)
     if table.modifiedBefore:
@@ -317,14 +307,14 @@ def admit_files(files: pa.Table, table: BronzeTable, folder: str) -> pa.Table:
 
 
 def _data_file_mask(names: pa.ChunkedArray, table: BronzeTable) -> pa.ChunkedArray:
-    return pc.and_(finished_mask(names), glob_mask(names, table.pathGlobFilter))
+    return pc.and_(file_names.finished_mask(names), file_names.glob_mask(names, table.pathGlobFilter))
 
 
 def _companion_files(files: pa.Table, table: BronzeTable, folder: str) -> dict[str, str]:
     """Files that the definition admits and that programs have laid beside others, with the reason to pass them over."""
-    names = relative_names(files, folder)
-    passed = files.filter(pc.and_(companion_mask(names), _data_file_mask(names, table)))
-    return dict.fromkeys(passed["path"].to_pylist(), NO_DATA)
+    names = file_names.relative_names(files, folder)
+    passed = files.filter(pc.and_(file_names.companion_mask(names), _data_file_mask(names, table)))
+    return dict.fromkeys(passed["path"].to_pylist(), file_names.NO_DATA)
 
 
 def _has_entries_below(ledger: DeltaTable, folder: str) -> bool:

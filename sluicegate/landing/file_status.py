@@ -26,7 +26,7 @@ from sluicegate.landing.status_log import OUTCOME, TIME
 
 BECAME = ["rows", "corrupt", "rescued", "error", "version", "ingested"]
 STATUSES = pa.schema([("path", pa.string()), ("size", pa.int64()), ("modification_time", TIME), ("action", pa.string()),
-                   ("chunk", pa.int64()), ("discovered", TIME), *(OUTCOME.field(c) for c in BECAME),
+                   ("chunk", pa.int64()), ("discovered", TIME), *map(OUTCOME.field, BECAME),
                    ("state", pa.string()), ("archived", TIME), ("place", pa.string())])  # fmt: skip
 
 # Files whose status is computed at a time.

@@ -96,7 +96,7 @@ def _earlier_batches(ledger: DeltaTable, chunk: int) -> list[int]:
     """Return ledger batches of earlier attempts, as recorded in the commit of a batch."""
     for action in log.actions(ledger.table_uri, chunk, added=False):
         if info := CommitInfo.from_user_metadata(action.get("commitInfo", {}).get("userMetadata")):
-            return [int(number) for number in info[LedgerFacts.command.key]["chunks"]]
+            return list(map(int, info[LedgerFacts.command.key]["chunks"]))
     return []
 
 

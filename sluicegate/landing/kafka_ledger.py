@@ -171,7 +171,7 @@ class LedgerOffsets:
             return cls()
         metadata = _recorded_facts(ledger)
         if metadata is None:
-            ranges = (Range.from_path(path) for path in tables.dataset(ledger).to_table(["path"])["path"].to_pylist())
+            ranges = map(Range.from_path, tables.dataset(ledger).to_table(["path"])["path"].to_pylist())
             return cls({}, _ends(ranges), first=False)
         ends = {
             Partition(topic, int(number)): int(end)

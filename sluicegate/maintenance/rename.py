@@ -93,9 +93,8 @@ class _Rename:
         old, new = self.pipelines / self.former / loader.FILE, self.pipelines / self.name / loader.FILE
         files = [file for file in (old, new) if file.is_file()]
         if len(files) == 2:
-            raise RenameRefused(
-                f"pipeline {self.name} already exists", where=Where(file=str(new)), hint="choose another name"
-            )
+            where = Where(file=str(new))
+            raise RenameRefused(f"pipeline {self.name} already exists", where=where, hint="choose another name")
         if not files:
             raise PipelineMissing(
                 f"no pipeline {self.former} in {self.pipelines}",
@@ -103,9 +102,8 @@ class _Rename:
             )
         definition = load_file(files[0], settings)
         if definition.name not in (self.former, self.name):
-            raise RenameRefused(
-                f"the definition has the name {definition.name}", where=Where(file=str(definition.folder))
-            )
+            where = Where(file=str(definition.folder))
+            raise RenameRefused(f"the definition has the name {definition.name}", where=where)
         return definition
 
     def _is_begun(self) -> bool:
@@ -200,9 +198,8 @@ class _Rename:
                 hint="choose another name, or move them away",
             )
         if not old and self.definition.folder.name == self.name:
-            raise PipelineMissing(
-                f"no pipeline {self.former}", where=Where(file=self._folder(self.old)), hint="it has no tables"
-            )
+            where = Where(file=self._folder(self.old))
+            raise PipelineMissing(f"no pipeline {self.former}", where=where, hint="it has no tables")
 
     def _demand_definition_movable(self) -> None:
         """Check that the definition is writable, and its new folder free."""

@@ -180,6 +180,5 @@ def _entered_files(ledger: Table, offset: int) -> int:
     if ledger.delta is None:
         return 0
     entries = tables.rows_above(ledger.delta, "chunk", offset).to_table(["action"])
-    return int(
-        pc.sum(pc.invert(pc.is_in(entries["action"], pa.array([LedgerAction.SKIP, LedgerAction.MOVED])))).as_py() or 0
-    )
+    unread = pc.is_in(entries["action"], pa.array([LedgerAction.SKIP, LedgerAction.MOVED]))
+    return int(entries.num_rows - (pc.sum(unread).as_py() or 0))

@@ -75,9 +75,8 @@ class Touched:
         if self.rows is not None:
             parts.append(f"{quantity(self.rows, 'row')} changed")
         if self.all_of:
-            parts.append(
-                f"reads all {human_bytes(self.reads)} of {', '.join(self.all_of)}{self.why and f' ({self.why})'}"
-            )
+            reason = self.why and f" ({self.why})"
+            parts.append(f"reads all {human_bytes(self.reads)} of {', '.join(self.all_of)}{reason}")
         else:
             parts.append(f"reads {human_bytes(self.reads)} of changes")
         if self.groups is not None:
@@ -204,14 +203,7 @@ def larger(table: GoldTable, flow: Flow) -> TechniqueChoice | None:
     if last.technique == Technique.FULL_RECOMPUTE:  # of which only the number of changed rows is known
         touched_rows = min(touched_rows, last.work.changed)
     work = Work(last.work.changed, LARGER * last.work.all, LARGER * last.work.held, touched_rows)
-    permitted = refresh_cost.permitted_techniques(
-        strategy,
-        auto=table.refresh != "incremental",
-        small=work.all <= thresholds.SMALL,
-        few=work.changed <= thresholds.FEW,
-        state=True,
-    )
-    return cost.choose(permitted, work)
+    return cost.choose(_permitted_techniques(table, strategy, work.all, work.changed, state=True), work)
 
 
 def _source_size(flow: Flow, flow_progress: Progress) -> tuple[int, tuple[str, ...]]:
@@ -231,17 +223,18 @@ def _choice(
     """Return the technique that the next run will probably take; it counts exactly, and looks at the state."""
     cost, target_rows = RefreshCost.from_table(target, strategy.kind), lake_tables.rows(target)
     changed = news.rows + news.updated
-    permitted = refresh_cost.permitted_techniques(
-        strategy,
-        auto=table.refresh != "incremental",
-        small=rows <= thresholds.SMALL,
-        few=changed <= thresholds.FEW,
-        state=cost.has_state,
-    )
+    permitted = _permitted_techniques(table, strategy, rows, changed, state=cost.has_state)
     rewritten = target_rows
     if strategy.grouped is not None and strategy.grouped.is_locatable:
         rewritten = min(changed, target_rows)
     return cost.choose(permitted, Work(changed, rows, target_rows, rewritten))
+
+
+def _permitted_techniques(
+    table: GoldTable, strategy: RefreshStrategy, rows: int, changed: int, *, state: bool
+) -> list[Technique]:
+    auto, small, few = table.refresh != "incremental", rows <= thresholds.SMALL, changed <= thresholds.FEW
+    return refresh_cost.permitted_techniques(strategy, auto=auto, small=small, few=few, state=state)
 
 
 def _full_read_reason(choice: TechniqueChoice, table: GoldTable, rows: int) -> str:
@@ -281,9 +274,8 @@ def _count_groups(uri: str, columns: list[str], flow_progress: Progress) -> int 
     import pyarrow as pa
 
     try:
-        feed = lake_tables.table_at(uri).load_cdf(
-            starting_version=flow_progress.since + 1, ending_version=flow_progress.until, columns=columns
-        )
+        table, first, last = lake_tables.table_at(uri), flow_progress.since + 1, flow_progress.until
+        feed = table.load_cdf(starting_version=first, ending_version=last, columns=columns)
         rows = pa.RecordBatchReader.from_stream(feed).read_all()
         return rows.select(columns).group_by(columns).aggregate([]).num_rows if columns else None
     except (DeltaError, pa.ArrowException, OSError):

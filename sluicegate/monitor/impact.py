@@ -10,17 +10,8 @@ from sluicegate.definition.fields import suggest_name
 from sluicegate.errors import ColumnMissing, PipelineMissing, UserError, Where
 from sluicegate.lake.layout import Lake
 from sluicegate.monitor.lineage import QUARANTINE, TableLineage, lineage
-from sluicegate.spark_sql.lineage import queries
-from sluicegate.spark_sql.lineage.model import (
-    EVERY,
-    IDENTITY,
-    Columns,
-    Lineage,
-    Origins,
-    SourceColumn,
-    Use,
-    unite_origins,
-)
+from sluicegate.spark_sql.lineage import model, queries
+from sluicegate.spark_sql.lineage.model import Columns, Lineage, Origins, SourceColumn, Use
 
 ROWS = "(rows)"
 """Stands for which rows a table has."""
@@ -108,7 +99,7 @@ def _demand_column(pipeline: Pipeline, tables: Mapping[str, TableLineage], table
 
 def _sources(read: TableLineage | Lineage) -> set[SourceColumn]:
     """Return the columns that a table or a query comes from."""
-    return {source for source, _ in unite_origins([*read.columns.values(), read.rows])}
+    return {source for source, _ in model.unite_origins([*read.columns.values(), read.rows])}
 
 
 def _affected_columns(tables: Mapping[str, TableLineage], start: SourceColumn) -> Iterator[Affected]:
@@ -117,7 +108,7 @@ def _affected_columns(tables: Mapping[str, TableLineage], start: SourceColumn) -
     for name, table in tables.items():
         named = {ROWS, *map(str.lower, table.columns)}
         passed = (source for source in touched if source.table in table.rest and source.column not in named)
-        brought = {source.column: frozenset({(source, IDENTITY)}) for source in passed}
+        brought = {source.column: frozenset({(source, model.IDENTITY)}) for source in passed}
         for column, origins in {**table.columns, **brought}.items():
             step = _step(origins, touched)
             if step is not None:
@@ -142,7 +133,7 @@ def _step(origins: Origins, touched: Mapping[SourceColumn, bool]) -> _Step | Non
     of: set[SourceColumn] = set()
     direct = False
     for source, use in origins:
-        for read in touched if source.column == EVERY else [source]:
+        for read in touched if source.column == model.EVERY else [source]:
             if read in touched and read.table == source.table and read.column != ROWS:
                 uses.add(use)
                 of.add(read)
@@ -185,7 +176,7 @@ def _rules_that_read(pipeline: Pipeline, tables: dict[str, TableLineage], touche
                     for table_name in rule.query.tables
                 }
                 read = _sources(queries.lineage(rule.query.text, columns_of_tables))
-            read_whole = {source.table for source in read if source.column == EVERY}
+            read_whole = {source.table for source in read if source.column == model.EVERY}
             if not (touched.isdisjoint(read) and touched_tables.isdisjoint(read_whole)):
                 yield f"{name}: rule {rule_name}"
 

@@ -17,24 +17,17 @@ from sluicegate.flow.flows import open_all_tables
 from sluicegate.lake import layout
 from sluicegate.lake.table import Tables
 from sluicegate.schema.columns import ENGINE_COLUMNS, PROVENANCE, data_columns
-from sluicegate.spark_sql.lineage import queries
-from sluicegate.spark_sql.lineage.model import (
-    EVERY,
-    IDENTITY,
-    NONE,
-    TRANSFORMATION,
-    Columns,
-    Lineage,
-    Origins,
-    SourceColumn,
-    Use,
-    apply_use,
-    unite_origins,
-)
+from sluicegate.spark_sql.lineage import model, queries
+from sluicegate.spark_sql.lineage.model import Columns, Lineage, Origins, SourceColumn, Use
 
 QUARANTINE = "_quarantine"
 
-_FILTER, _GROUP_BY, _SORT, _CONDITIONAL = Use("FILTER"), Use("GROUP_BY"), Use("SORT"), Use("CONDITIONAL")
+_FILTER, _GROUP_BY, _SORT, _CONDITIONAL = (
+    Use("FILTER"),
+    Use("GROUP_BY"),
+    Use("SORT"),
+    Use("CONDITIONAL"),
+)
 _MASKED = Use("TRANSFORMATION", masked=True)
 
 
@@ -56,7 +49,7 @@ class TableLineage:
     layer: Layer
     table: str
     columns: Mapping[str, Origins] = field(default_factory=dict)
-    rows: Origins = NONE
+    rows: Origins = model.NONE
     reads: tuple[str, ...] = ()
     rest: frozenset[str] = frozenset()
     complete: bool = True
@@ -103,7 +96,7 @@ class _Pipeline:
             else:
                 of_table = self._python_lineage(table, table.reads)
             dropped = [rule for rule in table.expectations.values() if rule.action == ExpectationAction.DROP]
-            rows = unite_origins(_used_origins(of_table, rule.columns, _FILTER) for rule in dropped)
+            rows = model.unite_origins(_used_origins(of_table, rule.columns, _FILTER) for rule in dropped)
             rows |= frozenset((SourceColumn(table.reads[0], column.lower()), _FILTER) for column in table.withWatermark)
             self._add(self._table("gold", name, replace(of_table, rows=of_table.rows | rows)))
         return self.found
@@ -114,7 +107,7 @@ class _Pipeline:
             hidden = ENGINE_COLUMNS if table.layer == "silver" else ()
             columns = Columns(tuple(table.columns), hidden, table.complete)
         elif not table.columns:
-            table = replace(table, columns=dict.fromkeys(columns.names, NONE), complete=columns.complete)
+            table = replace(table, columns=dict.fromkeys(columns.names, model.NONE), complete=columns.complete)
         self.found[table.table], self.known[table.table] = table, columns
 
     def _stored_columns(self, layer: str, name: str) -> list[str]:
@@ -155,7 +148,7 @@ class _Pipeline:
             return self._python_lineage(table, [maker.stream, *table.lookups])
         of_source = self.known.get(maker.stream, Columns())
         names = data_columns(of_source.names)
-        columns = {name: frozenset({(SourceColumn(maker.stream, name.lower()), IDENTITY)}) for name in names}
+        columns = {name: frozenset({(SourceColumn(maker.stream, name.lower()), model.IDENTITY)}) for name in names}
         return Lineage(columns, rest=frozenset() if of_source.complete else frozenset({maker.stream}))
 
     def _query_lineage(self, text: str, reads: Sequence[str]) -> Lineage:
@@ -172,11 +165,11 @@ class _Pipeline:
         stored = [column for column in self._stored_columns(layer, name) if column not in ENGINE_COLUMNS]
         declared = list((self.pipeline.silver[name].declared_columns if layer == "silver" else None) or ())
         columns = dict(computed.columns)
-        of_every = columns.pop(EVERY, NONE)
+        of_every = columns.pop(model.EVERY, model.NONE)
         named = set(map(str.lower, columns))
         for column in _distinct_names([*declared, *stored]):
             if column.lower() not in named:
-                same_name = ((SourceColumn(table, column.lower()), IDENTITY) for table in computed.rest)
+                same_name = ((SourceColumn(table, column.lower()), model.IDENTITY) for table in computed.rest)
                 columns[column] = of_every | frozenset(same_name)
         complete = not (computed.rest or computed.unsure) or bool(stored)
         unknown = computed.rest
@@ -187,16 +180,16 @@ class _Pipeline:
 
     def _quarantine(self, name: str, table: SilverTable, table_lineage: TableLineage, rules: Origins) -> TableLineage:
         """Return the lineage of a quarantine: the rows as evaluated, the records, and the rules that they broke."""
-        record = frozenset((SourceColumn(stream, EVERY), TRANSFORMATION) for stream in table.streams)
+        record = frozenset((SourceColumn(stream, model.EVERY), model.TRANSFORMATION) for stream in table.streams)
         broken = frozenset((source, _CONDITIONAL) for source, _ in rules)
         columns = {**table_lineage.columns, "_failed_expectations": broken, "_record": record}
-        columns |= {column: NONE for column in ("_quarantined_at", "source_file") if column not in columns}
+        columns |= {column: model.NONE for column in ("_quarantined_at", "source_file") if column not in columns}
         return replace(table_lineage, table=f"{name}{QUARANTINE}", columns=columns, rows=table_lineage.rows | rules)
 
 
 def _parse_declared(text: str) -> tuple[SourceColumn, Use]:
     table, _, column = text.lower().partition(".")
-    return SourceColumn(table, column), TRANSFORMATION
+    return SourceColumn(table, column), model.TRANSFORMATION
 
 
 def _distinct_names(names: Sequence[str]) -> list[str]:
@@ -214,13 +207,13 @@ def _unite_lineages(parts: Sequence[Lineage]) -> Lineage:
     for part in parts:
         for name, origins in part.columns.items():
             name = names.setdefault(name.lower(), name)
-            columns[name] = columns.get(name, NONE) | origins
-    of_every = columns.get(EVERY, NONE)
+            columns[name] = columns.get(name, model.NONE) | origins
+    of_every = columns.get(model.EVERY, model.NONE)
     if of_every and len(parts) > 1:  # a column that one flow makes may be in what another one makes
         columns = {name: origins | of_every for name, origins in columns.items()}
     unknown = frozenset[str]().union(*(part.rest for part in parts))
     unsure = next((part.unsure for part in parts if part.unsure), "")
-    return Lineage(columns, unite_origins(part.rows for part in parts), unknown, unsure)
+    return Lineage(columns, model.unite_origins(part.rows for part in parts), unknown, unsure)
 
 
 def _rename_columns(lineage_of_query: Lineage, names: Sequence[str]) -> Lineage:
@@ -228,25 +221,25 @@ def _rename_columns(lineage_of_query: Lineage, names: Sequence[str]) -> Lineage:
     if lineage_of_query.unsure:
         return lineage_of_query
     if lineage_of_query.rest or len(names) != len(lineage_of_query.columns):
-        return replace(lineage_of_query, columns={EVERY: unite_origins(lineage_of_query.columns.values())})
+        return replace(lineage_of_query, columns={model.EVERY: model.unite_origins(lineage_of_query.columns.values())})
     return replace(lineage_of_query, columns=dict(zip(names, lineage_of_query.columns.values(), strict=True)))
 
 
 def _used_origins(of_table: Lineage | TableLineage, names: list[str], use: Use, streams: Sequence[str] = ()) -> Origins:
     """Return the origins of what uses columns of a table, or else columns of the record that a row is made of."""
     by_name = {name.lower(): origins for name, origins in of_table.columns.items()}
-    parts = [NONE]
+    parts = [model.NONE]
     for name in names:
-        of_record = frozenset((SourceColumn(stream, name.lower()), IDENTITY) for stream in streams)
-        parts.append(apply_use(use, by_name.get(name.lower(), by_name.get(EVERY, of_record))))
-    return unite_origins(parts)
+        of_record = frozenset((SourceColumn(stream, name.lower()), model.IDENTITY) for stream in streams)
+        parts.append(model.apply_use(use, by_name.get(name.lower(), by_name.get(model.EVERY, of_record))))
+    return model.unite_origins(parts)
 
 
 def _rules(table: SilverTable, of_table: TableLineage, streams: Sequence[str]) -> Origins:
     """Return the columns by which rules decide whether a row is in the table."""
     removing = (ExpectationAction.DROP, ExpectationAction.QUARANTINE)
     rules = (rule for rule in table.expectations.values() if rule.action in removing)
-    return unite_origins(_used_origins(of_table, rule.columns, _FILTER, streams) for rule in rules)
+    return model.unite_origins(_used_origins(of_table, rule.columns, _FILTER, streams) for rule in rules)
 
 
 def _key_origins(table: SilverTable, of_table: TableLineage, streams: Sequence[str]) -> Origins:
@@ -270,7 +263,7 @@ def _change_lineage(table: SilverTable, of_table: TableLineage) -> TableLineage:
         tracked = changes.track_history_column_list or [
             name for name in columns if name not in (changes.track_history_except_column_list or ())
         ]
-        sequence = _used_origins(of_table, [changes.sequence_by], TRANSFORMATION, table.streams)
+        sequence = _used_origins(of_table, [changes.sequence_by], model.TRANSFORMATION, table.streams)
         sequence |= _used_origins(of_table, tracked, _CONDITIONAL)
         columns |= {START_AT: sequence, END_AT: sequence}
     return replace(of_table, columns=columns)
@@ -282,7 +275,7 @@ def _deidentified_lineage(name: str, table: SilverTable, of: TableLineage) -> Ta
     for column in of.columns:
         treatment = treated.get(column.lower())
         if treatment != "drop":
-            use = IDENTITY if treatment is None else _MASKED
+            use = model.IDENTITY if treatment is None else _MASKED
             columns[column] = frozenset({(SourceColumn(of.table, column.lower()), use)})
     unknown = frozenset() if of.complete else frozenset({of.table})
-    return replace(of, table=name, columns=columns, rows=NONE, reads=(of.table,), rest=unknown, unsure="")
+    return replace(of, table=name, columns=columns, rows=model.NONE, reads=(of.table,), rest=unknown, unsure="")

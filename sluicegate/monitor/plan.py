@@ -283,9 +283,8 @@ def _table_work(pipeline: Pipeline, flow: Flow, lake: layout.Lake, opened: Table
         return TableWork(flow, flow_progress)
     table = pipeline.bronze[flow.table]
     if table.kafka is not None:
-        return TableWork(
-            flow, flow_progress, behind=on_record.has_unrecorded_batches(lake, flow.table, opened), unknown=True
-        )
+        behind = on_record.has_unrecorded_batches(lake, flow.table, opened)
+        return TableWork(flow, flow_progress, behind=behind, unknown=True)
     return _file_work(flow, flow_progress, table, lake, opened)
 
 

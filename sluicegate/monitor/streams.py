@@ -22,7 +22,7 @@ from sluicegate import processes
 from sluicegate.definition.fields import name_fault
 from sluicegate.errors import UserError
 from sluicegate.lake.layout import Lake
-from sluicegate.storage import filesystems
+from sluicegate.storage import durable, filesystems
 from sluicegate.times import utc_now
 
 # Seconds between heartbeats, and the silence after which a run counts as dead.
@@ -130,18 +130,7 @@ class Registration:
     def _write(self) -> None:
         with self._writing:
             self._stream = replace(self._stream, beat=utc_now())
-            _put(self._at, f"{self._stream.id}.json", json.dumps(asdict(self._stream)))
-
-
-def _put(lake: Lake, name: str, text: str) -> None:
-    fs, folder = filesystems.open_store(lake.streams)
-    if "file" not in fs.protocol:  # a PUT is atomic on an object store
-        fs.pipe_file(f"{folder}/{name}", text.encode())
-        return
-    fs.makedirs(folder, exist_ok=True)
-    half = f"{folder}/.{name}.{secrets.token_hex(4)}"
-    fs.pipe_file(half, text.encode())
-    os.replace(half, f"{folder}/{name}")
+            durable.write(f"{self._at.streams}/{self._stream.id}.json", json.dumps(asdict(self._stream)))
 
 
 def _names(lake: Lake) -> set[str]:
@@ -211,7 +200,7 @@ def stop(root: str, stream: Stream) -> str:
 
 def ask_to_stop(lake: Lake, identity: str) -> None:
     """Ask a run to stop after its current batch."""
-    _put(lake, f"{identity}.stop", "")
+    durable.write(f"{lake.streams}/{identity}.stop", "")
 
 
 def forget(lake: Lake, identity: str) -> None:

@@ -121,9 +121,8 @@ def _record_findings(lake: layout.Lake, name: str, sources: Mapping[str, str], l
     if limit is not None and records > limit:
         rows = sum(map(tables.rows, places))
         if not identity.adds_up(records, rows):
-            yield Finding(
-                FindingKind.WRONG, name, f"{records:,} records were read, but its tables have {rows:,}", refresh
-            )
+            text = f"{records:,} records were read, but its tables have {rows:,}"
+            yield Finding(FindingKind.WRONG, name, text, refresh)
         return
     read = pa.concat_tables([_read(source, identity.of_record, flow) for flow, source in taken_in.items()])
     written = pa.concat_tables([_identities(place, identity.of_row) for place in places])
@@ -243,7 +242,7 @@ def _identities(table: DeltaTable | None, names: Sequence[str]) -> pa.Table:
 def _incomplete_records(rows: pa.Table, record_id: Sequence[str]) -> pa.Table:
     """Return records whose rows are not numbered from 1 through, nor have the only number 0, for no row at all."""
     numbers = rows.group_by(record_id).aggregate([(ROW, "min"), (ROW, "max"), ([], "count_all")])
-    least, most, count = (pc.field(name) for name in (f"{ROW}_min", f"{ROW}_max", "count_all"))
+    least, most, count = map(pc.field, (f"{ROW}_min", f"{ROW}_max", "count_all"))
     through = ((least == 1) & (most == count)) | ((least == 0) & (most == 0) & (count == 1))
     return numbers.filter(~through)
 

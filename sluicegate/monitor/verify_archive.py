@@ -34,16 +34,11 @@ def findings(pipeline: Pipeline, name: str, lake: layout.Lake) -> Iterator[Findi
     sentence = f"not in any ledger: {files(unknown.num_rows)} of its archive, such as {unknown['path'][0].as_py()}"
     if sharing := readers.readers_sharing_archive(pipeline, name):
         of = ", ".join(map(str, sharing))
-        yield Finding(
-            FindingKind.UNPROVED, name, f"{sentence}; {of} shares this archive, so they may belong to that table"
-        )
+        text = f"{sentence}; {of} shares this archive, so they may belong to that table"
+        yield Finding(FindingKind.UNPROVED, name, text)
         return
-    yield Finding(
-        FindingKind.WRONG,
-        name,
-        f"{sentence}: their rows may be missing from the table",
-        f"sluicegate reload {lake.pipeline} {name} --archived",
-    )
+    reload = f"sluicegate reload {lake.pipeline} {name} --archived"
+    yield Finding(FindingKind.WRONG, name, f"{sentence}: their rows may be missing from the table", reload)
 
 
 def _unlisted_files(name: str, lake: layout.Lake) -> Iterator[Finding]:
@@ -56,6 +51,5 @@ def _unlisted_files(name: str, lake: layout.Lake) -> Iterator[Finding]:
     strange = removed.join(entries, keys=archive.KEYS, join_type="left anti")
     if strange.num_rows:
         sentence = f"{files(strange.num_rows)} on record as moved or deleted, such as {strange['path'][0].as_py()}"
-        yield Finding(
-            FindingKind.WRONG, name, f"{sentence}, but missing from its ledger, or there with another size or time"
-        )
+        text = f"{sentence}, but missing from its ledger, or there with another size or time"
+        yield Finding(FindingKind.WRONG, name, text)

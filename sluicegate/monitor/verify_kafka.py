@@ -87,10 +87,8 @@ def _rows(
         part = rows.to_table([*ID, "_chunk", "_pos", "source_file"], filter=batches)
         for columns, noun in ((ID, "offset"), (["_chunk", "_pos"], "identity")):
             twice[noun] += part.num_rows - part.group_by(columns).aggregate([]).num_rows
-        counted = part.group_by(["source_file", "_chunk", "_topic", "_partition"]).aggregate(
-            [([], "count_all"), ("_offset", "min"), ("_offset", "max")]
-        )
-        for group in counted.to_pylist():
+        groups = part.group_by(["source_file", "_chunk", "_topic", "_partition"])
+        for group in groups.aggregate([([], "count_all"), ("_offset", "min"), ("_offset", "max")]).to_pylist():
             counts[group["source_file"]] += group["count_all"]
             wrong += _placement_findings(name, group, read)
     for noun, count in twice.items():
@@ -100,11 +98,8 @@ def _rows(
         if entry["rows"] is None:
             yield Finding(FindingKind.WRONG, name, f"no status is recorded for {path}")
         elif entry["rows"] != counts[path]:
-            yield Finding(
-                FindingKind.WRONG,
-                name,
-                f"{path} has {entry['rows']:,} rows on record, but the table has {counts[path]:,} of them",
-            )
+            text = f"{path} has {entry['rows']:,} rows on record, but the table has {counts[path]:,} of them"
+            yield Finding(FindingKind.WRONG, name, text)
     yield from wrong
 
 

@@ -19,7 +19,7 @@ def set_metadata(frame: DataFrame, of: Callable[[StructField], Mapping[str, Any]
         frame: the frame.
         of: returns the complete new metadata of a column; None to keep it.
     """
-    metadata_of_columns = [of(field) for field in frame.schema]
+    metadata_of_columns = list(map(of, frame.schema))
     if all(metadata is None for metadata in metadata_of_columns):
         return frame
     from pyspark.sql import functions as F

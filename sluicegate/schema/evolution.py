@@ -20,18 +20,7 @@ from sluicegate.definition.tables.kafka import COLUMNS
 from sluicegate.errors import SchemaMismatch, Where
 from sluicegate.schema.columns import is_reserved
 from sluicegate.schema.json_values import shape
-from sluicegate.spark_sql.types import (
-    REFUSED,
-    apply_hint,
-    as_text,
-    can_hold,
-    can_read,
-    drop_lengths,
-    has_valid_names,
-    is_small_whole,
-    merge,
-    types_agree,
-)
+from sluicegate.spark_sql import types as spark_types
 from sluicegate.spark_sql.wider_types import widen_type
 
 # Formats whose files have typed values.
@@ -101,20 +90,20 @@ class Schema:
     def definition_types(self) -> dict[str, DataType]:
         """Type of each column that the definition declares or hints as a whole."""
         written = {**(self.definition.declared_columns or {}), **self.definition.hints}
-        return {name: drop_lengths(DataType.fromDDL(text)) for name, text in written.items()}
+        return {name: spark_types.drop_lengths(DataType.fromDDL(text)) for name, text in written.items()}
 
     @cached_property
     def expected_types(self) -> dict[str, DataType]:
         """Type of each column that exists from the first file on, whether or not a record has it."""
         types = dict(self.definition_types)
         for path, kind in self._nested_hints.items():
-            types[path[0]] = apply_hint(types.get(path[0]), path[1:], kind)
+            types[path[0]] = spark_types.apply_hint(types.get(path[0]), path[1:], kind)
         return types
 
     @cached_property
     def _nested_hints(self) -> dict[tuple[str, ...], DataType]:
         """Type of each hinted nested field, by its path."""
-        return {p: drop_lengths(DataType.fromDDL(text)) for p, text in self.definition.inner_hints.items()}
+        return {p: spark_types.drop_lengths(DataType.fromDDL(text)) for p, text in self.definition.inner_hints.items()}
 
     @cached_property
     def names_by_lower_case(self) -> dict[str, str]:
@@ -160,7 +149,7 @@ class Schema:
         typed = self.definition.inferColumnTypes or self.definition.format in SELF_DESCRIBING
         if typed:
             return field.dataType
-        return as_text(field.dataType)
+        return spark_types.as_text(field.dataType)
 
     def _name(self, field: str, exact: set[str]) -> str | None:
         """Return the column of a field; None if its values are rescued."""
@@ -239,7 +228,7 @@ class Schema:
                 where=Where(table=self.table, file=self.definition.path),
                 hint=f"add it to schemaHints, or choose another schemaEvolutionMode than {mode}",
             )
-        return (self.definition.adds_columns or first) and bool(field) and not REFUSED & set(field)
+        return (self.definition.adds_columns or first) and bool(field) and not spark_types.REFUSED & set(field)
 
     def _text_column(self, field: StructField, name: str) -> Column:
         """Return the column of a text or JSON field."""
@@ -255,16 +244,16 @@ class Schema:
             declared = name.lower() in {column.lower() for column in self.expected_types}
             return Column(field.name, text, name, target, "cast" if declared else "token")
         if form == "xml" and not isinstance(field.dataType, AtomicType):
-            if target == as_text(target) and can_hold(target, shown):
+            if target == spark_types.as_text(target) and spark_types.can_hold(target, shown):
                 return Column(field.name, target, name, target)
             return Column(field.name, shape(target, field.dataType), name, target, "typed")
         return Column(field.name, text, name, target, "json", text)
 
     def _json_column(self, field: StructField, name: str, target: DataType) -> Column:
         doubtful = bool(field.metadata.get(DOUBTFUL))
-        if can_read(target, field.dataType) and not doubtful:
+        if spark_types.can_read(target, field.dataType) and not doubtful:
             return Column(field.name, target, name, target)
-        if can_read(LongType(), field.dataType) and is_small_whole(target) and not doubtful:
+        if spark_types.can_read(LongType(), field.dataType) and spark_types.is_small_whole(target) and not doubtful:
             return Column(field.name, LongType(), name, target, "typed")
         if isinstance(target, AtomicType):
             return Column(field.name, StringType(), name, target, "token")
@@ -274,18 +263,18 @@ class Schema:
         """Return the type of a column: existing or new, widened or merged with the inferred type as defined."""
         target = self.chosen_types.get(name) or self.known.get(name) or self.definition_types.get(name)
         if target is None:
-            target = self._apply_hints(name, shown if has_valid_names(shown) else StringType())
+            target = self._apply_hints(name, shown if spark_types.has_valid_names(shown) else StringType())
         elif self.definition.adds_columns:
             if self.definition.widens and name not in self.definition_types:
                 target = widen_type(target, shown)
-            target = self._apply_hints(name, merge(target, shown))
+            target = self._apply_hints(name, spark_types.merge(target, shown))
         self.chosen_types[name] = target
         return target
 
     def _apply_hints(self, name: str, kind: DataType) -> DataType:
         for path, hint in self._nested_hints.items():
             if path[0] == name:
-                kind = apply_hint(kind, path[1:], hint)
+                kind = spark_types.apply_hint(kind, path[1:], hint)
         return kind
 
     def _typed_column(self, field: StructField, name: str) -> Column:
@@ -299,7 +288,7 @@ class Schema:
         conflicts = []
         for name, defined_type in self.expected_types.items():
             column = next((column for column in self.known if column.lower() == name.lower()), None)
-            if column is not None and not types_agree(self.known[column], defined_type):
+            if column is not None and not spark_types.types_agree(self.known[column], defined_type):
                 types = f"{self.known[column].simpleString()}, but the definition has {defined_type.simpleString()}"
                 conflicts.append(f"{self.table}.{column} is {types}")
         if conflicts:

@@ -59,9 +59,7 @@ def versions(lake: layout.Lake, name: str) -> list[dict[str, Any]]:
     recorded = _recorded_versions(lake, name, table)
     schema_versions = recorded + _changes(table, recorded[-1] if recorded else None)
     facts = ("version", "since", "columns", "changes")
-    return [
-        {name: json.loads(row[name]) if name == "columns" else row[name] for name in facts} for row in schema_versions
-    ]
+    return [{name: row[name] for name in facts} | {"columns": json.loads(row["columns"])} for row in schema_versions]
 
 
 def _recorded_versions(lake: layout.Lake, name: str, table: DeltaTable) -> list[dict[str, Any]]:

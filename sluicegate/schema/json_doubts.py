@@ -82,7 +82,7 @@ class Doubts:
         if self.doubles:
             conditions[LONG] = f"value RLIKE {literal(_PERHAPS_LONG)} AND value RLIKE {literal(_LONG)}"
         if self.typed:
-            empty = _EMPTY.replace("NAMES", "|".join(re.escape(name) for name in sorted(self.typed)))
+            empty = _EMPTY.replace("NAMES", "|".join(map(re.escape, sorted(self.typed))))
             conditions[EMPTY] = f"""contains(value, '""') AND value RLIKE {literal(empty)}"""
         conditions[ANY_EMPTY] = f"""contains(value, '""') AND value RLIKE {literal(_ANY_EMPTY)}"""
         return conditions

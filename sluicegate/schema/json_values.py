@@ -16,22 +16,7 @@ from operator import or_
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    AtomicType,
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    IntegralType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 from sluicegate.schema import text_values, typed_values
 from sluicegate.schema.text_values import Fitted
@@ -72,34 +57,34 @@ class LandedJson:
     """
 
     raw: Expression
-    target: DataType
-    shape: DataType
+    target: T.DataType
+    shape: T.DataType
     options: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def whole_type(self) -> DataType | None:
+    def whole_type(self) -> T.DataType | None:
         """Type whose value is certainly the landed one if its JSON is the text; None if there is none."""
-        if isinstance(self.target, AtomicType):
+        if isinstance(self.target, T.AtomicType):
             return None
         return _written_type(self.target)
 
 
-def shape(target: DataType, shown: DataType) -> DataType:
+def shape(target: T.DataType, shown: T.DataType) -> T.DataType:
     """Type that text is parsed to: text for leaves, and for parts with another shape than the target in all records.
 
     Args:
         target: type of the column.
         shown: inferred type of the values of a ledger batch.
     """
-    if isinstance(target, StructType) and isinstance(shown, StructType):
+    if isinstance(target, T.StructType) and isinstance(shown, T.StructType):
         target_types = {field.name: field.dataType for field in target}
-        parts = [(field.name, shape(target_types.get(field.name, StringType()), field.dataType)) for field in shown]
-        return StructType([StructField(name, kind) for name, kind in parts])
-    if isinstance(target, ArrayType) and isinstance(shown, ArrayType):
-        return ArrayType(shape(target.elementType, shown.elementType))
-    if isinstance(target, MapType) and isinstance(shown, StructType):
-        return MapType(StringType(), StringType())
-    return StringType()
+        parts = [(field.name, shape(target_types.get(field.name, T.StringType()), field.dataType)) for field in shown]
+        return T.StructType([T.StructField(name, kind) for name, kind in parts])
+    if isinstance(target, T.ArrayType) and isinstance(shown, T.ArrayType):
+        return T.ArrayType(shape(target.elementType, shown.elementType))
+    if isinstance(target, T.MapType) and isinstance(shown, T.StructType):
+        return T.MapType(T.StringType(), T.StringType())
+    return T.StringType()
 
 
 def fit(text: LandedJson) -> Expression:
@@ -155,33 +140,33 @@ def _is_written_as(parsed: Expression, raw: Expression) -> Expression:
     return reduce(or_, comparisons)
 
 
-def _written_type(target: DataType) -> DataType | None:
+def _written_type(target: T.DataType) -> T.DataType | None:
     """Return the type in which a value is parsed as a whole, if all its leaves have one.
 
     Times depend on the time zone, and stay text. So do FLOAT and others because of their precision.
     """
     match target:
-        case StructType():
+        case T.StructType():
             kinds = {field.name: _written_type(field.dataType) for field in target}
-            fields = [StructField(name, kind) for name, kind in kinds.items() if kind is not None]
+            fields = [T.StructField(name, kind) for name, kind in kinds.items() if kind is not None]
             if len(fields) != len(target):
                 return None
-            return StructType(fields)
-        case ArrayType():
+            return T.StructType(fields)
+        case T.ArrayType():
             kind = _written_type(target.elementType)
             if kind is None:
                 return None
-            return ArrayType(kind)
-        case MapType():
+            return T.ArrayType(kind)
+        case T.MapType():
             kind = _written_type(target.valueType)
-            if kind is None or target.keyType != StringType():
+            if kind is None or target.keyType != T.StringType():
                 return None
-            return MapType(StringType(), kind)
-        case IntegralType() | DecimalType() | DoubleType() | BooleanType():
+            return T.MapType(T.StringType(), kind)
+        case T.IntegralType() | T.DecimalType() | T.DoubleType() | T.BooleanType():
             return target
-        case DateType() | TimestampType() | TimestampNTZType():
-            return StringType()
-    if target != StringType():
+        case T.DateType() | T.TimestampType() | T.TimestampNTZType():
+            return T.StringType()
+    if target != T.StringType():
         return None
     return target
 
@@ -220,15 +205,15 @@ class _Leaves:
 
     options: Mapping[str, str]
 
-    def fit_part(self, text: Expression, target: DataType, shape: DataType) -> Fitted:
+    def fit_part(self, text: Expression, target: T.DataType, shape: T.DataType) -> Fitted:
         """Fit a text to a type after parsing it to a shape."""
-        if isinstance(shape, StringType):
+        if isinstance(shape, T.StringType):
             return self.leaf(text, target)
         return fitted_result(self.fit(text, target, shape))
 
-    def fit(self, text: Expression, target: DataType, shape: DataType) -> Expression:
+    def fit(self, text: Expression, target: T.DataType, shape: T.DataType) -> Expression:
         """Fit a text as ``fit_part`` does, in one expression: STRUCT<value, lost BOOLEAN>."""
-        if isinstance(shape, StringType):
+        if isinstance(shape, T.StringType):
             return _as_struct(self.leaf(text, target))
 
         def fit_parsed(parsed: Expression) -> Expression:
@@ -239,16 +224,16 @@ class _Leaves:
         # By way of an array, so that the text is parsed once.
         return F.transform(F.array(_parse_wrapped(text, shape)), fit_parsed)[0]
 
-    def leaf(self, text: Expression, target: DataType) -> Fitted:
+    def leaf(self, text: Expression, target: T.DataType) -> Fitted:
         """Fit a leaf of the shape to a type, which may still be nested."""
         match target:
-            case StructType():
+            case T.StructType():
                 return self._struct(text, target)
-            case ArrayType():
-                return self.fit_part(text, target, ArrayType(StringType()))
-            case MapType():
-                return self.fit_part(text, target, MapType(StringType(), StringType()))
-            case StringType():
+            case T.ArrayType():
+                return self.fit_part(text, target, T.ArrayType(T.StringType()))
+            case T.MapType():
+                return self.fit_part(text, target, T.MapType(T.StringType(), T.StringType()))
+            case T.StringType():
                 return text_values.fit_unpadded(remove_tags(text), target, {})
 
         def leaf_value(untagged: Expression) -> Expression:
@@ -258,9 +243,9 @@ class _Leaves:
         value = F.transform(F.array(remove_tags(text)), leaf_value)[0]
         return Fitted(value, text.isNotNull() & value.isNull())
 
-    def _struct(self, text: Expression, target: StructType) -> Fitted:
+    def _struct(self, text: Expression, target: T.StructType) -> Fitted:
         """Fit a text to a struct; fields that the struct lacks are lost."""
-        texts = StructType([StructField(field.name, StringType()) for field in target])
+        texts = T.StructType([T.StructField(field.name, T.StringType()) for field in target])
         struct = self.fit_part(text, target, texts)
         other_members = F.map_filter(
             F.from_json(text, "map<string,string>"), lambda key, value: ~key.isin(target.names) & value.isNotNull()
@@ -268,12 +253,12 @@ class _Leaves:
         return Fitted(struct.value, any_of([struct.lost, F.coalesce(F.size(other_members) > 0, F.lit(False))]))
 
 
-def _parse_wrapped(text: Expression, shape: DataType) -> Expression:
+def _parse_wrapped(text: Expression, shape: T.DataType) -> Expression:
     """Parse a text inside an object, since from_json does not accept every type at the top level.
 
     A text that ends the object or continues it is not a value: Spark does not report what follows a value.
     """
-    schema = StructType([StructField("v", shape), StructField(MISFIT, StringType())])
+    schema = T.StructType([T.StructField("v", shape), T.StructField(MISFIT, T.StringType())])
     wrapped = F.concat(F.lit('{"v":'), text, F.lit(f'\n,"{_END}":0}}'))
     is_one = F.json_object_keys(wrapped).eqNullSafe(F.array(F.lit("v"), F.lit(_END)))
     return F.from_json(F.when(is_one, wrapped), schema, {"columnNameOfCorruptRecord": MISFIT})

@@ -13,19 +13,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    NumericType,
-    StringType,
-    TimestampNTZType,
-    TimestampType,
-    VariantType,
-)
+from pyspark.sql import types as T
 
 from sluicegate.schema.same_numbers import same_number
 
@@ -76,7 +64,7 @@ class Fitted:
     lost: Expression | None
 
 
-def fit_text(raw: Expression, target: DataType, options: Mapping[str, str]) -> Fitted:
+def fit_text(raw: Expression, target: T.DataType, options: Mapping[str, str]) -> Fitted:
     """Fit a text; numbers may begin with zeros.
 
     Args:
@@ -84,15 +72,15 @@ def fit_text(raw: Expression, target: DataType, options: Mapping[str, str]) -> F
         target: an atomic type.
         options: reader options by lower-case name.
     """
-    if isinstance(target, StringType):
+    if isinstance(target, T.StringType):
         return Fitted(raw, None)
     value = _value(raw, target, options)
     return Fitted(value, raw.isNotNull() & value.isNull())
 
 
-def fit_unpadded(raw: Expression, target: DataType, options: Mapping[str, str]) -> Fitted:
+def fit_unpadded(raw: Expression, target: T.DataType, options: Mapping[str, str]) -> Fitted:
     """Fit a text as ``fit_text`` does, but treat 007 as text: the format has numbers of its own."""
-    if not isinstance(target, NumericType):
+    if not isinstance(target, T.NumericType):
         return fit_text(raw, target, options)
     # The comparison spares nearly all texts the search.
     padded = (raw < "1") & raw.rlike(_PADDED)
@@ -100,33 +88,33 @@ def fit_unpadded(raw: Expression, target: DataType, options: Mapping[str, str]) 
     return Fitted(value, raw.isNotNull() & value.isNull())
 
 
-def _value(raw: Expression, target: DataType, options: Mapping[str, str]) -> Expression:
+def _value(raw: Expression, target: T.DataType, options: Mapping[str, str]) -> Expression:
     pattern, zone = options.get(FORMATS.get(target.typeName(), "")), options.get("timezone")
     if pattern is not None:
         return _parse_by_pattern(raw, target, pattern, zone)
     value = raw.try_cast(target)
     match target:
-        case BooleanType():  # as for Spark's readers, a digit is a number
+        case T.BooleanType():  # as for Spark's readers, a digit is a number
             return F.when(~F.trim(raw).isin("0", "1"), value)
-        case DecimalType():
+        case T.DecimalType():
             return F.when(_is_ascii(raw) & ~_has_digits_behind(raw, target.scale), value)
-        case FloatType() | DoubleType():
+        case T.FloatType() | T.DoubleType():
             return F.when(~_differs(raw, value, target), value)
-        case DateType():
+        case T.DateType():
             return F.when(raw.rlike(_DAY) | (raw.rlike(_BEGINS_WITH_DAY) & _is_midnight(raw, value)), value)
-        case TimestampType():  # a time of day alone would become one of today
+        case T.TimestampType():  # a time of day alone would become one of today
             if zone is not None:
                 value = F.when(raw.rlike(_WITH_ZONE), value).otherwise(F.to_utc_timestamp(value, zone))
             return F.when(raw.rlike(_BEGINS_WITH_DAY) & ~_has_nanoseconds(raw), value)
-        case TimestampNTZType():  # the session's zone is UTC; another one would be dropped
+        case T.TimestampNTZType():  # the session's zone is UTC; another one would be dropped
             instant = raw.try_cast("timestamp").try_cast("timestamp_ntz")
             return F.when(raw.rlike(_BEGINS_WITH_DAY) & (instant == value) & ~_has_nanoseconds(raw), value)
-        case VariantType():
+        case T.VariantType():
             return F.try_parse_json(raw)
     return value
 
 
-def _parse_by_pattern(raw: Expression, target: DataType, pattern: str, zone: str | None) -> Expression:
+def _parse_by_pattern(raw: Expression, target: T.DataType, pattern: str, zone: str | None) -> Expression:
     """Parse a text by the definition's format; what the format omits is the definition's decision.
 
     Args:
@@ -137,12 +125,12 @@ def _parse_by_pattern(raw: Expression, target: DataType, pattern: str, zone: str
     """
     instant = F.try_to_timestamp(raw, F.lit(pattern))
     value = instant.try_cast(target)
-    if isinstance(target, DateType):
+    if isinstance(target, T.DateType):
         return F.when(value.try_cast("timestamp") == instant, value)
     has_zone = bool(_ZONES & set(_QUOTED.sub("", pattern)))
-    if isinstance(target, TimestampNTZType) and has_zone:
+    if isinstance(target, T.TimestampNTZType) and has_zone:
         value = F.when(raw.rlike(_UTC), value)
-    if isinstance(target, TimestampType) and zone is not None and not has_zone:
+    if isinstance(target, T.TimestampType) and zone is not None and not has_zone:
         value = F.to_utc_timestamp(value, zone)
     below = _below_microseconds(pattern)
     if below is None:
@@ -201,14 +189,14 @@ def _decimal_places(raw: Expression) -> Expression:
     return F.when(raw.rlike(_NOT_ZERO), places - exponent).otherwise(0)
 
 
-def _differs(raw: Expression, value: Expression, target: DataType) -> Expression:
+def _differs(raw: Expression, value: Expression, target: T.DataType) -> Expression:
     """Return whether a FLOAT or DOUBLE differs from a text beyond the digits that a printed one omits."""
     digits, skips = _BINARY[target.simpleString()]
     infinite = (F.abs(value) == F.lit(float("inf"))) & raw.rlike("[0-9]")
     vanished = (value == 0) & raw.rlike(_NOT_ZERO)
     longer = (F.length(raw) > digits) & raw.rlike(rf"^[^1-9eE]*[1-9](?:[.]?[0-9]){{{digits - 1}}}[0-9.]*[1-9]")
     # With two decimal places, which no binary number of that size has.
-    exact = DecimalType(38, 2)
+    exact = T.DecimalType(38, 2)
     number = raw.try_cast(exact)
     printed = F.coalesce(number == value.try_cast(exact), F.lit(False))
     great = (F.abs(value) >= F.lit(skips)) & ~infinite & raw.rlike(_PLAIN)

@@ -13,22 +13,7 @@ from functools import reduce
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    AtomicType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    MapType,
-    NullType,
-    NumericType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    VariantType,
-)
+from pyspark.sql import types as T
 
 from sluicegate.schema import text_values
 from sluicegate.schema.same_numbers import same_number
@@ -36,7 +21,7 @@ from sluicegate.schema.text_values import Fitted
 from sluicegate.spark_sql.types import common_type
 
 # Fits a text to a type that is no STRING.
-OfText = Callable[["Expression", "DataType"], Fitted]
+OfText = Callable[["Expression", T.DataType], Fitted]
 
 # Bits of the whole numbers of a type, without that of the sign.
 _BITS = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
@@ -52,8 +37,8 @@ class TypedTexts:
 
     options: Mapping[str, str]
 
-    def __call__(self, raw: Expression, target: DataType) -> Fitted:
-        if not isinstance(target, AtomicType):
+    def __call__(self, raw: Expression, target: T.DataType) -> Fitted:
+        if not isinstance(target, T.AtomicType):
             return fit_nothing(raw, target)
         return text_values.fit_unpadded(raw, target, self.options)
 
@@ -62,7 +47,7 @@ class TypedTexts:
 _PLAIN_TEXTS = TypedTexts({})
 
 
-def fit_value(raw: Expression, source: DataType, target: DataType, of_text: OfText = _PLAIN_TEXTS) -> Fitted:
+def fit_value(raw: Expression, source: T.DataType, target: T.DataType, of_text: OfText = _PLAIN_TEXTS) -> Fitted:
     """Fit a value of one type to another.
 
     Args:
@@ -73,52 +58,52 @@ def fit_value(raw: Expression, source: DataType, target: DataType, of_text: OfTe
     """
     if isinstance(of_text, TypedTexts) and source.simpleString() == target.simpleString():
         return Fitted(raw, None)
-    if isinstance(source, NullType):
+    if isinstance(source, T.NullType):
         return Fitted(_null(target), None)
-    if isinstance(source, StringType):
+    if isinstance(source, T.StringType):
         return of_text(raw, target)
-    if isinstance(source, StructType) and isinstance(target, StructType):
+    if isinstance(source, T.StructType) and isinstance(target, T.StructType):
         return _struct(raw, source, target, of_text)
-    if isinstance(source, ArrayType) and isinstance(target, ArrayType):
+    if isinstance(source, T.ArrayType) and isinstance(target, T.ArrayType):
         return _array(raw, source, target, of_text)
-    if isinstance(source, MapType) and isinstance(target, MapType):
+    if isinstance(source, T.MapType) and isinstance(target, T.MapType):
         return _map(raw, source, target, of_text)
-    variants = VariantType in (type(source), type(target))
-    if variants or not (isinstance(source, AtomicType) and isinstance(target, AtomicType)):
+    variants = T.VariantType in (type(source), type(target))
+    if variants or not (isinstance(source, T.AtomicType) and isinstance(target, T.AtomicType)):
         return _variant(raw, source, target)
     return _atomic(raw, source, target)
 
 
-def fit_nothing(raw: Expression, target: DataType) -> Fitted:
+def fit_nothing(raw: Expression, target: T.DataType) -> Fitted:
     """Return the result for a value of another kind: nothing fits."""
     return Fitted(_null(target), raw.isNotNull())
 
 
-def _null(target: DataType) -> Expression:
+def _null(target: T.DataType) -> Expression:
     return F.lit(None).cast(target)
 
 
-def _atomic(raw: Expression, source: DataType, target: DataType) -> Fitted:
+def _atomic(raw: Expression, source: T.DataType, target: T.DataType) -> Fitted:
     times = ("date", "timestamp", "timestamp_ntz")
-    numbers = isinstance(source, NumericType) and isinstance(target, NumericType)
-    if not (numbers or isinstance(target, StringType) or {source.typeName(), target.typeName()} <= {*times}):
+    numbers = isinstance(source, T.NumericType) and isinstance(target, T.NumericType)
+    if not (numbers or isinstance(target, T.StringType) or {source.typeName(), target.typeName()} <= {*times}):
         return fit_nothing(raw, target)
     value = raw.try_cast(target)
     if numbers:
         return _number(raw, value, source, target)
-    if isinstance(source, BooleanType) or (isinstance(source, DateType) and isinstance(target, TimestampNTZType)):
+    if isinstance(source, T.BooleanType) or (isinstance(source, T.DateType) and isinstance(target, T.TimestampNTZType)):
         return Fitted(value, None)
     fits = value.try_cast(source).eqNullSafe(raw)
-    if isinstance(source, BinaryType):
+    if isinstance(source, T.BinaryType):
         fits &= F.coalesce(F.is_valid_utf8(value), F.lit(True))
     return Fitted(F.when(fits, value), ~fits)
 
 
-def _number(raw: Expression, value: Expression, source: DataType, target: DataType) -> Fitted:
+def _number(raw: Expression, value: Expression, source: T.DataType, target: T.DataType) -> Fitted:
     """Fit a number; a cast saturates at the bounds of a type, and a cast back may hide it."""
     if common_type(target, source) == target:
         return Fitted(value, None)
-    if isinstance(source, DecimalType) and _is_binary(target):
+    if isinstance(source, T.DecimalType) and _is_binary(target):
         fits = raw.isNull() | same_number(value, raw)
         return Fitted(F.when(fits, value), ~fits)
     fits = value.try_cast(source).eqNullSafe(raw)
@@ -129,21 +114,21 @@ def _number(raw: Expression, value: Expression, source: DataType, target: DataTy
     return Fitted(F.when(fits, value), ~fits)
 
 
-def _is_binary(kind: DataType) -> bool:
+def _is_binary(kind: T.DataType) -> bool:
     return kind.simpleString() in ("float", "double")
 
 
-def _variant(raw: Expression, source: DataType, target: DataType) -> Fitted:
+def _variant(raw: Expression, source: T.DataType, target: T.DataType) -> Fitted:
     """Fit any value to a VARIANT; no value of another kind fits one, and no VARIANT another type."""
-    if not isinstance(target, VariantType):
+    if not isinstance(target, T.VariantType):
         return fit_nothing(raw, target)
-    if isinstance(source, AtomicType):
+    if isinstance(source, T.AtomicType):
         value = raw.try_cast(target)
         return Fitted(value, raw.isNotNull() & value.isNull())
     return Fitted(F.to_variant_object(raw), None)
 
 
-def _struct(raw: Expression, source: StructType, target: StructType, of_text: OfText) -> Fitted:
+def _struct(raw: Expression, source: T.StructType, target: T.StructType, of_text: OfText) -> Fitted:
     landed = {field.name: field.dataType for field in source}
     values, losses = [], []
     for field in target:
@@ -158,7 +143,7 @@ def _struct(raw: Expression, source: StructType, target: StructType, of_text: Of
     return Fitted(F.when(raw.isNotNull(), F.struct(*values)), any_of(losses))
 
 
-def _array(raw: Expression, source: ArrayType, target: ArrayType, of_text: OfText) -> Fitted:
+def _array(raw: Expression, source: T.ArrayType, target: T.ArrayType, of_text: OfText) -> Fitted:
     def element(raw_element: Expression) -> Fitted:
         return fit_value(raw_element, source.elementType, target.elementType, of_text)
 
@@ -166,7 +151,7 @@ def _array(raw: Expression, source: ArrayType, target: ArrayType, of_text: OfTex
     return Fitted(value, _exists(raw, element))
 
 
-def _map(raw: Expression, source: MapType, target: MapType, of_text: OfText) -> Fitted:
+def _map(raw: Expression, source: T.MapType, target: T.MapType, of_text: OfText) -> Fitted:
     """Fit a map; it is lost as a whole if a key does not fit, as it cannot be NULL, or if two keys become equal."""
 
     def key(raw_key: Expression) -> Fitted:
@@ -179,7 +164,7 @@ def _map(raw: Expression, source: MapType, target: MapType, of_text: OfText) -> 
     lost_keys, lost = _exists(F.map_keys(raw), key), _exists(F.map_values(raw), item)
     if source.keyType.simpleString() != target.keyType.simpleString():
         value = F.transform_keys(value, lambda raw_key, _: key(raw_key).value)
-    if isinstance(source.keyType, StringType) and not isinstance(target.keyType, StringType):
+    if isinstance(source.keyType, T.StringType) and not isinstance(target.keyType, T.StringType):
         lost_keys = any_of([lost_keys, _has_equal_keys(F.transform(F.map_keys(raw), lambda k: key(k).value))])
     if lost_keys is not None:
         value = F.when(~lost_keys, value)
@@ -217,7 +202,7 @@ def any_of(losses: list[Expression | None]) -> Expression | None:
     return None
 
 
-def to_printable(value: Expression, kind: DataType) -> Expression:
+def to_printable(value: Expression, kind: T.DataType) -> Expression:
     """Return a value in a form that JSON can represent completely.
 
     In Spark's JSON, a map key is what Java prints of it: the number of a day, and for an array or bytes an address.
@@ -229,14 +214,14 @@ def to_printable(value: Expression, kind: DataType) -> Expression:
     """
     if not has_odd_keys(kind):
         return value
-    if isinstance(kind, StructType):
+    if isinstance(kind, T.StructType):
         fields = [to_printable(value.getField(field.name), field.dataType).alias(field.name) for field in kind]
         return F.when(value.isNotNull(), F.struct(*fields))
-    if isinstance(kind, ArrayType):
+    if isinstance(kind, T.ArrayType):
         return F.transform(value, lambda element: to_printable(element, kind.elementType))
-    if not isinstance(kind, MapType):
+    if not isinstance(kind, T.MapType):
         return value
-    if not isinstance(kind.keyType, AtomicType):
+    if not isinstance(kind.keyType, T.AtomicType):
         return F.transform(
             F.map_entries(value),
             lambda entry: F.struct(
@@ -245,21 +230,21 @@ def to_printable(value: Expression, kind: DataType) -> Expression:
             ),
         )
     items = F.transform_values(value, lambda _, map_value: to_printable(map_value, kind.valueType))
-    if isinstance(kind.keyType, BinaryType):
+    if isinstance(kind.keyType, T.BinaryType):
         return F.transform_keys(items, lambda key, _: F.base64(key))
     if _is_odd_key(kind.keyType):
         return F.transform_keys(items, lambda key, _: key.cast("string"))
     return items
 
 
-def has_odd_keys(kind: DataType) -> bool:
+def has_odd_keys(kind: T.DataType) -> bool:
     """Return whether a type has a map with keys that JSON cannot represent completely."""
-    if isinstance(kind, StructType):
+    if isinstance(kind, T.StructType):
         return any(has_odd_keys(field.dataType) for field in kind)
-    if isinstance(kind, ArrayType):
+    if isinstance(kind, T.ArrayType):
         return has_odd_keys(kind.elementType)
-    return isinstance(kind, MapType) and (_is_odd_key(kind.keyType) or has_odd_keys(kind.valueType))
+    return isinstance(kind, T.MapType) and (_is_odd_key(kind.keyType) or has_odd_keys(kind.valueType))
 
 
-def _is_odd_key(kind: DataType) -> bool:
-    return not isinstance(kind, AtomicType) or kind.typeName() in ("binary", "date", "timestamp", "timestamp_ntz")
+def _is_odd_key(kind: T.DataType) -> bool:
+    return not isinstance(kind, T.AtomicType) or kind.typeName() in ("binary", "date", "timestamp", "timestamp_ntz")

@@ -112,7 +112,7 @@ class RowEvaluator(SilverBatch):
             frame = connect.freeze(self.rules.evaluate(frame))
         engine_columns = (*self.record_id, SEQUENCE, DELETES, BROKEN, DISPOSITION)
         columns = [column for column in (*self.outputs, *engine_columns) if column in frame.columns]
-        rows = self.add_flow_place(frame.select(*[quote_name(column) for column in columns], *self._provenance(frame)))
+        rows = self.add_flow_place(frame.select(*map(quote_name, columns), *self._provenance(frame)))
         if not self.many:
             return rows
         return self._number_rows(rows)

@@ -273,7 +273,7 @@ class _Aggregates:
     def from_evaluator(cls, evaluator: RowEvaluator, rows: DataFrame) -> _Aggregates:
         sums = {str(disposition): f"count_if({DISPOSITION} = '{disposition}')" for disposition in Disposition}
         sums |= {"rows": "count(1)", "records": "count(1)", "replaced": "0L", "unfit": "0L"}
-        if evaluator.many or not all(_is_one_to_one(maker) for maker in evaluator.table.makers.values()):
+        if evaluator.many or not all(map(_is_one_to_one, evaluator.table.makers.values())):
             sums["records"] = f"count(DISTINCT {', '.join(evaluator.record_id)})"
         if REPLACED[0] in rows.columns:
             sums["replaced"] = f"count_if({DISPOSITION} = '{Disposition.WRITTEN}' AND {REPLACED[0]} IS NOT NULL)"

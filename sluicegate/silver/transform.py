@@ -120,7 +120,7 @@ class Transform:
             return columns_read.plan_columns(frame.select(*selected), self.view(self.maker.stream), watched.columns)
         if isinstance(self.maker, SilverFlow):
             return None
-        untouched = [query.streamed_column(output) for output in outputs]
+        untouched = list(map(query.streamed_column, outputs))
         if None in untouched:
             return None
         return _matching_columns(watched.columns, {str(column).lower() for column in untouched})
@@ -174,7 +174,7 @@ class Transform:
         query = self.maker.query
         if query is None:
             columns = [column for column in records.columns if column != RECORD_STRUCT]
-            return records.select(*[quote_name(c) for c in data_columns(columns)], *self.record_id, RECORD_STRUCT)
+            return records.select(*map(quote_name, data_columns(columns)), *self.record_id, RECORD_STRUCT)
         views = {}
         for table in query.tables:
             views[table] = self.view(table)

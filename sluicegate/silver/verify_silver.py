@@ -112,9 +112,8 @@ class _Proof:
         history, waiting = offsets.restore_history(target), progress(self.flow, self.opened)
         info = log.info_of(history.ours)
         if not info or _is_unfinished(waiting):
-            yield self._finding(
-                FindingKind.UNPROVED, f"it is not final: {waiting.why or 'a run was stopped while writing it'}"
-            )
+            reason = waiting.why or "a run was stopped while writing it"
+            yield self._finding(FindingKind.UNPROVED, f"it is not final: {reason}")
             return
         every = self._evaluator(self._batch(waiting, info))
         since = RecordsSince(self.proofs, every, self.at, self._side_tables)
@@ -302,9 +301,8 @@ class _Proof:
 
 def _is_unfinished(waiting: Progress) -> bool:
     """Return whether the next run completes or replaces the table."""
-    return bool(
-        waiting.kind in (ProgressKind.FULL_REFRESH, ProgressKind.BLOCKED) or waiting.replaced_flows or waiting.repair
-    )
+    whole = waiting.kind in (ProgressKind.FULL_REFRESH, ProgressKind.BLOCKED)
+    return bool(whole or waiting.replaced_flows or waiting.repair)
 
 
 def _example_clause(differing: DataFrame, keys: Sequence[str]) -> str:
@@ -312,5 +310,5 @@ def _example_clause(differing: DataFrame, keys: Sequence[str]) -> str:
     first = differing.select(*keys).sort(*keys).limit(SHOWN).collect()
     if not first:
         return ""
-    identities = ", ".join("/".join(str(value) for value in row) for row in first)
+    identities = ", ".join("/".join(map(str, row)) for row in first)
     return f", such as {identities} (chunk/position)"

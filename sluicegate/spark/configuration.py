@@ -98,11 +98,9 @@ def session_conf() -> dict[str, str]:
 
 def _jvm_options(*, archived: bool) -> list[str]:
     options = [
-        "-Duser.timezone=UTC",
-        f"-Dlog4j2.configurationFile={PACKAGE}/spark/log4j2.properties",
-        cluster.DEEP_STACKS,
+        "-Duser.timezone=UTC", f"-Dlog4j2.configurationFile={PACKAGE}/spark/log4j2.properties", cluster.DEEP_STACKS,
         *class_archive.SHORT_LIVED_JVM,
-    ]
+    ]  # fmt: skip
     if archived:
         archive, reason = class_archive.usable_archive()
         if archive is not None:

@@ -15,13 +15,9 @@ from sluicegate.storage.store_errors import has_sign
 
 # Error conditions of unreadable files.
 UNREADABLE = (
-    "FAILED_READ_FILE",
-    "CANNOT_READ_FILE",
-    "PATH_NOT_FOUND",
-    "FILE_NOT_EXIST",
-    "UNABLE_TO_INFER_SCHEMA",
+    "FAILED_READ_FILE", "CANNOT_READ_FILE", "PATH_NOT_FOUND", "FILE_NOT_EXIST", "UNABLE_TO_INFER_SCHEMA",
     "InvalidInputException",
-)
+)  # fmt: skip
 
 # Error conditions of a value that does not fit an expression, raised while a batch runs.
 MISFITS = ("CAST_INVALID_INPUT", "CAST_OVERFLOW", "CANNOT_PARSE_TIMESTAMP", "DIVIDE_BY_ZERO", "ARITHMETIC_OVERFLOW",

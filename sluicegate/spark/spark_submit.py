@@ -54,11 +54,8 @@ def make_archive() -> None:
         new_archive = Path(scratch) / archive.name
         conf = configuration.spark_conf(Settings.of(master="local[2]"), archive=False)
         options = [
-            f"-XX:ArchiveClassesAtExit={new_archive}",
-            "-Xlog:cds=off",
-            "-Xlog:cds+dynamic=off",
-            "-Xlog:class+path=off",
-        ]
+            f"-XX:ArchiveClassesAtExit={new_archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off",
+        ]  # fmt: skip
         conf["spark.driver.extraJavaOptions"] += " " + " ".join(options)
         command = [*_spark_submit("local[2]", conf), str(PACKAGE / "jobs" / "warmup.py"), scratch]
         process = subprocess.run(command, env=submit_env(), capture_output=True, text=True, check=False)
@@ -201,11 +198,9 @@ def submit_env(job: str = "") -> dict[str, str]:
     return {
         **{name: value for name, value in os.environ.items() if name not in without},
         "SPARK_HOME": str(java.spark_home()),
-        "SPARK_CONF_DIR": cluster.conf_folder() or str(class_archive.conf_folder()),
-        "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": _python_path(),
-        "PYTHONUNBUFFERED": "1",
-    }
+        "SPARK_CONF_DIR": cluster.conf_folder() or str(class_archive.conf_folder()), "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": _python_path(), "PYTHONUNBUFFERED": "1",
+    }  # fmt: skip
 
 
 def write_defaults(folder: Path | None = None, master: str = "local[*]") -> None:

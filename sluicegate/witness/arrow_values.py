@@ -49,7 +49,7 @@ def open_typed_file(source: Any, form: str) -> TypedFile:
     from pyarrow import orc
 
     of_orc = orc.ORCFile(source)
-    return TypedFile((of_orc.read_stripe(stripe) for stripe in range(of_orc.nstripes)), is_gregorian=False)
+    return TypedFile(map(of_orc.read_stripe, range(of_orc.nstripes)), is_gregorian=False)
 
 
 def landed_values(column: pa.Array, *, is_gregorian: bool = True) -> Sequence[Any]:

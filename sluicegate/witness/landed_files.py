@@ -93,9 +93,8 @@ def findings(
         if table.kafka is not None:
             yield Finding(FindingKind.UNSEEN, name, "the values of its records, as Kafka's topics are not read again")
         elif ledger is None or not table.reads_files:
-            yield Finding(
-                FindingKind.UNSEEN, name, f"its values, as only the number of its rows is compared with {table.path}"
-            )
+            text = f"its values, as only the number of its rows is compared with {table.path}"
+            yield Finding(FindingKind.UNSEEN, name, text)
         else:
             tell(f"  reading the files of {name} again")
             try:
@@ -210,7 +209,7 @@ class _Table:
         """
         rows = tables.dataset(self.bronze)
         columns = [name for name in rows.schema.names if name != "receipt_time"]
-        schema = pa.schema([rows.schema.field(name) for name in columns])
+        schema = pa.schema(list(map(rows.schema.field, columns)))
         few = tables.rows(self.bronze) <= IN_MEMORY
         if not whole:
             parts = rows_of_files(rows, columns, entries)
@@ -294,9 +293,8 @@ class _Table:
 
     def _note_times(self, path: str, times: Sequence[str], result: _Result) -> None:
         if times:
-            result.wrong.append(
-                Finding(FindingKind.WRONG, self.name, f"{path}: {times[0]} of its rows differs from the ledger")
-            )
+            text = f"{path}: {times[0]} of its rows differs from the ledger"
+            result.wrong.append(Finding(FindingKind.WRONG, self.name, text))
 
     def _record_result(self, entry: Entry, difference: Difference, reader: FileReader, result: _Result) -> None:
         path = entry["path"]

@@ -57,9 +57,8 @@ def findings(pipeline: Pipeline, at: layout.Lake) -> Iterator[Finding]:
         for sentence in wrong[:SHOWN]:
             yield Finding(FindingKind.WRONG, name, f"{side}{sentence}")
         if len(wrong) > SHOWN:
-            yield Finding(
-                FindingKind.WRONG, name, f"{side}its log has wrong statistics of {len(wrong) - SHOWN:,} more data files"
-            )
+            text = f"{side}its log has wrong statistics of {len(wrong) - SHOWN:,} more data files"
+            yield Finding(FindingKind.WRONG, name, text)
 
 
 def _tables(pipeline: Pipeline, at: layout.Lake) -> Iterator[tuple[str, str]]:

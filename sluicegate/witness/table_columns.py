@@ -75,7 +75,7 @@ class BronzeColumns:
 
     def plain_rows(self, batch: pa.RecordBatch) -> list[Row]:
         """Return rows of a batch, with times as whole numbers."""
-        columns = [batch.column(name) for name in self.names]
+        columns = list(map(batch.column, self.names))
         values = [_plain_values(column).to_pylist() for column in columns]
         return list(zip(*values, strict=True))
 

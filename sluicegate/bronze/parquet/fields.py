@@ -13,34 +13,14 @@ others                  as they are stored
 
 from __future__ import annotations
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from functools import partial
+from typing import Any
+
+from pyspark.sql import types as T
 
 from sluicegate.bronze.parquet import texts
 from sluicegate.bronze.parquet.footer_schema import REPEATED, SchemaNode
-from sluicegate.bronze.parquet.stored import (
-    Elements,
-    Entries,
-    Float16,
-    Nanoseconds,
-    Stored,
-    StoredGroup,
-    Text,
-    WideDecimal,
-    has_wide_decimal,
-)
+from sluicegate.bronze.parquet.stored import Converted, Elements, Entries, Nanoseconds, Stored, StoredGroup, WideDecimal
 from sluicegate.spark_sql.types import MOST_DIGITS
 
 # The largest precisions of decimals that are stored as integers.
@@ -55,6 +35,15 @@ _ANNOTATED = {("INT32", "DATE"): "date",
               **{("BYTE_ARRAY", logical): "string" for logical in ("STRING", "ENUM", "JSON")},
               **{("BYTE_ARRAY", logical): "binary" for logical in ("BSON", "GEOMETRY", "GEOGRAPHY")}}  # fmt: skip
 
+
+_FOREIGN: dict[tuple[str, str, Any], Stored] = {
+    ("INT32", "TIME", "MILLIS"): Converted(T.IntegerType(), T.StringType(), partial(texts.time, digits=3)),
+    ("INT64", "TIME", "MICROS"): Converted(T.LongType(), T.StringType(), partial(texts.time, digits=6)),
+    ("INT64", "TIME", "NANOS"): Converted(T.LongType(), T.StringType(), partial(texts.time, digits=9)),
+    ("FIXED_LEN_BYTE_ARRAY", "FLOAT16", 2): Converted(T.BinaryType(), T.FloatType(), texts.float16),
+    ("FIXED_LEN_BYTE_ARRAY", "UUID", 16): Converted(T.BinaryType(), T.StringType(), texts.uuid),
+    ("FIXED_LEN_BYTE_ARRAY", "INTERVAL", 12): Converted(T.BinaryType(), T.StringType(), texts.interval),
+}
 
 # Logical type of a field that is NULL in all records.
 VOID = "UNKNOWN"
@@ -107,7 +96,7 @@ def _group(node: SchemaNode) -> Stored:
     if len(fields) < len(children) or not fields:
         raise UnreadableField("a group with " + ("two fields of one name" if fields else "no fields"))
     read, made = (
-        StructType([StructField(name, kind) for name, kind in kinds.items()])
+        T.StructType([T.StructField(name, kind) for name, kind in kinds.items()])
         for kinds in ({n: f.read for n, f in fields.items()}, {n: f.type for n, f in fields.items()})
     )
     return StoredGroup(read, made, fields)
@@ -130,7 +119,7 @@ def _list(node: SchemaNode) -> Stored:
 
 
 def _elements(element: Stored) -> Stored:
-    return Elements(ArrayType(element.read), ArrayType(element.type), element)
+    return Elements(T.ArrayType(element.read), T.ArrayType(element.type), element)
 
 
 def _map(node: SchemaNode) -> Stored:
@@ -142,11 +131,11 @@ def _map(node: SchemaNode) -> Stored:
         raise UnreadableField(f"{node} without keys and values")
     key, item = map(stored_field, pairs.children)
     _demand_no_wide_decimal(node, key, item)
-    return Entries(MapType(key.read, item.read), MapType(key.type, item.type), key, item)
+    return Entries(T.MapType(key.read, item.read), T.MapType(key.type, item.type), key, item)
 
 
 def _plain_type(ddl: str) -> Stored:
-    kind = DataType.fromDDL(ddl)
+    kind = T.DataType.fromDDL(ddl)
     return Stored(kind, kind)
 
 
@@ -177,29 +166,10 @@ def _spark_type(node: SchemaNode) -> str:
 
 def _foreign_field(node: SchemaNode) -> Stored | None:
     """Return how a field is stored whose type Spark does not have."""
-    says, text = node.details, StringType()
-    match node.physical, node.logical, says.get("unit", node.length):
-        case "INT64", "TIMESTAMP", "NANOS":
-            return Nanoseconds(LongType(), _time(node))
-        case "INT32", "TIME", "MILLIS":
-            return Text(IntegerType(), text, lambda stored: texts.time(stored, 3))
-        case "INT64", "TIME", "MICROS":
-            return Text(LongType(), text, lambda stored: texts.time(stored, 6))
-        case "INT64", "TIME", "NANOS":
-            return Text(LongType(), text, lambda stored: texts.time(stored, 9))
-        case "FIXED_LEN_BYTE_ARRAY", "FLOAT16", 2:
-            return Float16(BinaryType(), FloatType())
-        case "FIXED_LEN_BYTE_ARRAY", "UUID", 16:
-            return Text(BinaryType(), text, texts.uuid)
-        case "FIXED_LEN_BYTE_ARRAY", "INTERVAL", 12:
-            return Text(BinaryType(), text, texts.interval)
-    return None
-
-
-def _time(node: SchemaNode) -> DataType:
-    if node.details["utc"]:
-        return TimestampType()
-    return TimestampNTZType()
+    kind = (node.physical, node.logical, node.details.get("unit", node.length))
+    if kind == ("INT64", "TIMESTAMP", "NANOS"):
+        return Nanoseconds(T.LongType(), T.TimestampType() if node.details["utc"] else T.TimestampNTZType())
+    return _FOREIGN.get(kind)
 
 
 def _decimal(node: SchemaNode) -> Stored:
@@ -210,9 +180,16 @@ def _decimal(node: SchemaNode) -> Stored:
         raise UnreadableField(f"{node} has more digits than its values")
     if precision <= MOST_DIGITS:
         return _plain_type(f"decimal({precision},{scale})")
-    return WideDecimal(BinaryType(), StringType(), lambda stored: texts.decimal(stored, scale))
+    return WideDecimal(T.BinaryType(), T.StringType(), lambda stored: texts.decimal(stored, scale))
 
 
 def _demand_no_wide_decimal(node: SchemaNode, *parts: Stored) -> None:
-    if any(map(has_wide_decimal, parts)):
+    if any(map(_has_wide_decimal, parts)):
         raise UnreadableField(f"{node} of numbers with more than {MOST_DIGITS} digits")
+
+
+def _has_wide_decimal(stored: Stored) -> bool:
+    """Whether a value has a number of more digits than Spark's in it."""
+    if isinstance(stored, StoredGroup):
+        return any(map(_has_wide_decimal, stored.fields.values()))
+    return isinstance(stored, WideDecimal)

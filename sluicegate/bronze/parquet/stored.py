@@ -46,11 +46,11 @@ class Stored:
 
 
 @dataclass(frozen=True)
-class Text(Stored):
-    """Field whose values are text.
+class Converted(Stored):
+    """Field of which Spark has no type: its values are of another one, in ``_rescued_data``, too.
 
     Attributes:
-        of: converts a stored value to text.
+        of: converts a stored value.
     """
 
     of: Callable[[Expression], Expression]
@@ -65,21 +65,8 @@ class Text(Stored):
     text = value
 
 
-class WideDecimal(Text):
+class WideDecimal(Converted):
     """Decimal with more digits than Spark supports."""
-
-
-class Float16(Stored):
-    """Half-precision number of two bytes."""
-
-    @property
-    def is_plain(self) -> bool:
-        return False
-
-    def value(self, stored: Expression) -> Expression:
-        return texts.float16(stored)
-
-    text = value
 
 
 class Nanoseconds(Stored):
@@ -97,13 +84,6 @@ class Nanoseconds(Stored):
 
     def loss(self, stored: Expression) -> Expression:
         return F.coalesce(F.pmod(stored, F.lit(1000)) != 0, F.lit(False))
-
-
-def has_wide_decimal(stored: Stored) -> bool:
-    """Return whether a value contains a decimal of more digits than Spark's 38."""
-    if isinstance(stored, StoredGroup):
-        return any(map(has_wide_decimal, stored.fields.values()))
-    return isinstance(stored, WideDecimal)
 
 
 @dataclass(frozen=True)
@@ -196,13 +176,12 @@ class Entries(Stored):
             return stored
         if self.key.is_plain:
             return F.transform_values(stored, lambda key, item: self.item.text(item))
+
         # As a list of entries: texts of two keys may be alike.
-        return F.transform(
-            F.map_entries(stored),
-            lambda entry: F.struct(
-                self.key.text(entry["key"]).alias("key"), self.item.text(entry["value"]).alias("value")
-            ),
-        )
+        def texts_of(entry: Expression) -> Expression:
+            return F.struct(self.key.text(entry["key"]).alias("key"), self.item.text(entry["value"]).alias("value"))
+
+        return F.transform(F.map_entries(stored), texts_of)
 
     def loss(self, stored: Expression) -> Expression | None:
         condition = _condition(self.item)

@@ -272,7 +272,7 @@ class Records:
         """Return whether a multi-line quoted value is plausible: its record is complete, its lines are no records."""
         if self.grammar.count("".join(parts)) != self.columns:
             return False
-        return not (all(self._has_all(part) for part in parts) and self._are_records(parts[1:]))
+        return not (all(map(self._has_all, parts)) and self._are_records(parts[1:]))
 
     def _has_all(self, line: str) -> bool:
         """Return whether a line has the values of a record if its quotes are ignored."""

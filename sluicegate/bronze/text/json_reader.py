@@ -22,26 +22,8 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 from sluicegate.bronze import landed_paths
 from sluicegate.bronze.file_groups import Group, ReadMode
 from sluicegate.bronze.landed_paths import is_odd
+from sluicegate.bronze.text import json_sql
 from sluicegate.bronze.text.json_elements import damage, elements
-from sluicegate.bronze.text.json_sql import (
-    ARRAY,
-    BEGINS,
-    END,
-    FILLED,
-    FLAT,
-    HEAD,
-    JOINED,
-    NAMED,
-    NOT_EMPTY,
-    NOT_UTF_8,
-    NULS,
-    ODD,
-    ONE,
-    SHOWN,
-    SPECIAL,
-    UNNAMED_IN,
-    UNSURE,
-)
 from sluicegate.bronze.text.text_decoder import UNSURE_OF_BYTES
 from sluicegate.console import say
 from sluicegate.lake.layout import to_ledger_path
@@ -92,20 +74,20 @@ class JsonFiles:
         """Yield groups of files with one record a line, with fields and read mode; nearly always in one job."""
         texts = self._texts(paths, whole=False)
         # Whether a line is flat is a column: written into both conditions, it would be computed in both.
-        flat = texts.selectExpr("value", f"{FLAT} AS flat")
-        many = f"NOT flat AND {FILLED} AND ({ARRAY} OR {self._dropped_rest_condition})"
-        shown = f"if({many}, '{{\"{ODD}\":0}}', {self.doubts.add_sign_fields(f'if(flat, value, {NOT_EMPTY})')})"
+        flat = texts.selectExpr("value", f"{json_sql.FLAT} AS flat")
+        many = f"NOT flat AND {json_sql.FILLED} AND ({json_sql.ARRAY} OR {self._dropped_rest_condition})"
+        with_signs = self.doubts.add_sign_fields(f"if(flat, value, {json_sql.NOT_EMPTY})")
+        shown = f"if({many}, '{{\"{json_sql.ODD}\":0}}', {with_signs})"
         inferred = self._fields(flat.selectExpr(f"{shown} AS value"))
         names = {field.name for field in inferred}
-        if ODD not in names and UNNAMED not in names:
+        if json_sql.ODD not in names and UNNAMED not in names:
             yield Group(json_doubts.record_doubts(inferred, self.doubts.find_doubts(inferred, names)), list(paths))
             return
         # Of all together: a column's type is that of all its values in the ledger batch, however its files are grouped.
-        fields = json_doubts.record_doubts(
-            self._fields(texts.where(self._single_value_condition).selectExpr(f"{SHOWN} AS value")), json_doubts.ALL
-        )
-        special = texts.where(f"({self._not_flat_condition}) OR {UNNAMED_IN}")
-        joined = f"max(value RLIKE '{JOINED}' AND NOT {self._single_value_condition}) AS joined"
+        shown_values = texts.where(self._single_value_condition).selectExpr(f"{json_sql.SHOWN} AS value")
+        fields = json_doubts.record_doubts(self._fields(shown_values), json_doubts.ALL)
+        special = texts.where(f"({self._not_flat_condition}) OR {json_sql.UNNAMED_IN}")
+        joined = f"max(value RLIKE '{json_sql.JOINED}' AND NOT {self._single_value_condition}) AS joined"
         irregular = special.select("value", "_metadata.file_path").groupBy("file_path").agg(F.expr(joined)).collect()
         odd = {to_ledger_path(row["file_path"]) for row in irregular}
         for row in irregular:
@@ -135,7 +117,7 @@ class JsonFiles:
         self.damaged.update(parts)
         yield from self._whole_files(by_kind.get("plain", []), by_kind.get("special", []), paths, doubts)
         if texts := by_kind.get("text"):
-            fields = self._fields(self._texts(texts, whole=True).selectExpr(f"{SHOWN} AS value"))
+            fields = self._fields(self._texts(texts, whole=True).selectExpr(f"{json_sql.SHOWN} AS value"))
             yield Group(json_doubts.record_doubts(fields, json_doubts.ALL), texts, ReadMode.LINES, whole=True)
         if parts:
             fields = self._fields(self._elements(list(parts)).where("sound"))
@@ -158,14 +140,14 @@ class JsonFiles:
     def _file_kinds(self, paths: Sequence[str]) -> tuple[dict[str, str], set[str]]:
         """Return the kind of each multi-line file that is not one plain value, and doubts about values. One job."""
         first = "get_json_object(value, '$') IS NOT NULL"
-        not_one = f"CASE WHEN {first} THEN 'goes on' WHEN {ARRAY} THEN 'array' ELSE 'no JSON' END"
+        not_one = f"CASE WHEN {first} THEN 'goes on' WHEN {json_sql.ARRAY} THEN 'array' ELSE 'no JSON' END"
         # Of UTF-16 that nobody has named, Spark's reader would take the digits of numbers from other places.
-        texted = f"{UNNAMED_IN} OR nuls"
+        texted = f"{json_sql.UNNAMED_IN} OR nuls"
         kind = (
             f"CASE WHEN NOT {self._single_value_condition} THEN {not_one} WHEN {texted} THEN 'text' "
-            f"WHEN {SPECIAL} THEN 'special' END"
+            f"WHEN {json_sql.SPECIAL} THEN 'special' END"
         )
-        texts = self._texts(paths, whole=True).where(FILLED)
+        texts = self._texts(paths, whole=True).where(json_sql.FILLED)
         signs = {name: f"({sign})" for name, sign in self.doubts.signs.items()}
         conditions = [f"{sign} AS {name}" for name, sign in signs.items()]
         each = texts.selectExpr("_metadata.file_path AS path", f"{kind} AS kind", *conditions)
@@ -187,7 +169,7 @@ class JsonFiles:
         if group.mode == ReadMode.ELEMENTS:
             return self._elements(group.paths)
         texts = self._texts(group.paths, whole=group.whole)
-        return texts.where(FILLED).selectExpr(
+        return texts.where(json_sql.FILLED).selectExpr(
             "value", f"{self._single_value_condition} AS sound", f"_metadata AS {ABOUT}"
         )
 
@@ -201,7 +183,7 @@ class JsonFiles:
         part_of = {field.name: _text_column(field) for field in schema if field.name != CORRUPT_AS}
         parts = [part for part in ("texts", "variants", "typed") if part in part_of.values()]
         # from_json would make doubles of the numbers before it makes texts of them.
-        named = self.texts(group).withColumn("typed", F.expr(NAMED))
+        named = self.texts(group).withColumn("typed", F.expr(json_sql.NAMED))
         tagged = named.withColumn("texts", json_values.tag_numbers(F.col("typed")))
         texts = tagged.withColumn("variants", F.col("value"))
         arrays = [
@@ -228,13 +210,14 @@ class JsonFiles:
             fields: the fields, and that of the corrupt record.
         """
         options = {**self.options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS}
-        single = F.array(F.from_json(text, StructType([*fields]), options))
-        return F.when(F.expr(ARRAY), F.from_json(text, ArrayType(StructType([*fields])), options)).otherwise(single)
+        record = StructType([*fields])
+        single = F.array(F.from_json(text, record, options))
+        return F.when(F.expr(json_sql.ARRAY), F.from_json(text, ArrayType(record), options)).otherwise(single)
 
     def variants(self, group: Group, name: str) -> DataFrame:
         """Return each line, or each file, as one VARIANT in the column ``name``."""
-        texts = self._texts(group.paths, whole=group.whole).where(FILLED)
-        sound = f"if({FLAT} OR {self._single_value_condition}, try_parse_json(value), NULL)"
+        texts = self._texts(group.paths, whole=group.whole).where(json_sql.FILLED)
+        sound = f"if({json_sql.FLAT} OR {self._single_value_condition}, try_parse_json(value), NULL)"
         both = texts.selectExpr(f"{sound} AS v", "value", f"_metadata AS {ABOUT}")
         return both.selectExpr(f"v AS {quote_name(name)}", f"if(v IS NULL, value, NULL) AS {CORRUPT_AS}", ABOUT)
 
@@ -251,9 +234,9 @@ class JsonFiles:
         Nearly all pass without options, and then the check with them, which copies all values, is skipped.
         """
         options = self._leniency_options()
-        array = f"""concat('[', regexp_replace(value, ',\\\\s*$', ''), '\\n,"{END}"]')"""
+        array = f"""concat('[', regexp_replace(value, ',\\\\s*$', ''), '\\n,"{json_sql.END}"]')"""
         parsed = f"from_json({array}, 'array<string>'{options})"
-        return f"(({ONE}) OR get({parsed}, 1) <=> '{END}')"
+        return f"(({json_sql.ONE}) OR get({parsed}, 1) <=> '{json_sql.END}')"
 
     @property
     def _dropped_rest_condition(self) -> str:
@@ -264,7 +247,7 @@ class JsonFiles:
         """
         options = self._leniency_options({"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS})
         taken = f"from_json(value, 'x STRING, {CORRUPT_AS} STRING'{options}).{CORRUPT_AS} IS NULL"
-        return f"(NOT {self._single_value_condition} AND ({NOT_UTF_8} OR {taken}))"
+        return f"(NOT {self._single_value_condition} AND ({json_sql.NOT_UTF_8} OR {taken}))"
 
     def _leniency_options(self, added: Mapping[str, str] | None = None) -> str:
         """Reader options that decide what passes for JSON, and added ones, as an argument of a SQL function."""
@@ -279,21 +262,21 @@ class JsonFiles:
 
     @property
     def _not_flat_condition(self) -> str:
-        return f"NOT ({FLAT}) AND {FILLED} AND ({ARRAY} OR {self._dropped_rest_condition})"
+        return f"NOT ({json_sql.FLAT}) AND {json_sql.FILLED} AND ({json_sql.ARRAY} OR {self._dropped_rest_condition})"
 
     def _texts(self, paths: Sequence[str], *, whole: bool) -> DataFrame:
         reader = self.session.read.options(**{**self.options, "wholetext": str(whole).lower()})
         texts = landed_paths.load(reader, "text", paths)
         demanded = "value"
         if not self.sure:
-            demanded = f"if({UNSURE}, raise_error({literal(UNSURE_OF_BYTES)}), value)"
+            demanded = f"if({json_sql.UNSURE}, raise_error({literal(UNSURE_OF_BYTES)}), value)"
         if not whole:  # concatenated files have a byte order mark inside, which Spark's reader skips
             return texts.selectExpr(
                 f"if(startswith({demanded}, '\ufeff'), substr(value, 2), value) AS value", "_metadata"
             )
         # Hadoop removes the byte order mark of UTF-8 alone, and only where it reads lines.
         shown = texts.selectExpr(
-            f"TRIM(LEADING '\ufeff' FROM {self._decoded_text}) AS value", "_metadata", f"{NULS} AS nuls"
+            f"TRIM(LEADING '\ufeff' FROM {self._decoded_text}) AS value", "_metadata", f"{json_sql.NULS} AS nuls"
         )
         return shown.selectExpr(f"{demanded} AS value", "_metadata", "nuls")
 
@@ -301,9 +284,9 @@ class JsonFiles:
     def _decoded_text(self) -> str:
         """SQL of the text of a whole file whose encoding no option names."""
         cases = ""
-        for encoding, begins in BEGINS.items():
-            cases += f" WHEN {HEAD} RLIKE '{begins}' THEN decode(CAST(value AS BINARY), '{encoding}')"
-        return f"if({NULS}, CASE {cases} ELSE value END, value)"
+        for encoding, begins in json_sql.BEGINS.items():
+            cases += f" WHEN {json_sql.HEAD} RLIKE '{begins}' THEN decode(CAST(value AS BINARY), '{encoding}')"
+        return f"if({json_sql.NULS}, CASE {cases} ELSE value END, value)"
 
     def _fields_of_files(self, paths: Sequence[str], odd: Set[str]) -> list[StructField]:
         """Return the fields of multi-line files, also those that Spark does not infer."""
@@ -314,11 +297,11 @@ class JsonFiles:
             except AnalysisException as error:
                 if error.getCondition() != "COLUMN_ALREADY_EXISTS":  # a record has a key twice
                     raise
-        return self._fields(self._texts(paths, whole=True).selectExpr(f"{SHOWN} AS value"))
+        return self._fields(self._texts(paths, whole=True).selectExpr(f"{json_sql.SHOWN} AS value"))
 
     def _fields(self, texts: DataFrame) -> list[StructField]:
         """Return the fields of some texts."""
-        named = texts.selectExpr(f"{NAMED} AS value")
+        named = texts.selectExpr(f"{json_sql.NAMED} AS value")
         with use_session(self.session):  # else fields of two files whose names differ in case would be one
             inferred = self.session.read.options(**self._inference_options).json(named).schema
         return self._restore_fields(inferred)
@@ -341,7 +324,7 @@ class JsonFiles:
         split = _executor_function(elements, "array<struct<value: string, sound: boolean>>")
         texts = self._texts(paths, whole=True).select("value", F.col("_metadata").alias(ABOUT))
         each = texts.select(F.explode(split("value")).alias("element"), ABOUT)
-        return each.select("element.value", "element.sound", ABOUT).where(f"sound OR {FILLED}")
+        return each.select("element.value", "element.sound", ABOUT).where(f"sound OR {json_sql.FILLED}")
 
 
 def _text_column(field: StructField) -> str:

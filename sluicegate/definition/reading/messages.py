@@ -27,29 +27,18 @@ from sluicegate.definition.tables.table_rules import TableRule
 from sluicegate.definition.yaml import Path
 
 _EXPECTED = {
-    "string_type": "expected a string,",
-    "int_type": "expected an integer,",
-    "int_from_float": "expected an integer,",
-    "float_type": "expected a number,",
-    "finite_number": "expected a number,",
-    "bool_type": "expected true or false,",
+    "string_type": "expected a string,", "int_type": "expected an integer,", "int_from_float": "expected an integer,",
+    "float_type": "expected a number,", "finite_number": "expected a number,", "bool_type": "expected true or false,",
     "list_type": "expected a list such as [one, two],",
     "dict_type": "expected names with values such as {name: value},",
     "model_type": "expected fields such as {name: value},",
     "model_attributes_type": "expected fields such as {name: value},",
-}
+}  # fmt: skip
 _INNER: dict[str, type[Part]] = {
-    "database": Database,
-    "apply_changes": ApplyChanges,
-    "apply_changes_from_snapshot": ApplyChangesFromSnapshot,
-    "expectations": Expectation,
-    "flows": SilverFlow,
-    "expect_table": TableRule,
-    "notify": Notify,
-    "airflow": AirflowSettings,
-    "maintenance": Maintenance,
-    "verify": Verify,
-}
+    "database": Database, "apply_changes": ApplyChanges, "apply_changes_from_snapshot": ApplyChangesFromSnapshot,
+    "expectations": Expectation, "flows": SilverFlow, "expect_table": TableRule, "notify": Notify,
+    "airflow": AirflowSettings, "maintenance": Maintenance, "verify": Verify,
+}  # fmt: skip
 
 
 def validation_mistakes(error: ValidationError, model: type[Part]) -> Iterator[tuple[str, Path, str, str]]:

@@ -217,12 +217,9 @@ class BronzeTable(Described, Ruled):
             reason = f"singleVariantColumn requires json, csv or xml: {self.format} files bring their own columns"
             raise field_error("not-allowed", reason, "remove it")
         idle_fields = {
-            "schema": self.schema_,
-            "schemaHints": self.schemaHints,
-            "partitionColumns": self.partitionColumns,
-            "inferColumnTypes": self.inferColumnTypes,
-            "rescuedDataColumn": not self.rescues,
-        }
+            "schema": self.schema_, "schemaHints": self.schemaHints, "partitionColumns": self.partitionColumns,
+            "inferColumnTypes": self.inferColumnTypes, "rescuedDataColumn": not self.rescues,
+        }  # fmt: skip
         for field_name, value in idle_fields.items():
             if value:
                 reason = f"{field_name} has no effect with singleVariantColumn, which stores each record as one value"

@@ -73,24 +73,16 @@ REFUSED = {
     "avroSchemaUrl": "each file is read with its own schema; set types in schemaHints",
     "positionalFieldMatching": "fields are matched by their names",
     "recursiveFieldMaxDepth": "deeper values would be dropped silently",
-    "ignoreExtension": "use pathGlobFilter to choose files",
-    "recursiveFileLookup": "subfolders are always read",
-    "modifiedAfter": "set it as a field next to path",
-    "modifiedBefore": "set it as a field next to path",
-    "pathGlobFilter": "set it as a field next to path",
-    "maxFilesPerTrigger": "set it as a field next to path",
-    "maxBytesPerTrigger": "set it as a field next to path",
-    "schema": "set it as a field next to path",
-    "schemaHints": "set it as a field next to path",
-    "schemaEvolutionMode": "set it as a field next to path",
-    "inferColumnTypes": "set it as a field next to path",
-    "readerCaseSensitive": "set it as a field next to path",
-    "partitionColumns": "set it as a field next to path",
-    "includeExistingFiles": "set it as a field next to path",
-    "allowOverwrites": "set it as a field next to path",
+    "ignoreExtension": "use pathGlobFilter to choose files", "recursiveFileLookup": "subfolders are always read",
+    **dict.fromkeys(
+        ("modifiedAfter", "modifiedBefore", "pathGlobFilter", "maxFilesPerTrigger", "maxBytesPerTrigger", "schema",
+         "schemaHints", "schemaEvolutionMode", "inferColumnTypes", "readerCaseSensitive", "partitionColumns",
+         "includeExistingFiles", "allowOverwrites"),
+        "set it as a field next to path",
+    ),
     "path": "set it as a field next to format",
     "format": "set it as a field next to path",
-}
+}  # fmt: skip
 
 
 class Problem(NamedTuple):

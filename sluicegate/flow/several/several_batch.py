@@ -43,7 +43,7 @@ def pack_flows(frames: Mapping[str, DataFrame], *, numbered: bool) -> DataFrame:
     def pack_flow(name: str, frame: DataFrame) -> DataFrame:
         identity = (*IDENTITY, FLOW, *([ROW] if numbered else []))
         frame = add_flow_name(frame, name, numbered=numbered)
-        return frame.select(*identity, F.struct(*[quote_name(c) for c in frame.columns]).alias(records_column(name)))
+        return frame.select(*identity, F.struct(*map(quote_name, frame.columns)).alias(records_column(name)))
 
     records = [pack_flow(name, frame) for name, frame in frames.items()]
     return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), records)

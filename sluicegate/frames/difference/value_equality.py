@@ -13,17 +13,7 @@ from typing import TypeGuard
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    DataType,
-    DoubleType,
-    FloatType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    VariantType,
-)
+from pyspark.sql import types as T
 
 from sluicegate.frames.difference.variants import canonical_bytes
 from sluicegate.spark_sql import types
@@ -32,7 +22,7 @@ from sluicegate.spark_sql.type_parts import has_variant, walk
 _Form = Callable[["Column"], "Column"]
 
 
-def exact_form(value: Column, kind: DataType) -> Column:
+def exact_form(value: Column, kind: T.DataType) -> Column:
     """Return a form of a value that Spark can compare (``<=>``), group and sort: equal only if identical.
 
     NULL is NULL and NaN is NaN; 0.0 is not -0.0, as a full refresh would write the one and not the other. A map's
@@ -45,7 +35,7 @@ def exact_form(value: Column, kind: DataType) -> Column:
     return _apply_form(value, kind, _exact_form(kind))
 
 
-def sortable_form(value: Column, kind: DataType) -> Column:
+def sortable_form(value: Column, kind: T.DataType) -> Column:
     """Return a form by which Spark sorts a value in a lasting order: ``exact_form``, with structs by field name.
 
     A struct sorts by the order of its fields, and by their names once it has a field (a double, a map) for which
@@ -58,13 +48,13 @@ def sortable_form(value: Column, kind: DataType) -> Column:
     return _apply_form(value, kind, _sortable_form(kind))
 
 
-def is_sortable(kind: DataType) -> bool:
+def is_sortable(kind: T.DataType) -> bool:
     """Return whether ``sortable_form`` leaves values of a type unchanged."""
     return _sortable_form(kind) is _identity_form
 
 
 def comparable_forms(
-    stored: Column, stored_kind: DataType, expected: Column, expected_kind: DataType
+    stored: Column, stored_kind: T.DataType, expected: Column, expected_kind: T.DataType
 ) -> tuple[Column, Column]:
     """Return stored and expected values in the form of ``exact_form``, though their types may differ.
 
@@ -90,7 +80,7 @@ def comparable_forms(
     return _add_no_variants(stored), expected
 
 
-def group_form(value: Column, kind: DataType) -> Column:
+def group_form(value: Column, kind: T.DataType) -> Column:
     """Return a form of a value that Spark can compare and join by, equal where GROUP BY finds one group.
 
     That is Spark's own equality (0.0 is -0.0, also in a map, and a collation counts), with a map by its entries,
@@ -103,66 +93,66 @@ def group_form(value: Column, kind: DataType) -> Column:
     return _apply_form(value, kind, _group_form(kind))
 
 
-def is_plain(kind: DataType) -> bool:
+def is_plain(kind: T.DataType) -> bool:
     """Return whether ``group_form`` leaves values of a type unchanged."""
     return not types.has_odd_parts(kind)
 
 
-def is_loose(kind: DataType) -> bool:
+def is_loose(kind: T.DataType) -> bool:
     """Return whether values of a type can differ although they are equal as keys."""
     return any(map(_is_loose, walk(kind)))
 
 
-def _has_structs(kind: DataType) -> TypeGuard[ArrayType | MapType | StructType]:
-    return any(isinstance(part, StructType) for part in walk(kind))
+def _has_structs(kind: T.DataType) -> TypeGuard[T.ArrayType | T.MapType | T.StructType]:
+    return any(isinstance(part, T.StructType) for part in walk(kind))
 
 
-def _is_loose(kind: DataType) -> bool:
-    if isinstance(kind, StringType):
+def _is_loose(kind: T.DataType) -> bool:
+    if isinstance(kind, T.StringType):
         return kind.collation != "UTF8_BINARY"
-    return isinstance(kind, (FloatType, DoubleType))
+    return isinstance(kind, (T.FloatType, T.DoubleType))
 
 
 # --- one type ---------------------------------------------------------------------------------------------------------
 
 
-def _exact_form(kind: DataType) -> _Form:
+def _exact_form(kind: T.DataType) -> _Form:
     if is_plain(kind) and not is_loose(kind):
         return _identity_form
     match kind:
-        case ArrayType(elementType=FloatType() | DoubleType()):
+        case T.ArrayType(elementType=T.FloatType() | T.DoubleType()):
             zero = F.lit(0).cast(kind.elementType)
             return lambda values: _pair(
                 values, F.when(F.array_contains(values, zero), F.transform(values, _is_negative_zero))
             )
-        case ArrayType() | MapType() | StructType():
+        case T.ArrayType() | T.MapType() | T.StructType():
             return _nested_form(kind, _exact_form)
-        case FloatType() | DoubleType():
+        case T.FloatType() | T.DoubleType():
             return lambda value: _pair(value, _is_negative_zero(value))
-        case StringType():
+        case T.StringType():
             return lambda value: F.collate(value, "UTF8_BINARY")
     return _presence_form
 
 
-def _sortable_form(kind: DataType) -> _Form:
+def _sortable_form(kind: T.DataType) -> _Form:
     if _has_structs(kind):
         return _nested_form(kind, _sortable_form)
     return _exact_form(kind)
 
 
-def _group_form(kind: DataType) -> _Form:
+def _group_form(kind: T.DataType) -> _Form:
     if is_plain(kind):
         return _identity_form
-    if isinstance(kind, (ArrayType, MapType, StructType)):
+    if isinstance(kind, (T.ArrayType, T.MapType, T.StructType)):
         return _nested_form(kind, _group_form)
     return _presence_form
 
 
-def _nested_form(kind: ArrayType | MapType | StructType, form: Callable[[DataType], _Form]) -> _Form:
+def _nested_form(kind: T.ArrayType | T.MapType | T.StructType, form: Callable[[T.DataType], _Form]) -> _Form:
     """Return the form of a nested value, from the forms of its parts."""
-    if isinstance(kind, ArrayType):
+    if isinstance(kind, T.ArrayType):
         return _array_form(form(kind.elementType))
-    if isinstance(kind, MapType):
+    if isinstance(kind, T.MapType):
         return _map_form(form(kind.keyType), form(kind.valueType))
     return _struct_form([(field.name, form(field.dataType)) for field in _sorted_fields(kind)])
 
@@ -211,33 +201,33 @@ def _struct_form(forms: list[tuple[str | None, _Form]]) -> _Form:
     return struct
 
 
-def _sorted_fields(kind: StructType) -> list[StructField]:
+def _sorted_fields(kind: T.StructType) -> list[T.StructField]:
     return sorted(kind, key=lambda field: (field.name.lower(), field.name))
 
 
 # --- two types --------------------------------------------------------------------------------------------------------
 
 
-def _are_same_types(kind: DataType, other: DataType) -> bool:
+def _are_same_types(kind: T.DataType, other: T.DataType) -> bool:
     """Return whether types are equal except for nullability."""
     return kind.simpleString() == other.simpleString()
 
 
-def _common_forms(stored: DataType, expected: DataType) -> tuple[_Form, _Form]:
+def _common_forms(stored: T.DataType, expected: T.DataType) -> tuple[_Form, _Form]:
     """Return the forms, of one type, in which values of two types are compared."""
     if _are_same_types(stored, expected):
         return _exact_form(stored), _exact_form(stored)
     match stored, expected:
-        case StructType(), StructType():
+        case T.StructType(), T.StructType():
             return _common_struct_forms(stored, expected)
-        case ArrayType(), ArrayType():
+        case T.ArrayType(), T.ArrayType():
             stored_form, expected_form = _common_forms(stored.elementType, expected.elementType)
             return _array_form(stored_form), _array_form(expected_form)
-        case MapType(), MapType():
+        case T.MapType(), T.MapType():
             keys = _common_forms(stored.keyType, expected.keyType)
             values = _common_forms(stored.valueType, expected.valueType)
             return _map_form(keys[0], values[0]), _map_form(keys[1], values[1])
-    nested = (ArrayType, MapType, StructType, VariantType)
+    nested = (T.ArrayType, T.MapType, T.StructType, T.VariantType)
     if isinstance(stored, nested) or isinstance(expected, nested):  # only NULL can be the same
         return _unequal_form(1), _unequal_form(2)
     wide = types.common_type(stored, expected)
@@ -252,7 +242,7 @@ def _unequal_form(number: int) -> _Form:
     return lambda value: F.when(value.isNotNull(), number)
 
 
-def _common_struct_forms(stored: StructType, expected: StructType) -> tuple[_Form, _Form]:
+def _common_struct_forms(stored: T.StructType, expected: T.StructType) -> tuple[_Form, _Form]:
     stored_fields, expected_fields = ({field.name.lower(): field for field in kind} for kind in (stored, expected))
     stored_forms: list[tuple[str | None, _Form]] = []
     expected_forms: list[tuple[str | None, _Form]] = []
@@ -271,7 +261,7 @@ def _common_struct_forms(stored: StructType, expected: StructType) -> tuple[_For
     return _struct_form(stored_forms), _struct_form(expected_forms)
 
 
-def _absent_form(kind: DataType) -> _Form:
+def _absent_form(kind: T.DataType) -> _Form:
     """Return the form of an absent field."""
     form = _exact_form(kind)
     return lambda _: form(F.lit(None).cast(kind))
@@ -280,7 +270,7 @@ def _absent_form(kind: DataType) -> _Form:
 # --- variants ---------------------------------------------------------------------------------------------------------
 
 
-def _apply_form(value: Column, kind: DataType, form: _Form) -> Column:
+def _apply_form(value: Column, kind: T.DataType, form: _Form) -> Column:
     """Return the form of a value with its variants apart: no UDF can be called for parts of a value."""
     if not has_variant(kind):
         return form(value)
@@ -291,18 +281,18 @@ def _add_no_variants(form: Column) -> Column:
     return F.struct(form.alias("form"), F.array().cast("array<binary>").alias("variants"))
 
 
-def _variants(value: Column, kind: DataType) -> Column:
+def _variants(value: Column, kind: T.DataType) -> Column:
     """Return all variants in a value, in an order that does not depend on that of a map or of fields."""
     nothing = F.array().cast("array<variant>")
     if not has_variant(kind):
         return nothing
     match kind:
-        case ArrayType():
+        case T.ArrayType():
             variants = F.flatten(F.transform(value, lambda item: _variants(item, kind.elementType)))
-        case MapType():
+        case T.MapType():
             keys = F.sort_array(F.map_keys(value))
             variants = F.flatten(F.transform(keys, lambda key: _variants(value[key], kind.valueType)))
-        case StructType():
+        case T.StructType():
             fields = [field for field in _sorted_fields(kind) if has_variant(field.dataType)]
             variants = F.concat(*[_variants(value.getField(field.name), field.dataType) for field in fields])
         case _:

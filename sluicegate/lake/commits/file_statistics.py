@@ -76,9 +76,8 @@ def _doubtful_leaves(table: DeltaTable) -> Iterator[_Leaf]:
     by_rule = any(name.startswith(_OF_STATISTICS) for name in table.metadata().configuration)
     for place, field in enumerate(pa.schema(table.schema().to_arrow())):
         counted = by_rule or place < COUNTED
-        yield from _doubtful_column_leaves(
-            field.name, field.type, counted=counted, named=bool(NAME.fullmatch(field.name))
-        )
+        named = bool(NAME.fullmatch(field.name))
+        yield from _doubtful_column_leaves(field.name, field.type, counted=counted, named=named)
 
 
 def _doubtful_column_leaves(name: str, kind: Any, *, counted: bool, named: bool) -> Iterator[_Leaf]:
@@ -113,7 +112,7 @@ def _has_exact_bounds(statistics: pa.Table, name: str) -> bool:
 def _has_right_bounds(values: Any) -> bool:
     kind = values.type
     if pa.types.is_struct(kind):
-        return all(_has_right_bounds(part) for part in values.flatten())
+        return all(map(_has_right_bounds, values.flatten()))
     if pa.types.is_map(kind):
         return _has_right_bounds(values.keys) and _has_right_bounds(values.items)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):

@@ -76,10 +76,7 @@ class Claim:
 
 def holder(address: str) -> str | None:
     """Return the current holder of a lease; None if it is free."""
-    table = tables.delta_table(address)
-    claim = None
-    if table is not None:
-        claim = _last_claim(table)
+    claim = _last_claim(tables.delta_table(address))
     if not (claim and claim.is_held):
         return None
     return str(claim)
@@ -173,9 +170,7 @@ class _Keeper(threading.Thread):
 
     def _put(self, until: float) -> None:
         table = tables.delta_table(self._address)
-        last = None
-        if table:
-            last = _last_claim(table)
+        last = _last_claim(table)
         if table is None or last is None or last.token != self._claim.token:
             self.lost = last or Claim("nobody", 0.0)
             return
@@ -183,8 +178,10 @@ class _Keeper(threading.Thread):
         _commit_claim(table, self._claim)
 
 
-def _last_claim(table: DeltaTable) -> Claim | None:
-    """Return the claim of the newest commit; None right after the table was created."""
+def _last_claim(table: DeltaTable | None) -> Claim | None:
+    """Return the claim of the newest commit; None without a table, and right after it was created."""
+    if table is None:
+        return None
     said = next(a["commitInfo"] for a in log.actions(table.table_uri, table.version()) if "commitInfo" in a)
     if KEY not in said:
         return None
@@ -194,19 +191,12 @@ def _last_claim(table: DeltaTable) -> Claim | None:
 
 def _commit_claim(table: DeltaTable, claim: Claim) -> bool:
     """Commit a claim by compare-and-set on the loaded version; return False if another commit won."""
+    properties = CommitProperties(max_commit_retries=0, custom_metadata={KEY: json.dumps(asdict(claim))})
     try:
-        table.create_write_transaction(
-            [], mode="append", schema=table.schema(),
-            commit_properties=CommitProperties(
-                max_commit_retries=0, custom_metadata={KEY: json.dumps(asdict(claim))}
-            ),
-        )  # fmt: skip
+        table.create_write_transaction([], mode="append", schema=table.schema(), commit_properties=properties)
     except CommitFailedError:
         # The response may have been lost, so that the retried request met our own commit.
-        now = tables.delta_table(table.table_uri)
-        last = None
-        if now:
-            last = _last_claim(now)
+        last = _last_claim(tables.delta_table(table.table_uri))
         return last is not None and last.token == claim.token
     return True
 

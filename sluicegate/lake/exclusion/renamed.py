@@ -8,13 +8,13 @@ afterwards, and every holder of a pipeline's lock checks the record first.
 from __future__ import annotations
 
 import json
-import os
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from sluicegate.errors import PipelineRenamed, Where
 from sluicegate.lake.layout import Lake, is_local, local_path
+from sluicegate.storage import durable
 from sluicegate.times import utc_now
 
 FOLDER = "_renames"
@@ -106,10 +106,4 @@ def _file(root: str, name: str) -> Path:
 
 
 def _put(path: Path, rename: Rename) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    half = path.with_suffix(".half")
-    with half.open("w", encoding="utf-8") as file:
-        json.dump(asdict(rename), file)
-        file.flush()
-        os.fsync(file.fileno())
-    half.replace(path)
+    durable.write(str(path), json.dumps(asdict(rename)))

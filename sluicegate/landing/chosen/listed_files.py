@@ -59,9 +59,8 @@ def prefixes(former: Sequence[str], present: Sequence[str]) -> tuple[Prefix, ...
             hint="give one --to-prefix for each --from-prefix, in the same order",
         )
     if not all((*former, *present)):
-        raise UserError(
-            "a prefix is empty", hint="write the folder that the paths start with, for example dbfs:/mnt/landing"
-        )
+        hint = "write the folder that the paths start with, for example dbfs:/mnt/landing"
+        raise UserError("a prefix is empty", hint=hint)
     pairs = [Prefix(*pair) for pair in zip(former, present, strict=True)]
     return tuple(sorted(pairs, key=lambda pair: -len(pair.former)))
 
@@ -148,13 +147,11 @@ def paths(address: str, column: str | None = None) -> list[str]:
         listed = [path for part in _parts(address) for path in _part_paths(part, column)]
     except (OSError, ValueError, ImportError, csv.Error) as error:  # Arrow's are ValueErrors, too
         hint = "a list is CSV, JSON or Parquet if its name ends so, or else text with one path on each line"
-        raise UserError(
-            "the list of files cannot be read", where=Where(file=address), cause=str(error), hint=hint
-        ) from error
+        where = Where(file=address)
+        raise UserError("the list of files cannot be read", where=where, cause=str(error), hint=hint) from error
     if not listed:
-        raise UserError(
-            "the list of files is empty", where=Where(file=address), hint="pass a list with at least one path"
-        )
+        hint = "pass a list with at least one path"
+        raise UserError("the list of files is empty", where=Where(file=address), hint=hint)
     return list(dict.fromkeys(listed))
 
 
@@ -219,7 +216,7 @@ def _json_paths(text: str, part: str, column: str | None) -> Iterator[str]:
     if is_array:
         values = json.loads(text)
     else:
-        values = [json.loads(line) for line in _lines(text)]
+        values = list(map(json.loads, _lines(text)))
     objects = [value for value in values if isinstance(value, dict)]
     if not objects:
         return _values(values, part)

@@ -314,9 +314,8 @@ class _Comparison:
 
     def _unlisted_files(self, listed: Iterable[str]) -> pa.Table:
         settling = self.discovered.settling
-        settling = settling.filter(
-            pc.invert(pc.is_in(settling["path"], value_set=pa.array(list(self.recorded), pa.string())))
-        )
+        recorded = pc.is_in(settling["path"], value_set=pa.array(list(self.recorded), pa.string()))
+        settling = settling.filter(pc.invert(recorded))
         waiting = pa.concat_tables([self.discovered.new.select(FILES.names), settling.select(FILES.names)])
         unlisted = pc.invert(pc.is_in(waiting["path"], value_set=pa.array(list(listed), pa.string())))
         return landing_ledger.sort_files(waiting.filter(unlisted))

@@ -34,7 +34,7 @@ ARCHIVE = pa.schema(
 
 # Identity of a landed file.
 KEYS = ["path", "size", "modification_time"]
-ARCHIVE_KEYS = pa.schema([ARCHIVE.field(key) for key in KEYS])
+ARCHIVE_KEYS = pa.schema(list(map(ARCHIVE.field, KEYS)))
 
 EPOCH = datetime.fromtimestamp(0, UTC)
 

@@ -62,7 +62,7 @@ def _exclude_known(files: pa.Table, name: str, table: BronzeTable, lake: layout.
     destination = str(table.cleanSourceMoveDestination).rstrip("/")
     archived = folders.folder_of(destination)[0].rstrip("/")
     places = [place for place in archive.table(lake, name, ledger)["place"].to_pylist() if place]
-    entries = {archive.facts_of(entry) for entry in tables.dataset(ledger).to_table(FILES.names).to_pylist()}
+    entries = set(map(archive.facts_of, tables.dataset(ledger).to_table(FILES.names).to_pylist()))
     recorded = {path for path, _, _ in entries}
     paths: dict[tuple[Any, ...], list[str]] = {}
     for path, *facts in entries:

@@ -61,22 +61,17 @@ class Cleaned:
     def remarks(self, name: str, table: BronzeTable) -> list[str]:
         """Report lines: the number of removed files, and up to five that could not be removed."""
         if self.unsynced:
-            return [
-                f"         no file of {name} was removed, because its rows are not yet synced to disk: {self.unsynced}"
-            ]
+            reason = f"because its rows are not yet synced to disk: {self.unsynced}"
+            return [f"         no file of {name} was removed, {reason}"]
         where = "deleted"
         if table.cleanSource == "MOVE":
             where = f"moved to {table.cleanSourceMoveDestination}"
         lines = []
         if self.removed:
             lines = [f"         {files(self.removed)} of {name} {where} after the commit of their rows"]
-        lines += [
-            f"         {files(count)} of {name} not removed until {condition}"
-            for condition, count in self.unread.items()
-        ]
-        return lines + [
-            f"         {path} could not be removed: {reason}" for path, reason in list(self.failed_removals.items())[:5]
-        ]
+        lines += [f"         {files(n)} of {name} not removed until {event}" for event, n in self.unread.items()]
+        failures = list(self.failed_removals.items())[:5]
+        return lines + [f"         {path} could not be removed: {reason}" for path, reason in failures]
 
 
 def clean(
@@ -196,9 +191,8 @@ def _retention_limit(table: BronzeTable, current_time: datetime | None) -> pa.Sc
 
 def _batch_before_young(name: str, table: BronzeTable, lake: layout.Lake, current_time: datetime | None) -> int:
     """Return the last ledger batch before the first one with files still under retention."""
-    young = status_log.read(lake, name, ["chunk"], pc.field("ingested") > _retention_limit(table, current_time))[
-        "chunk"
-    ]
+    under_retention = pc.field("ingested") > _retention_limit(table, current_time)
+    young = status_log.read(lake, name, ["chunk"], under_retention)["chunk"]
     if not len(young):
         return 2**62
     return int(pc.min(young).as_py()) - 1
@@ -228,9 +222,8 @@ def files_due(
     # Entries come newest first; only the newest entry of a path can describe the file that is there now.
     paths = entries["path"].unique()
     last = entries.take(pc.index_in(paths, value_set=entries["path"]))
-    last = last.filter(
-        pc.is_in(last["action"], pa.array([LedgerAction.READ, LedgerAction.REPLACE, LedgerAction.RESET]))
-    )
+    readable = pa.array([LedgerAction.READ, LedgerAction.REPLACE, LedgerAction.RESET])
+    last = last.filter(pc.is_in(last["action"], readable))
     due_files = last.join(read, keys=["path", "chunk"], join_type="left semi").select(DUE.names)
     moved = archive.match_files(lake, name, ledger, due_files)
     if moved.num_rows:
@@ -313,6 +306,6 @@ def sweep(
 
 def _has_work(name: str, table: BronzeTable, lake: layout.Lake) -> bool:
     opened = Tables()
-    return (
-        bool(_announced_removals(name, table, lake, opened)) or files_due(name, table, lake, opened=opened).num_rows > 0
-    )
+    if _announced_removals(name, table, lake, opened):
+        return True
+    return bool(files_due(name, table, lake, opened=opened).num_rows)

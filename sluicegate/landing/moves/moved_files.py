@@ -73,9 +73,8 @@ def _recorded_moves(ledger: DeltaTable | pa.Table, where: pc.Expression) -> Iter
     moved = _facts(ledger, where & (pc.field("action") == LedgerAction.MOVED))
     if not moved.num_rows:
         return
-    alike = pc.field("size").isin(moved["size"].unique()) & pc.field("modification_time").isin(
-        moved["modification_time"].unique()
-    )
+    of_time = pc.field("modification_time").isin(moved["modification_time"].unique())
+    alike = pc.field("size").isin(moved["size"].unique()) & of_time
     former: dict[tuple[int, object], list[str]] = {}
     # A skipped file that moves is skipped where it is then: what has moved was read.
     for row in _facts(ledger, alike & ~pc.field("action").isin([LedgerAction.MOVED, LedgerAction.SKIP])).to_pylist():
@@ -163,15 +162,9 @@ def _entries_at_former(
     except (OSError, ValueError, ImportError) as error:
         raise _store_error(error, former) from error
     selected = pc.and_(selected, pc.is_in(paths, value_set=pa.array(same, pa.string())))
-    entered = pa.table(
-        {
-            "path": files["path"],
-            "size": former_entries["size"],
-            "modification_time": former_entries["modification_time"],
-        }
-    )
     action = pc.if_else(pc.equal(former_entries["action"], LedgerAction.SKIP), LedgerAction.SKIP, LedgerAction.MOVED)
-    return entered.append_column("action", action).filter(selected).cast(ENTERED)
+    entered = former_entries.set_column(0, "path", files["path"]).set_column(3, "action", action)
+    return entered.filter(selected).cast(ENTERED)
 
 
 def read_mask(
@@ -287,16 +280,13 @@ def overwritten_entries(
         if not files.num_rows or _is_nested(former, place.folder):
             continue
         was = _last_entries(ledger, former, place, files)
-        read = pc.fill_null(
-            pc.invert(pc.is_in(was["action"], value_set=pa.array([LedgerAction.DROP, LedgerAction.SKIP]))), False
-        )
-        read = pc.and_(read, pc.is_valid(was["action"]))
+        unread = pc.is_in(was["action"], value_set=pa.array([LedgerAction.DROP, LedgerAction.SKIP]))
+        read = pc.and_(pc.invert(unread), pc.is_valid(was["action"]))
         candidates = files.filter(read)
         if candidates.num_rows and _is_moved(lake, name, ledger, former, place, candidates, moved):
             facts = was.filter(read).set_column(0, "path", candidates["path"])
-            parts.append(
-                facts.set_column(3, "action", pa.repeat(pa.scalar(LedgerAction.MOVED), facts.num_rows)).cast(ENTERED)
-            )
+            actions = pa.repeat(pa.scalar(LedgerAction.MOVED), facts.num_rows)
+            parts.append(facts.set_column(3, "action", actions).cast(ENTERED))
             files = files.filter(pc.invert(read))
     return pa.concat_tables(parts)
 

@@ -18,23 +18,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    AtomicType,
-    BooleanType,
-    CharType,
-    DataType,
-    DateType,
-    FloatType,
-    MapType,
-    NumericType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-    VarcharType,
-    VariantType,
-)
+from pyspark.sql import types as T
 
 from sluicegate.definition.fields import suggest_name
 from sluicegate.errors import SchemaMismatch, Where
@@ -143,7 +127,7 @@ def _fit_column(frame: DataFrame, names: Mapping[str, str], name: str, text: str
         raise SchemaMismatch(
             f"{table} declares a column {name} that its transform does not return", where=Where(table=table), hint=hint
         )
-    kind, raw, source = DataType.fromDDL(text), F.col(quote_name(column)), frame.schema[column].dataType
+    kind, raw, source = T.DataType.fromDDL(text), F.col(quote_name(column)), frame.schema[column].dataType
     try:
         typed = _cast_value(raw, source, drop_lengths(kind))
         connect.analyze(frame.select(*[part for part in (typed.value, typed.lost) if part is not None]))
@@ -158,12 +142,12 @@ def _fit_column(frame: DataFrame, names: Mapping[str, str], name: str, text: str
             hint=f"change the type of {name} in the transform, or declare the type that it has",
         ) from None
     losses = [typed.lost]
-    if isinstance(kind, (CharType, VarcharType)):
+    if isinstance(kind, (T.CharType, T.VarcharType)):
         losses.append(F.length(typed.value) > kind.length)
     return _Fitted(typed.value, any_of(losses), name, f"{name} as {text}")
 
 
-def as_type(raw: Expression, source: DataType, kind: DataType) -> Expression:
+def as_type(raw: Expression, source: T.DataType, kind: T.DataType) -> Expression:
     """Cast a value to a type that holds all its values; nested ones field by field, by name."""
     return _cast_value(raw, source, kind).value
 
@@ -172,25 +156,25 @@ class _Unlike(Exception):
     """Raised if a nested type would be cast to one of another shape."""
 
 
-def _cast_value(raw: Expression, source: DataType, kind: DataType) -> _Fitted:
+def _cast_value(raw: Expression, source: T.DataType, kind: T.DataType) -> _Fitted:
     """Cast a value to another type; nested ones field by field, by name: CAST goes by position."""
     # Without regard to what may be NULL: a transform's expressions say NOT NULL by chance.
     if source.simpleString() == kind.simpleString():
         return _Fitted(raw, None)
-    if isinstance(source, StructType) and isinstance(kind, StructType):
+    if isinstance(source, T.StructType) and isinstance(kind, T.StructType):
         return _cast_struct(raw, source, kind)
-    if isinstance(source, ArrayType) and isinstance(kind, ArrayType):
+    if isinstance(source, T.ArrayType) and isinstance(kind, T.ArrayType):
         inner, element = source.elementType, kind.elementType
         lost = F.exists(raw, lambda item: _loss_flag([_cast_value(item, inner, element).lost]))
         return _Fitted(F.transform(raw, lambda item: _cast_value(item, inner, element).value), lost)
-    if isinstance(source, MapType) and isinstance(kind, MapType):
+    if isinstance(source, T.MapType) and isinstance(kind, T.MapType):
         return _cast_map(raw, source, kind)
-    if isinstance(kind, (StructType, ArrayType, MapType)) and not isinstance(source, AtomicType):
+    if isinstance(kind, (T.StructType, T.ArrayType, T.MapType)) and not isinstance(source, T.AtomicType):
         raise _Unlike
     return _cast_atomic(raw, source, kind)
 
 
-def _cast_struct(raw: Expression, source: StructType, kind: StructType) -> _Fitted:
+def _cast_struct(raw: Expression, source: T.StructType, kind: T.StructType) -> _Fitted:
     undeclared = {field.name.lower(): field for field in source}
     values, lost = [], []
     for field in kind:
@@ -205,7 +189,7 @@ def _cast_struct(raw: Expression, source: StructType, kind: StructType) -> _Fitt
     return _Fitted(F.when(raw.isNotNull(), F.struct(*values)), _loss_flag(lost))
 
 
-def _cast_map(raw: Expression, source: MapType, kind: MapType) -> _Fitted:
+def _cast_map(raw: Expression, source: T.MapType, kind: T.MapType) -> _Fitted:
     if source.keyType.simpleString() != kind.keyType.simpleString():
         raise _Unlike  # two keys may become one
     inner, value = source.valueType, kind.valueType
@@ -220,22 +204,23 @@ def _loss_flag(flags: Sequence[Expression | None]) -> Expression:
     return reduce(or_, losses)
 
 
-def _cast_atomic(raw: Expression, source: DataType, kind: DataType) -> _Fitted:
-    counted = isinstance(source, NumericType) and isinstance(kind, NumericType) and not isinstance(kind, FloatType)
-    dated = isinstance(source, (TimestampType, TimestampNTZType)) and isinstance(kind, DateType)
+def _cast_atomic(raw: Expression, source: T.DataType, kind: T.DataType) -> _Fitted:
+    of_numbers = isinstance(source, T.NumericType) and isinstance(kind, T.NumericType)
+    counted = of_numbers and not isinstance(kind, T.FloatType)
+    dated = isinstance(source, (T.TimestampType, T.TimestampNTZType)) and isinstance(kind, T.DateType)
     if counted or dated:
         fitted = Value(Column("", source, "value", kind, "typed"), raw, {})
         return _Fitted(fitted.typed_value, fitted.loss)
-    if isinstance(source, StringType):
+    if isinstance(source, T.StringType):
         fitted = Value(Column("", source, "value", kind, "cast"), raw, {})
         return _Fitted(fitted.typed_value, fitted.loss)
     value = raw.try_cast(kind)
-    if BooleanType in (type(source), type(kind)):  # a declared type is the definition's word for the cast
+    if T.BooleanType in (type(source), type(kind)):  # a declared type is the definition's word for the cast
         return _Fitted(value, ~value.try_cast(source).eqNullSafe(raw))
     lost = raw.isNotNull() & value.isNull()
-    if isinstance(source, VariantType):
+    if isinstance(source, T.VariantType):
         lost &= ~F.is_variant_null(raw)
-    if isinstance(kind, FloatType) and isinstance(source, NumericType):  # a value too great becomes infinite
+    if isinstance(kind, T.FloatType) and isinstance(source, T.NumericType):  # a value too great becomes infinite
         lost |= value.isin(*_INFINITE) & ~raw.try_cast("double").isin(*_INFINITE)
     return _Fitted(value, lost)
 

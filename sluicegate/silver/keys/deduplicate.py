@@ -99,7 +99,7 @@ class Keyed:
     def _order(self) -> list[Column]:
         order = arrival(self.row_id)
         if not self.sequenced:
-            return [F.col(column) for column in order]
+            return list(map(F.col, order))
         return [F.col(SEQUENCE).desc_nulls_last(), *[F.col(column).desc() for column in order]]
 
     def _holders(self, stored: DataFrame) -> DataFrame:

@@ -145,7 +145,7 @@ class History:
         frame = evaluated.withColumns(
             {
                 # Records that take no part are each alone, so that many without a key do not meet in one partition.
-                _APART: F.when(~good, F.struct(*[F.col(column) for column in self.arrival])),
+                _APART: F.when(~good, F.struct(*map(F.col, self.arrival))),
                 _DELETE: good & deletes,
             }
         )
@@ -174,7 +174,7 @@ class History:
 
     def _window(self, *within: str) -> WindowSpec:
         """Return the window over the good records of a key (or a part of them) in their order."""
-        parts = [F.col(_APART), *[_column(key) for key in self.keys], *[F.col(column) for column in within]]
+        parts = [F.col(_APART), *map(_column, self.keys), *map(F.col, within)]
         return Window.partitionBy(*parts).orderBy(SEQUENCE, *self.arrival)
 
     # --- type 2, and snapshots ---------------------------------------------------------------------------------------

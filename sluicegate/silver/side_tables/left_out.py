@@ -145,7 +145,7 @@ def _quarantine_rows(
     frame = provenance.add_record(records.drop(UNFIT))
     frame = frame.withColumn(BROKEN, transformed.watched.broken_rules(f"{RECORD_STRUCT}."))
     columns = [_passed_output(transformed, records, name, rows.schema[name].dataType) for name in evaluator.outputs]
-    columns += [F.col(column) for column in evaluator.record_id]
+    columns += list(map(F.col, evaluator.record_id))
     if evaluator.many:
         columns.append(F.lit(1).cast("bigint").alias(ROW))
     columns += [

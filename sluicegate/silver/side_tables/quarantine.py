@@ -21,7 +21,7 @@ from sluicegate.spark_sql.identifiers import quote_name
 
 def good_rows(evaluator: RowEvaluator, rows: DataFrame) -> DataFrame:
     """Return the rows of the silver table itself."""
-    columns = [quote_name(column) for column in evaluator.columns]
+    columns = list(map(quote_name, evaluator.columns))
     if evaluator.sequence_by:
         columns.append(SEQUENCE)
     return rows.where(f"{DISPOSITION} = '{Disposition.WRITTEN}'").select(*columns, *evaluator.row_id)
@@ -43,7 +43,7 @@ def quarantine(evaluator: RowEvaluator, rows: DataFrame, records: DataFrame, cou
     if "source_file" not in evaluator.outputs:
         provenance.append(F.col(SOURCE).alias("source_file"))
     return broken.select(
-        *[quote_name(column) for column in evaluator.outputs],
+        *map(quote_name, evaluator.outputs),
         *evaluator.row_id,
         F.col(BROKEN).alias("_failed_expectations"),
         RECORD,

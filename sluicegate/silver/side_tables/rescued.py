@@ -89,7 +89,7 @@ class Watched:
     @property
     def rules(self) -> list[str]:
         """Names of the rules."""
-        of_columns = [rule_name(column) for column in self.columns]
+        of_columns = list(map(rule_name, self.columns))
         if not self.parsed:
             return of_columns
         return [PARSED, *of_columns]

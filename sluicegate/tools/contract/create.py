@@ -129,17 +129,18 @@ class _Draft:
             name = table_name(str(schema.get("name") or ""))
             columns = [*self._columns(name, schema)]
             if not name or name in silver or not columns:
-                self.imported.remarks.append(
-                    f"the table {schema.get('name')}: it has no name, a duplicate name, or no columns"
-                )
+                self._leave(f"the table {schema.get('name')}: it has no name, a duplicate name, or no columns")
                 continue
             bronze[f"{name}_raw"] = self._bronze(name, columns)
             silver[name] = self._silver(name, schema, columns)
             self.imported.tables.append(name)
         for part in ("slaProperties", "roles", "price", "support", "context"):
             if contract.get(part):
-                self.imported.remarks.append(f"{part}: a definition has no equivalent")
+                self._leave(f"{part}: a definition has no equivalent")
         return _without_empty(head) | {"bronze": bronze, "silver": silver}
+
+    def _leave(self, remark: str) -> None:
+        self.imported.remarks.append(remark)
 
     def _owner(self) -> str:
         team = self.contract.get("team")
@@ -155,7 +156,7 @@ class _Draft:
         for column in types.parts(schema.get("properties")):
             name = str(column.get("name") or "")
             if not IDENTIFIER.fullmatch(name) or name.startswith("_") or name.lower() in {*names, *RESERVED}:
-                self.imported.remarks.append(f"{table}.{name}: invalid or duplicate column name")
+                self._leave(f"{table}.{name}: invalid or duplicate column name")
                 continue
             names.add(name.lower())
             yield column
@@ -203,9 +204,7 @@ class _Draft:
             else:
                 other = str(rule_fields.get("references", table)).partition("(")[0].strip()
             if rule_fields is None or "sql" in rule_fields or other not in tables or not IDENTIFIER.fullmatch(name):
-                self.imported.remarks.append(
-                    f"{table}: the rule {name}, which is a query, or of a table not in the contract"
-                )
+                self._leave(f"{table}: the rule {name}, which is a query, or of a table not in the contract")
             else:
                 yield name, rule_fields
 
@@ -216,9 +215,7 @@ class _Draft:
             if IDENTIFIER.fullmatch(name):
                 tags[name] = text or "true"
             else:
-                self.imported.remarks.append(
-                    f"{table}: the tag {tag}, whose name has characters other than letters and digits"
-                )
+                self._leave(f"{table}: the tag {tag}, whose name has characters other than letters and digits")
         return tags
 
     def _rules(
@@ -244,7 +241,7 @@ class _Draft:
         label = str(_first(check, "name", "metric", "rule", "type") or "rule")
         condition = str(custom[CONDITION]) if CONDITION in custom else _condition(check, column)
         if condition is None:
-            self.imported.remarks.append(f"{table}: the rule {label}, which is not a row condition")
+            self._leave(f"{table}: the rule {label}, which is not a row condition")
             return
         field_ = _FIELDS.get(str(custom.get(ACTION)), "expect_or_quarantine")
         name = label if IDENTIFIER.fullmatch(label) else table_name(label)
@@ -260,10 +257,10 @@ class _Draft:
         try:
             parsed = Condition.parse(condition)
         except QuerySyntax as error:
-            self.imported.remarks.append(f"{table}: the rule {name}: {error.message}")
+            self._leave(f"{table}: the rule {name}: {error.message}")
             return
         if "${" in condition or _calls_java(condition):
-            self.imported.remarks.append(f"{table}: the rule {name}, which could read data outside the row")
+            self._leave(f"{table}: the rule {name}, which could read data outside the row")
             return
         if parsed.unique and action == "expect_or_drop":
             action = "expect_or_quarantine"  # a row that is not unique cannot be dropped

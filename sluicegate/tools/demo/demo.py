@@ -200,14 +200,8 @@ def _show(pipeline: Pipeline, settings: Settings) -> None:
         _say_table(columns, [list(row.values()) for row in first])
         say("")
     counts = [
-        [
-            table_status.layer,
-            table_status.table,
-            table_status.rows,
-            table_status.quarantined if table_status.layer == "silver" else None,
-            table_status.state,
-        ]
-        for table_status in status(pipeline, settings).tables
+        [part.layer, part.table, part.rows, part.quarantined if part.layer == "silver" else None, part.state]
+        for part in status(pipeline, settings).tables
     ]
     say(f"the tables, in {_short_path(Path(settings.lake) / pipeline.name)}")
     _say_table(["layer", "table", "rows", "quarantined", "state"], counts)

@@ -175,17 +175,12 @@ class LocalAirflow:
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("AIRFLOW")}
         unproxied = ",".join(filter(None, [os.environ.get("NO_PROXY") or os.environ.get("no_proxy"), "127.0.0.1"]))
         return inherited | {
-            "AIRFLOW_HOME": str(self.home),
-            "AIRFLOW__API__BASE_URL": self.url,
-            "AIRFLOW__API__HOST": "127.0.0.1",
-            "AIRFLOW__API__PORT": str(port),
-            "AIRFLOW__API__SECRET_KEY": secrets.token_urlsafe(32),
-            "AIRFLOW__API__WORKERS": "1",
-            "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_urlsafe(32),
+            "AIRFLOW_HOME": str(self.home), "AIRFLOW__API__BASE_URL": self.url, "AIRFLOW__API__HOST": "127.0.0.1",
+            "AIRFLOW__API__PORT": str(port), "AIRFLOW__API__SECRET_KEY": secrets.token_urlsafe(32),
+            "AIRFLOW__API__WORKERS": "1", "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_urlsafe(32),
             "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
-            "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
-            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__EXECUTOR": "LocalExecutor", "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__PARALLELISM": "4",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.password_file),
             # Its processes write to one SQLite file; by default a request fails after waiting 5 seconds.
@@ -193,15 +188,11 @@ class LocalAirflow:
             # Tasks of a scheduler that was killed: by default they wait five minutes to be tried again.
             "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "60",
             "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.3",
-            "AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE": str(self.lasting),
-            "NO_PROXY": unproxied,
-            "no_proxy": unproxied,
+            "AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE": str(self.lasting), "NO_PROXY": unproxied, "no_proxy": unproxied,
             "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
-            "SLUICEGATE_LAKE": self.settings.lake,
-            "SLUICEGATE_LANDING": self.settings.landing,
-            "SLUICEGATE_MASTER": self.settings.master,
-            "SLUICEGATE_PIPELINES": str(self.settings.pipelines),
-        }
+            "SLUICEGATE_LAKE": self.settings.lake, "SLUICEGATE_LANDING": self.settings.landing,
+            "SLUICEGATE_MASTER": self.settings.master, "SLUICEGATE_PIPELINES": str(self.settings.pipelines),
+        }  # fmt: skip
 
     def _migrate(self) -> None:
         """Create or migrate the database; three seconds, so only once for each version of Airflow."""
@@ -274,9 +265,8 @@ class LocalAirflow:
     def _is_dag_parsed(self, dag: str) -> bool:
         for error in self.call("GET", "/api/v2/importErrors")["import_errors"]:
             if datetime.fromisoformat(error["timestamp"]) > self._since:
-                raise SluicegateError(
-                    f"Airflow cannot import {error['filename']}", cause=error["stack_trace"].strip().splitlines()[-1]
-                )
+                cause = error["stack_trace"].strip().splitlines()[-1]
+                raise SluicegateError(f"Airflow cannot import {error['filename']}", cause=cause)
         parsed = self.call("GET", f"/api/v2/dags/{dag}")["last_parsed_time"]
         return bool(parsed) and datetime.fromisoformat(parsed) > self._since
 

@@ -88,9 +88,8 @@ def _path(files: Files, name: str, source: ParsedSource) -> str:
     whole = files.path.removesuffix(_glob(files.path)) or "/"
     if files.path.startswith(_STORES) and "${" not in files.path:
         if _PATTERN.search(whole):
-            reason = (
-                "only the names of files may have a pattern: read the folder above, or declare a table for each folder"
-            )
+            advice = "read the folder above, or declare a table for each folder"
+            reason = f"only the names of files may have a pattern: {advice}"
             source.leave(files.line, f"path {files.path} of {name}", reason)
         if whole != files.path:
             return whole.rstrip("/")
@@ -101,9 +100,8 @@ def _path(files: Files, name: str, source: ParsedSource) -> str:
     folders += [f"{folders[-1]}_{name}", *(f"{folders[-1]}_{count}" for count in range(2, 1000))]
     folder = next(candidate for candidate in folders if source.folders.setdefault(candidate, whole) == whole)
     path = f"${{landing}}/{folder}"
-    source.leave_harmless(
-        files.line, f"path {files.path} of {name}", f"it is {path} here: land the files there, or change the path"
-    )
+    reason = f"it is {path} here: land the files there, or change the path"
+    source.leave_harmless(files.line, f"path {files.path} of {name}", reason)
     return path
 
 
@@ -137,7 +135,7 @@ def _option(table: dict[str, Any], option: str, value: str, files: Files, name: 
 
 
 def _field_value(field: str, value: str) -> Any:
-    if field in ("partitionColumns",):
+    if field == "partitionColumns":
         return [part.strip() for part in value.split(",") if part.strip()]
     if value.lower() in ("true", "false"):
         return value.lower() == "true"

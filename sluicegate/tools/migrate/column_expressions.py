@@ -113,11 +113,9 @@ class ExpressionConverter:
         """Name of the pyspark function that is called; empty if it is a method."""
         if isinstance(node.func, ast.Name):
             return self.functions.get(node.func.id, "")
-        base = None
-        if isinstance(node.func, ast.Attribute):
-            base = node.func.value
-        if isinstance(node.func, ast.Attribute) and isinstance(base, ast.Name) and base.id in self.modules:
-            return node.func.attr
+        match node.func:
+            case ast.Attribute(ast.Name(base), name) if base in self.modules:
+                return name
         return ""
 
     def _convert_function(self, name: str, node: ast.Call) -> ColumnSql:
@@ -166,9 +164,9 @@ class ExpressionConverter:
 
     def _first_text(self, node: ast.Call) -> str | None:
         """The first argument of a call, if it is a text."""
-        for argument in node.args[:1]:
-            if isinstance(value := self._constant(argument), str):
-                return value
+        value = next(map(self._constant, node.args), None)
+        if isinstance(value, str):
+            return value
         return None
 
     @staticmethod
@@ -214,4 +212,4 @@ def column_path(name: str, line: int) -> str:
     *parents, last = name.split(".")
     if last != "*":
         last = ident(last)
-    return ".".join([*(ident(part) for part in parents), last])
+    return ".".join([*map(ident, parents), last])

@@ -115,7 +115,7 @@ def create(
         raise UserError(f"{file.name} does not read the setting {unread[0]}", hint="check the name in --set")
     tables = draft(source)
     if not tables.table_names:
-        causes = "\n    ".join(str(remark) for remark in sorted(source.remarks))
+        causes = "\n    ".join(map(str, sorted(source.remarks)))
         hint = "tables are declared by CREATE STREAMING TABLE …, or @dlt.table"
         raise NothingImported(f"{file.name} declares no table that can be imported", cause=causes, hint=hint)
     remarks = sorted(set(source.remarks))
@@ -198,7 +198,7 @@ def _value(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{scalar(str(key))}: {_value(inner)}" for key, inner in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(_value(inner) for inner in value) + "]"
+        return "[" + ", ".join(map(_value, value)) + "]"
     if isinstance(value, str):
         return scalar(value)
     return str(yaml.safe_dump(value)).splitlines()[0]

@@ -84,11 +84,9 @@ class Chain:
             calls.insert(0, (inner.attr, call, node.end_lineno or node.lineno))
             node = inner.value
         if not isinstance(node, ast.Name) or node.id not in {"spark", *names.pipelines}:
-            raise NotTaken(
-                f"{ast.unparse(node)[:40]} is not supported: a chain must start with spark or dlt", node.lineno
-            )
-        steps_after_head = chain._read_head(calls)
-        for name, called, line in steps_after_head:
+            reason = f"{ast.unparse(node)[:40]} is not supported: a chain must start with spark or dlt"
+            raise NotTaken(reason, node.lineno)
+        for name, called, line in chain._read_head(calls):
             chain.line = line
             chain._step(name, called)
         return chain
@@ -116,6 +114,9 @@ class Chain:
     def _constant(self, node: ast.expr) -> Any:
         return constant(node, self.names)
 
+    def _first_constant(self, call: ast.Call) -> Any:
+        return next(map(self._constant, call.args), None)
+
     def _column_of(self, node: ast.expr) -> ColumnSql:
         return self.column_of(node, self.names)
 
@@ -129,24 +130,20 @@ class Chain:
 
     def _read_head(self, calls: list[tuple[str, ast.Call | None, int]]) -> list[tuple[str, ast.Call | None, int]]:
         """Read the head of the chain; return the steps after it."""
-        first = "nothing"
-        if calls:
-            first = calls[0][0]
-        if first == "sql" and calls[0][1]:
-            self._sql_text(calls[0][1])
+        first, call, _ = next(iter(calls), ("nothing", None, 0))
+        if first == "sql" and call:
+            self._sql_text(call)
             return calls[1:]
         if first in ("read", "read_stream", "table", "readStream"):
             self.streams = first in ("read_stream", "readStream")
-            if calls[0][1] is not None:
-                self._read_table(calls[0][1])
-                return calls[1:]
-            return self._reader(calls[1:])
+            if call is None:
+                return self._reader(calls[1:])
+            self._read_table(call)
+            return calls[1:]
         raise self._refusal(f"{first} is not supported: read a table, a stream, files or spark.sql")
 
     def _sql_text(self, call: ast.Call) -> None:
-        text = None
-        if call.args:
-            text = self._constant(call.args[0])
+        text = self._first_constant(call)
         if not isinstance(text, str) or len(call.args) > 1 or call.keywords:
             raise self._refusal("the SQL is not a string literal")
         try:
@@ -158,15 +155,13 @@ class Chain:
         self.streams = "STREAM(" in self._whole
 
     def _read_table(self, call: ast.Call) -> None:
-        name = None
-        if call.args:
-            name = self._constant(call.args[0])
+        name = self._first_constant(call)
         if not isinstance(name, str) or not re.fullmatch(r"[\w.`]+", name):
             raise self._refusal("the name of the table is not a string literal")
         parts = name.replace("`", "").split(".")
         if not all(parts):
             raise self._refusal("the table has no name")
-        plain = ".".join(ident(part) for part in address(parts).split("."))
+        plain = ".".join(map(ident, address(parts).split(".")))
         self._from = f"STREAM({plain})" if self.streams else plain
         self._columns = self.names.columns.get(address(parts))
         self._reads_files = address(parts) in self.names.files
@@ -230,7 +225,7 @@ class Chain:
         """Constant arguments of a reader method."""
         values = []
         if call:
-            values = [self._constant(argument) for argument in call.args]
+            values = list(map(self._constant, call.args))
         if call is None or None in values:
             raise self._refusal(f"an argument of {name} is not a string literal")
         if len(values) != (expected := _ARGUMENTS.get(name, len(values))):
@@ -266,7 +261,7 @@ class Chain:
 
     def _do_selectExpr(self, call: ast.Call) -> None:
         self._demand_star("selectExpr")
-        texts = [self._constant(argument) for argument in call.args]
+        texts = list(map(self._constant, call.args))
         if not texts or not all(isinstance(text, str) for text in texts):
             raise self._refusal("selectExpr without string literals")
         self._items = [self._column_of_text(text).item for text in texts]
@@ -359,7 +354,7 @@ class Chain:
     def _do_groupBy(self, call: ast.Call) -> None:
         if self._items != ["*"] or self._group is not None:
             raise self._refusal("groupBy after derived or dropped columns")
-        grouped = [self._column(node) for node in _columns(call)]
+        grouped = list(map(self._column, _columns(call)))
         self._items = [column.item for column in grouped]
         self._group = [column.text for column in grouped]
         self._made = {"*"}
@@ -368,7 +363,7 @@ class Chain:
         self._add_aggregates("count", [ColumnSql("count(*)", "`count`")])
 
     def _do_agg(self, call: ast.Call) -> None:
-        self._add_aggregates("agg", [self._column_of(node) for node in call.args])
+        self._add_aggregates("agg", list(map(self._column_of, call.args)))
 
     def _add_aggregates(self, name: str, columns: list[ColumnSql]) -> None:
         if self._group is None:

@@ -123,7 +123,7 @@ def reads(name: str, fields: dict[str, Any], tables: Draft) -> list[str]:
         text = tables.queries.get(stem)
         queries = []
         if text:
-            queries = [Query.parse(branch) for branch in union_all.branches(text) or [text]]
+            queries = list(map(Query.parse, union_all.branches(text) or [text]))
         names += [read for query in queries for read in query.tables]
         if "from" in part:
             names.append(part["from"])

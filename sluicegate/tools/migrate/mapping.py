@@ -14,10 +14,12 @@ from sluicegate.spark_sql.tokens import QuerySyntax
 from sluicegate.spark_sql.unstable_functions import use_receipt_time
 from sluicegate.tools.migrate import auto_loader, casts, flows, layers, underscores
 from sluicegate.tools.migrate.draft import Draft
-from sluicegate.tools.migrate.model import FILES, ChangeFlow, Dataset, ParsedSource, Remark, Rule
+from sluicegate.tools.migrate.model import FILES, ChangeFlow, Dataset, ParsedSource, Rule
 from sluicegate.tools.migrate.rewriting import count_reads, remove_streams, rename_tables, stream_first_table, tables_of
 from sluicegate.tools.migrate.table_names import Ambiguous, addresses, unique_name
 from sluicegate.tools.scaffold.naming import ident
+
+_PLAIN_READ = re.compile(rf"SELECT \* FROM (STREAM\({FILES}\)|{FILES})( AS)?( \w+)?", re.IGNORECASE)
 
 
 def draft(source: ParsedSource) -> Draft:
@@ -174,9 +176,7 @@ class _Mapping:
         """Bronze table of a dataset that reads files: the dataset itself, if it does nothing else."""
         if dataset.files is None:
             return
-        plain = dataset.query is None or re.fullmatch(
-            rf"SELECT \* FROM (STREAM\({FILES}\)|{FILES})( AS)?( \w+)?", " ".join(dataset.query.split()), re.IGNORECASE
-        )
+        plain = dataset.query is None or _PLAIN_READ.fullmatch(" ".join(dataset.query.split()))
         if plain and all(rule.action != "expect_or_drop" for rule in dataset.rules):
             dataset.query = None
             fields = auto_loader.fields(dataset.files, dataset.name, dataset.schema, self.source)
@@ -197,7 +197,7 @@ class _Mapping:
         try:
             text = str(dataset.query)
             if branches := union_all.branches(text):
-                self._union(dataset, text, [Query.parse(branch) for branch in branches])
+                self._union(dataset, text, list(map(Query.parse, branches)))
                 return
             query = Query.parse(text)
         except QuerySyntax as error:
@@ -241,7 +241,7 @@ class _Mapping:
         if by_receipt_time != text:
             part = f"the time of the run in {dataset.name}"
             reason = "replaced by receipt_time, which stays the same when a record is re-evaluated"
-            self.source.remarks.append(Remark(dataset.query_line, part, reason, changes_meaning=not streams))
+            self.source.leave(dataset.query_line, part, reason, changes_meaning=not streams)
         return by_receipt_time
 
     def _union(self, dataset: Dataset, text: str, branches: list[Query]) -> None:
@@ -318,22 +318,18 @@ class _Mapping:
         if streams:
             self._leave_stream(dataset, text, because)
         if dataset.schema:
-            self.source.leave(
-                dataset.line, f"the schema of {dataset.name}", "a gold table has the columns of its query"
-            )
+            reason = "a gold table has the columns of its query"
+            self.source.leave(dataset.line, f"the schema of {dataset.name}", reason)
         self._comment(dataset)
         self._draft.gold[dataset.name] = {"sql": f"{dataset.name}.sql", **self._expectations(dataset)}
         self._draft.queries[dataset.name] = text
 
     def _leave_stream(self, dataset: Dataset, text: str, because: str) -> None:
         """Note that a stream becomes a gold table; old rows change there where they depend on more than the stream."""
-        subject = f"STREAM in {dataset.name}"
         reason = f"it becomes a gold table over all rows instead of a stream: {because}"
-        query_shape = layers.shape(text)
-        if query_shape and count_reads(text) == 1 and not query_shape.unstable:
-            self.source.leave_harmless(dataset.line, subject, reason)
-            return
-        self.source.leave(dataset.line, subject, reason)
+        shape = layers.shape(text)
+        stable = shape is not None and count_reads(text) == 1 and not shape.unstable
+        self.source.leave(dataset.line, f"STREAM in {dataset.name}", reason, changes_meaning=not stable)
 
     def _changes(self, changes_of_target: list[ChangeFlow]) -> None:
         changes = changes_of_target[0]
@@ -391,7 +387,5 @@ class _Mapping:
 
     def _note_external_table(self, name: str, address: str, reader: str, line: int) -> None:
         self._draft.comments[name] = [f"TODO: {address} is made elsewhere; write the path of that Delta table."]
-        where = f"${{landing}}/{name}"
-        self.source.leave_harmless(
-            line, f"{address}, which {reader} reads", f"made elsewhere: a Delta table at {where}, TODO"
-        )
+        reason = f"made elsewhere: a Delta table at ${{landing}}/{name}, TODO"
+        self.source.leave_harmless(line, f"{address}, which {reader} reads", reason)

@@ -135,13 +135,13 @@ class ParsedSource:
     twice: set[str] = field(default_factory=set)
     folders: dict[str, str] = field(default_factory=dict)
 
-    def leave(self, line: int, subject: str, reason: str) -> None:
+    def leave(self, line: int, subject: str, reason: str, *, changes_meaning: bool = True) -> None:
         """Note something that is not converted, and without which tables may have other rows or other readers."""
-        self.remarks.append(Remark(line, subject, reason))
+        self.remarks.append(Remark(line, subject, reason, changes_meaning))
 
     def leave_harmless(self, line: int, subject: str, reason: str) -> None:
         """Note something that is not converted, or is called otherwise, with the same rows in all tables."""
-        self.remarks.append(Remark(line, subject, reason, changes_meaning=False))
+        self.leave(line, subject, reason, changes_meaning=False)
 
     def find_dataset(self, name: str) -> Dataset | None:
         """Dataset of a name, if there is one."""

@@ -10,18 +10,10 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from sluicegate.errors import UserError, Where
+from sluicegate.tools.migrate import name_bindings
 from sluicegate.tools.migrate.column_expressions import KNOWN
 from sluicegate.tools.migrate.dataframe_chain import Chain
 from sluicegate.tools.migrate.model import Action, ChangeFlow, Dataset, ParsedSource, Rule
-from sluicegate.tools.migrate.name_bindings import (
-    FUNCTIONS,
-    PIPELINES,
-    NameBindings,
-    changed_names,
-    constant,
-    imports,
-    own_names,
-)
 from sluicegate.tools.migrate.queries import NotTaken, address
 from sluicegate.tools.migrate.rewriting import columns_of
 from sluicegate.tools.migrate.settings_of_source import SourceSettings
@@ -78,7 +70,7 @@ def read(text: str, file: str, settings: SourceSettings) -> ParsedSource:
         raise UserError(f"{file} is not Python", where=where, cause=error.msg) from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise UserError(f"{file} is not Python", where=Where(file=file), cause=str(error)) from None
-    reader = _Reader(file, changed_names(module), own_names(module), settings)
+    reader = _Reader(file, name_bindings.changed_names(module), name_bindings.own_names(module), settings)
     for node in module.body:
         reader.node(node)
     for inner in ast.walk(module):
@@ -95,7 +87,7 @@ class _Reader:
     def __init__(self, file: str, changed: Collection[str], own_names: set[str], settings: SourceSettings) -> None:
         self.file, self.changed = file, changed
         self.source = ParsedSource()
-        self.names = NameBindings(settings=settings)
+        self.names = name_bindings.NameBindings(settings=settings)
         self.own_names = own_names
         self.imported: set[str] = set()  # from modules of which nothing is known
         self.names.modules -= own_names
@@ -121,15 +113,13 @@ class _Reader:
 
     def _leave_code(self, node: ast.stmt) -> None:
         reason = "Python code is not converted, only table declarations, expectations and CDC flows"
-        if _may_change_tables(node, self.imported):
-            self.source.leave(node.lineno, _title(node), reason)
-            return
-        self.source.leave_harmless(node.lineno, _title(node), reason)
+        changes_meaning = _may_change_tables(node, self.imported)
+        self.source.leave(node.lineno, _title(node), reason, changes_meaning=changes_meaning)
 
     def note_declaration(self, node: ast.AST) -> None:
         """Note a table declared anywhere in the module, whether it is read or not."""
         if isinstance(node, ast.FunctionDef):
-            self.decorators |= {id(decorator) for decorator in node.decorator_list}
+            self.decorators |= set(map(id, node.decorator_list))
             if any(self._dlt_name(decorator) in _FLOWS for decorator in node.decorator_list):
                 self.source.unnamed[f"the flow {node.name}"] = node.lineno
             for decorator in node.decorator_list:
@@ -161,15 +151,15 @@ class _Reader:
             return default
         for keyword in node.keywords:
             if keyword.arg == "name":
-                return constant(keyword.value, self.names)
+                return name_bindings.constant(keyword.value, self.names)
         if node.args and self._dlt_name(node) in _TARGET:
-            return constant(node.args[0], self.names)
+            return name_bindings.constant(node.args[0], self.names)
         return default
 
     def _is_silent(self, node: ast.stmt) -> bool:
         """Whether a statement is an import or a lone string; imported names are bound."""
         if isinstance(node, (ast.Import, ast.ImportFrom)):
-            for qualified_name, name in imports(node):
+            for qualified_name, name in name_bindings.imports(node):
                 self._bind_import(qualified_name, name)
                 if qualified_name.partition(".")[0] not in _HARMLESS_MODULES:
                     self.imported.add(name.partition(".")[0])
@@ -179,23 +169,23 @@ class _Reader:
     def _bind_import(self, qualified_name: str, name: str) -> None:
         """Bind an imported name, unless the source binds it to something of its own too."""
         module, _, last = qualified_name.rpartition(".")
-        if qualified_name in PIPELINES:
+        if qualified_name in name_bindings.PIPELINES:
             self.names.pipelines.add(name)
-        elif qualified_name == f"{FUNCTIONS}.*":
+        elif qualified_name == f"{name_bindings.FUNCTIONS}.*":
             self.names.functions |= {function: function for function in KNOWN if function not in self.own_names}
         elif name in self.own_names:
             return
-        elif qualified_name == FUNCTIONS:
+        elif qualified_name == name_bindings.FUNCTIONS:
             self.names.modules.add(name)
-        elif module in PIPELINES:
+        elif module in name_bindings.PIPELINES:
             self.names.declaring[name] = last
-        elif module == FUNCTIONS:
+        elif module == name_bindings.FUNCTIONS:
             self.names.functions[name] = last
 
     def _constant(self, node: ast.Assign) -> bool:
         if len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
             return False
-        value = constant(node.value, self.names)
+        value = name_bindings.constant(node.value, self.names)
         if value is not None and node.targets[0].id in self.changed:
             reason = "the source changes it elsewhere: write the value where it is used"
             raise NotTaken(reason, node.lineno)
@@ -257,7 +247,7 @@ class _Reader:
 
     def _flow_arguments(self, dataset: Dataset, call: ast.Call, line: int) -> None:
         for keyword in [*(ast.keyword("target", argument) for argument in call.args[:1]), *call.keywords]:
-            value = constant(keyword.value, self.names)
+            value = name_bindings.constant(keyword.value, self.names)
             if keyword.arg == "target" and isinstance(value, str):
                 dataset.into = address(value.replace("`", "").split("."))
             elif keyword.arg == "name" and isinstance(value, str):
@@ -290,7 +280,7 @@ class _Reader:
 
     def _arguments(self, dataset: Dataset, call: ast.Call, line: int) -> None:
         for keyword in call.keywords:
-            value = constant(keyword.value, self.names)
+            value = name_bindings.constant(keyword.value, self.names)
             if keyword.arg == "name" and isinstance(value, str):
                 dataset.name = address(value.replace("`", "").split("."))
             elif keyword.arg == "name":
@@ -308,12 +298,15 @@ class _Reader:
                 self.source.leave(line, f"{keyword.arg} of {dataset.name}", "there is no equivalent")
 
     def _rules(self, name: str, call: ast.Call, line: int) -> Iterator[Rule]:
-        values = [constant(value, self.names) for value in [*call.args, *(keyword.value for keyword in call.keywords)]]
+        values = [
+            name_bindings.constant(value, self.names)
+            for value in [*call.args, *(keyword.value for keyword in call.keywords)]
+        ]
         if name.startswith("expect_all"):
             yield from _dictionary_rules(values[0] if values else None, _RULES[name], line)
             return
         rule = dict(zip(("name", "inv"), values, strict=False))
-        rule |= {str(keyword.arg): constant(keyword.value, self.names) for keyword in call.keywords}
+        rule |= {str(keyword.arg): name_bindings.constant(keyword.value, self.names) for keyword in call.keywords}
         texts = all(isinstance(value, str) for value in rule.values())
         if texts and len(values) == 2 and rule.keys() == {"name", "inv"}:
             yield Rule(rule["name"], rule["inv"], _RULES[name], line)
@@ -362,7 +355,7 @@ class _Reader:
             name = str(keyword.arg)
             if isinstance(keyword.value, ast.Constant) and keyword.value.value in (None, False):
                 continue  # same as absent
-            value = constant(keyword.value, self.names)
+            value = name_bindings.constant(keyword.value, self.names)
             if name in ("sequence_by", "apply_as_deletes") and not isinstance(value, str):
                 value = Chain.column_of(keyword.value, self.names).text
             if value is None or name not in {*_FIELDS, "target", "source"}:

@@ -216,5 +216,5 @@ def _split_argument(part: str, line: int) -> tuple[str, str]:
 def _map(part: str) -> dict[str, str]:
     """Options of ``map("a", "b", …)``."""
     texts = re.findall(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", part)
-    values = [unquote(text) for text in texts]
+    values = list(map(unquote, texts))
     return dict(zip(values[::2], values[1::2], strict=False))

@@ -25,7 +25,7 @@ def count_reads(text: str) -> int:
 def tables_of(text: str | None) -> list[str]:
     """Names of the tables that a query reads; none if it cannot be parsed."""
     try:
-        queries = [Query.parse(branch) for branch in union_all.branches(str(text)) or [str(text)]]
+        queries = list(map(Query.parse, union_all.branches(str(text)) or [str(text)]))
     except QuerySyntax:
         return []
     return list(dict.fromkeys(name for query in queries for name in query.tables if name != FILES))
@@ -83,7 +83,7 @@ def _name_end(tokens: Tokens, index: int) -> int:
 
 
 def _dotted_name(tokens: Tokens, first: int, last: int) -> str:
-    return ".".join(tokens.name(part) for part in range(first, last + 1, 2)).lower()
+    return ".".join(map(tokens.name, range(first, last + 1, 2))).lower()
 
 
 def _qualifiers(tokens: Tokens, addresses: Collection[str]) -> Iterator[tuple[int, int, str]]:

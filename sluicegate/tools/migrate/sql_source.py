@@ -16,7 +16,9 @@ from sluicegate.tools.migrate.settings_of_source import SourceSettings, missing_
 from sluicegate.tools.migrate.sql_statements import MODIFIERS, split_statements, title_of
 from sluicegate.tools.scaffold.naming import ident
 
-_ACTIONS: dict[tuple[str, ...], Action] = {("DROP", "ROW"): "expect_or_drop", ("FAIL", "UPDATE"): "expect_or_fail"}
+_ACTIONS: dict[tuple[str, ...], Action] = {
+    ("ON", "VIOLATION", "DROP", "ROW"): "expect_or_drop", ("ON", "VIOLATION", "FAIL", "UPDATE"): "expect_or_fail",
+}  # fmt: skip
 
 # Words that begin a part of a statement behind a dataset's columns, and how many more words belong to the beginning.
 _CLAUSES = {
@@ -112,10 +114,7 @@ class _Statement:
     def _leave_statement(self) -> None:
         title = title_of(self._text(0, len(self.tokens)))
         reason = "not a statement that declares a table: a definition only contains tables"
-        if _READING.match(title):
-            self.source.leave_harmless(self._line(), title, reason)
-            return
-        self.source.leave(self._line(), title, reason)
+        self.source.leave(self._line(), title, reason, changes_meaning=_READING.match(title) is None)
 
     # --- words -------------------------------------------------------------------------------------------------------
 
@@ -268,14 +267,11 @@ class _Statement:
             self.source.leave(line, self._text(first, end), _KEY)
             return
         close = self.tokens.closing_index(first + 3)
-        behind = tuple(self.tokens.word(i) for i in range(close + 1, end))
-        action = None
-        if behind[:2] == ("ON", "VIOLATION"):
-            action = _ACTIONS.get(behind[2:])
+        behind = tuple(map(self.tokens.word, range(close + 1, end)))
+        action = _ACTIONS.get(behind)
         if behind and action is None:
-            self.source.leave(
-                line, f"{self._text(close + 1, end)} of {name}", "rows that break it are kept and counted"
-            )
+            reason = "rows that break it are kept and counted"
+            self.source.leave(line, f"{self._text(close + 1, end)} of {name}", reason)
         condition = self._text(first + 4, close)
         dataset.rules.append(Rule(name, condition, action or "expect", line))
 
@@ -399,7 +395,7 @@ class _Statement:
         elif self.tokens.is_type(self.at, TokenType.L_PAREN):
             fields[chosen] = self._names()
         else:
-            fields[chosen] = [self._column_name(part) for part in self._until_clause().split(",")]
+            fields[chosen] = list(map(self._column_name, self._until_clause().split(",")))
 
     def _until_clause(self) -> str:
         """Text up to the next clause of AUTO CDC."""

@@ -34,9 +34,8 @@ def split_statements(text: str, file: str) -> list[tuple[int, str]]:
         tokens = Spark().tokenize(text)
     except TokenError as error:
         hint = "look for an unclosed quote in the source or in a value of --set"
-        raise UserError(
-            f"{file} is not SQL", where=Where(file=file), cause=str(error).splitlines()[0], hint=hint
-        ) from None
+        cause = str(error).splitlines()[0]
+        raise UserError(f"{file} is not SQL", where=Where(file=file), cause=cause, hint=hint) from None
     statements = []
     begin, end, depth = None, 0, 0
     for index, token in enumerate(tokens):

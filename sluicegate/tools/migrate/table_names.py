@@ -101,7 +101,7 @@ def _is_same(declared: str, read: str) -> bool:
 
 def _names(of_source: Collection[str], elsewhere: Collection[str]) -> dict[str, str]:
     """Name for each address: its last part, with its schema if that is ambiguous; all of it if not declared."""
-    lasts = Counter(_last_part(address) for address in (*of_source, *elsewhere))
+    lasts = Counter(map(_last_part, (*of_source, *elsewhere)))
     shorts = Counter(_join_parts(address, 2) for address in (*of_source, *elsewhere))
     names: dict[str, str] = {}
     for number, address in enumerate((*of_source, *elsewhere), 1):
@@ -114,10 +114,7 @@ def _names(of_source: Collection[str], elsewhere: Collection[str]) -> dict[str, 
             name = _join_parts(address, parts)
         if name_fault(name):
             name = table_name(name) or f"table_{number}"
-        free, count = name, 2
-        while free in names.values():
-            free, count = f"{name}_{count}", count + 1
-        names[address] = free
+        names[address] = unique_name(name, names.values())
     return names
 
 

@@ -131,9 +131,8 @@ def _create_sample(name: str, settings: Settings) -> tuple[str, list[str]]:
     if fault := name_fault(name):
         raise UserError(fault, hint=f"for example {_SAMPLE_NAME}")
     if folder.exists():
-        raise UserError(
-            f"the pipeline {name} already exists", where=Where(file=str(folder)), hint="choose another name"
-        )
+        where = Where(file=str(folder))
+        raise UserError(f"the pipeline {name} already exists", where=where, hint="choose another name")
     for template in sorted(file for file in _SAMPLE.rglob("*") if file.suffix in (".yaml", ".sql")):
         _write_new(folder / template.relative_to(_SAMPLE), _fill(template.read_text("utf-8"), {"NAME": name}))
     landed = Path(settings.landing) / name / "orders" / "orders.csv"

@@ -271,9 +271,8 @@ def _format_string(node: exp.Expr) -> None:
 
 def _refuse_struct_extreme(node: exp.Expr) -> None:
     if isinstance(node.this, exp.Struct):
-        raise Untranslatable(
-            "NULL is the smallest part of a struct in Spark and the largest in DuckDB: use max_by, min_by"
-        )
+        order = "NULL is the smallest part of a struct in Spark and the largest in DuckDB"
+        raise Untranslatable(f"{order}: use max_by, min_by")
 
 
 def _refuse_outer_lateral(node: exp.Expr) -> None:

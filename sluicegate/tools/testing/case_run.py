@@ -66,9 +66,8 @@ class CaseResult:
     def from_dict(cls, facts: dict[str, Any]) -> CaseResult:
         """Restore the result from a line of the job."""
         differences = [TableDifference(**difference) for difference in facts["differences"]]
-        return cls(
-            **{**facts, "differences": differences, "mistakes": [Mistake(**mistake) for mistake in facts["mistakes"]]}
-        )
+        mistakes = [Mistake(**mistake) for mistake in facts["mistakes"]]
+        return cls(**{**facts, "differences": differences, "mistakes": mistakes})
 
 
 def run_case(spark: SparkSession, pipelines: Path, name: str, case: Case, folder: Path, target: str = "") -> CaseResult:
@@ -158,9 +157,8 @@ class _Run:
             if not set(keys) <= set(rows.columns):
                 keys = []
             positions = list(map(rows.columns.index, keys))
-            right = compare(
-                diff, expected, actual, keys=positions, tolerance=expectation.tolerance, partly=expectation.partly
-            )
+            tolerance, partly = expectation.tolerance, expectation.partly
+            right = compare(diff, expected, actual, keys=positions, tolerance=tolerance, partly=partly)
         elif rows is not None and not expectation.partly and diff.found:
             diff.expected, right = 0, False
             diff.columns = _own_columns(table)

@@ -133,9 +133,8 @@ def _file(input_table: TableGiven, table: BronzeTable, number: int) -> Path:
         return Path(table.path)
     name = f"{input_table.table}-{number}.{table.format}"
     if (glob := table.pathGlobFilter) and not fnmatch.fnmatchcase(name, glob):
-        name = (
-            re.sub(r"\[(.)[^]]*\]", r"\1", glob).replace("*", f"{input_table.table}-{number}").replace("?", str(number))
-        )
+        name = re.sub(r"\[(.)[^]]*\]", r"\1", glob).replace("*", f"{input_table.table}-{number}")
+        name = name.replace("?", str(number))
         if not fnmatch.fnmatchcase(name, glob):
             raise Wrong(f"no file name matches {glob}", input_table.place, "set file to a name")
     return Path(table.path) / name
@@ -153,9 +152,8 @@ def _content(spark: SparkSession, input_table: TableGiven, table: BronzeTable) -
         if table.format == "text":
             return _text(input_table).encode()
     except LookupError as error:
-        raise Wrong(
-            f"its files cannot be written: {error}", input_table.place, "write their content under landing"
-        ) from error
+        message = f"its files cannot be written: {error}"
+        raise Wrong(message, input_table.place, "write their content under landing") from error
     return _write_by_spark(spark, input_table, table)
 
 
@@ -275,9 +273,8 @@ def _frame(spark: SparkSession, input_table: TableGiven, scratch: Path, schema: 
         return spark.read.json(str(file)).select(*map(quote_name, input_table.rows.columns))
     typed_schema = spark.createDataFrame([], kinds).schema
     if unknown := [column for column in input_table.rows.columns if column not in typed_schema.names]:
-        raise Wrong(
-            f"unknown column {unknown[0]} in schema", input_table.place, f"its columns: {', '.join(typed_schema.names)}"
-        )
+        hint = f"its columns: {', '.join(typed_schema.names)}"
+        raise Wrong(f"unknown column {unknown[0]} in schema", input_table.place, hint)
     reader = spark.read.schema(StructType([*typed_schema.fields, StructField(_UNFIT, StringType())]))
     rows = reader.option("columnNameOfCorruptRecord", _UNFIT).json(str(file))
     for row in rows.where(f"`{_UNFIT}` IS NOT NULL").take(1):

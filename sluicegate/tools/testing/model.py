@@ -59,9 +59,8 @@ class Expected(Part):
         if self.rows is None and self.contains is None and self.count is None:
             raise field_error("missing-field", "nothing is expected here", "add rows, contains or count")
         if self.rows is not None and self.contains is not None:
-            raise field_error(
-                "one-of", "rows and contains exclude each other: rows lists all rows, contains some of them"
-            )
+            message = "rows and contains exclude each other: rows lists all rows, contains some of them"
+            raise field_error("one-of", message)
         return self
 
 
@@ -107,9 +106,8 @@ class Fields(Step):
     @model_validator(mode="after")
     def _demand_one_form(self) -> Fields:
         if self.steps and (step_fields := self.model_fields_set & Step.model_fields.keys() - {"description"}):
-            raise field_error(
-                "one-of", f"a case with steps has no {sorted(step_fields)[0]} of its own: move it to a step"
-            )
+            message = f"a case with steps has no {min(step_fields)} of its own: move it to a step"
+            raise field_error("one-of", message)
         return self
 
 

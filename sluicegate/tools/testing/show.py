@@ -102,7 +102,6 @@ def _highlight_differences(expected: Iterable[str], actual: Iterable[str]) -> li
         if expected_value == value:
             cells.append(Text(escape_text(value)))
         else:
-            cells.append(
-                Text.assemble((escape_text(expected_value), "bold red"), OTHER, (escape_text(value), "bold yellow"))
-            )
+            both = (escape_text(expected_value), "bold red"), OTHER, (escape_text(value), "bold yellow")
+            cells.append(Text.assemble(*both))
     return cells

@@ -145,10 +145,8 @@ def _decimal(value: Any, _kind: pa.DataType) -> Decimal:
 
 def _text(value: Any, _kind: pa.DataType) -> str:
     if not isinstance(value, str):
-        raise Unfit(
-            f"the column holds strings, but {display_value(value)} is not one",
-            f'put it in quotes: "{display_value(value)}"',
-        )
+        shown = display_value(value)
+        raise Unfit(f"the column holds strings, but {shown} is not one", f'put it in quotes: "{shown}"')
     return value
 
 

@@ -27,6 +27,7 @@ from sluicegate.lake.layout import Lake
 from sluicegate.launch.continuous import interval, next_tick
 from sluicegate.monitor import streams
 from sluicegate.monitor.streams import Registration, Stream
+from sluicegate.storage import durable
 from sluicegate.times import time_span
 from tests.conftest import Workspace
 
@@ -127,7 +128,7 @@ def left_behind(at: Lake, **facts: object) -> Stream:
         "world": processes.process_namespace(),
     }
     stream = Stream(**{**usual, **facts})  # type: ignore[arg-type]
-    streams._put(at, f"{stream.id}.json", json.dumps(vars(stream)))
+    durable.write(f"{at.streams}/{stream.id}.json", json.dumps(vars(stream)))
     return stream
 
 
