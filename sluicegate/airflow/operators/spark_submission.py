@@ -166,9 +166,9 @@ class SparkSubmission(BaseOperator):
         command = [self.spark_binary or "spark-submit", "--master", connection.master]
         for setting, value in (self._settings_of_place(connection) | self.conf).items():
             command += ["--conf", f"{setting}={value}"]
-        for option, value in options.items():
-            if value:
-                command += [f"--{option}", value]
+        for option, argument in options.items():
+            if argument:
+                command += [f"--{option}", argument]
         if self.verbose:
             command.append("--verbose")
         return [*command, self.application, *map(str, self.application_args)]

@@ -20,7 +20,6 @@ from starlette.exceptions import HTTPException
 from sluicegate.airflow import connections
 from sluicegate.airflow.dag import settings_below
 from sluicegate.airflow.page import confirm, confirm_discard, html, routes
-from sluicegate.airflow.page.forms import Forbidden
 from sluicegate.dashboard import overview
 from sluicegate.dashboard.source import Source
 from sluicegate.errors import DefinitionError, PipelineMissing, SluicegateError
@@ -86,12 +85,9 @@ async def _guard_request(request: Request, call_next: Callable[[Request], Awaita
 
 async def _answer_refusal(request: Request, error: HTTPException) -> Response:
     """Answer to whoever is not logged in, may not see something, or wants what does not exist: no data in any case."""
-    if isinstance(error, Forbidden):
-        hint = error.hint
-    elif error.detail == HTTPStatus.NOT_FOUND.phrase:  # of an address that no route has
+    if error.detail == HTTPStatus.NOT_FOUND.phrase:  # of an address that no route has
         return _answer(request, 404, "This page does not exist.", _HINTS[404])
-    else:
-        hint = _HINTS.get(error.status_code, "")
+    hint = getattr(error, "hint", _HINTS.get(error.status_code, ""))
     return _answer(request, error.status_code, str(error.detail), hint)
 
 
