@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from sluicegate.console import files
 from sluicegate.definition.tables.table import DEIDENTIFIED
 from sluicegate.errors import UserError
 from sluicegate.flow.selection import Interval, Replay
@@ -210,7 +211,7 @@ class Request:
         if self.tables:
             text += f"; only {', '.join(self.tables)}"
         if self.max_files is not None:
-            text += f"; at most {self.max_files:,} files for each bronze table"
+            text += f"; at most {files(self.max_files)} for each bronze table"
         return text
 
 

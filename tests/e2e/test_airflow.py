@@ -191,7 +191,7 @@ def test_runs_of_every_kind(airflow: LocalAirflow, workspace: Workspace) -> None
     failed_with(airflow, "failed in bronze: there are no Delta jars", waiting, "account", 1)
     said = airflow.call("GET", f"{DAGS}/dagRuns/{waiting}")["note"]
     assert said.startswith("**This run failed in bronze: there are no Delta jars")
-    assert "Requested: it ingests new data; only recordings_bronze; at most 1 files" in said
+    assert "Requested: it ingests new data; only recordings_bronze; at most 1 file for each bronze table" in said
 
     # A scheduler that fails is started again, and goes on with what waits.
     [scheduler] = [one for one in psutil.Process().children() if "scheduler" in one.cmdline()]

@@ -89,6 +89,11 @@ def test_a_request_names_its_tables_by_layer_with_the_de_identified_ones(workspa
     assert Request().names(workspace.definition, "bronze") == ["recordings_bronze", "patients_bronze"]
 
 
+@pytest.mark.parametrize(("count", "words"), [(1, "at most 1 file for"), (2000, "at most 2,000 files for")])
+def test_a_number_of_files_is_in_words(workspace: Workspace, count: int, words: str) -> None:
+    assert words in str(Request.from_arguments(workspace.definition, max_files=count))
+
+
 def test_at_most_so_many_files_are_entered_the_oldest_first(heartbeats: Workspace) -> None:
     from sluicegate.landing import discovery, intake
 
