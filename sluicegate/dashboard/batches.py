@@ -283,14 +283,6 @@ def total_balance(batches: Sequence[CommittedBatch]) -> Balance:
     return sum((batch.balance for batch in batches), Balance())
 
 
-def total_seconds(batches: Sequence[CommittedBatch]) -> float | None:
-    """Seconds that several batches took together, as far as commits say; None if none says it."""
-    took = [batch.seconds for batch in batches if batch.seconds is not None]
-    if took:
-        return sum(took)
-    return None
-
-
 def _sum(first: int | None, second: int | None) -> int | None:
     if first is None and second is None:
         return None

@@ -246,17 +246,13 @@ class _OfRun:
 
 def _table_run(run: PipelineRun | None, name: str) -> _OfRun:
     """What a run did for a table."""
-    batches_of_table = run.table_batches(name) if run is not None else ()
-    reported = run.dag_run.seconds.get(name) if run is not None and run.dag_run is not None else None
-    if not batches_of_table:
-        return _OfRun(seconds=reported)
-    seconds = reported
-    if seconds is None:
-        seconds = batches.total_seconds(batches_of_table)
-    return _OfRun(
-        batches.total_balance(batches_of_table), sum(batch.files for batch in batches_of_table),
-        sum(batch.failed for batch in batches_of_table), batches_of_table[-1], seconds,
-    )  # fmt: skip
+    if run is None:
+        return _OfRun()
+    commits, seconds = run.table_batches(name), run.table_seconds(name)
+    if not commits:
+        return _OfRun(seconds=seconds)
+    files_read, failed = sum(batch.files for batch in commits), sum(batch.failed for batch in commits)
+    return _OfRun(batches.total_balance(commits), files_read, failed, commits[-1], seconds)
 
 
 def _add_run(node: Node, of_run: _OfRun) -> Node:

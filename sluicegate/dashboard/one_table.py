@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from deltalake import DeltaTable
 
 from sluicegate.dashboard import batches, column_links, discarded, personal
+from sluicegate.dashboard.batches import RuleCount
 from sluicegate.dashboard.column_links import ColumnLink, ColumnLinks
 from sluicegate.dashboard.flow_graph import place_of
 from sluicegate.definition.tables.table import LAYERS
@@ -104,10 +105,7 @@ class RuleHistory:
     @property
     def rate(self) -> float | None:
         """Share of rows that passed."""
-        rows = self.passed + self.failed
-        if rows:
-            return self.passed / rows
-        return None
+        return RuleCount(self.name, self.passed, self.failed).rate
 
 
 @dataclass(frozen=True)

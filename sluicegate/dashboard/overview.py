@@ -189,7 +189,9 @@ def overview(
     if source.patience is not None:  # all at once; those that are not read in time are there as being read
         for name in names:
             source.compute_soon(("line", name), partial(_read, source, name), 0.0)
-    lines = [line(source, name, dag_runs.get(name, ()), time, until, name in paused) for name in names]
+    lines = [line(source, name, dag_runs.get(name, ()), time, until) for name in names]
+    lines = [*(of_dag for of_dag in lines if of_dag.name not in paused),
+             *(_pause(of_dag) for of_dag in lines if of_dag.name in paused)]  # fmt: skip
     return tuple(sorted(lines, key=lambda entry: ([*PipelineState].index(entry.state), -entry.quarantined, entry.name)))
 
 
@@ -227,25 +229,33 @@ def _read(source: Source, name: str) -> _Facts:
     return _Facts(pipeline, backlog_now, last, quarantined, landing_missing=landing_missing)
 
 
-def line(
-    source: Source, name: str, dag_runs: Sequence[DagRun], moment: datetime, until: float | None = None,
-    paused: bool = False,
-) -> Line:  # fmt: skip
+def _pause(of_dag: Line) -> Line:
+    """The line of a pipeline whose DAG is paused."""
+    if of_dag.state in _IDLE:
+        of_dag = replace(of_dag, state=PipelineState.PAUSED, sentence="its DAG is paused: Airflow starts no run")
+    return replace(of_dag, paused=True)
+
+
+# States that a pause explains.
+_IDLE = (PipelineState.LATE, PipelineState.BEHIND, PipelineState.FINE)
+
+
+def line(source: Source, name: str, dag_runs: Sequence[DagRun], moment: datetime, until: float | None = None) -> Line:
     """The line of one pipeline, which is there whatever is wrong with it."""
     answer = source.compute_soon(("line", name), partial(_read, source, name), until)
     if isinstance(answer.error, DefinitionError):
         mistakes = mistakes_of(answer.error, source.settings)
         sentence = f"pipeline.yaml has {quantity(len(mistakes), 'mistake')}"
-        return Line(name, PipelineState.MISTAKES, sentence, mistakes=mistakes, paused=paused)
+        return Line(name, PipelineState.MISTAKES, sentence, mistakes=mistakes)
     if answer.error is not None:
-        return Line(name, PipelineState.BROKEN, answer.error.message, paused=paused)
+        return Line(name, PipelineState.BROKEN, answer.error.message)
     work = answer.value
     if work is None:
-        return Line(name, PipelineState.BEING_READ, paused=paused)
+        return Line(name, PipelineState.BEING_READ)
     pipeline, waiting = work.pipeline, work.backlog
     about = Line(
         name, PipelineState.BROKEN, work.error, pipeline.description, pipeline.owner, tuple(pipeline.tags),
-        sum(len(pipeline.names(layer)) for layer in LAYERS), schedule=pipeline.schedule, backlog=waiting, paused=paused,
+        sum(len(pipeline.names(layer)) for layer in LAYERS), schedule=pipeline.schedule, backlog=waiting,
     )  # fmt: skip
     if work.error:
         return about
@@ -254,17 +264,11 @@ def line(
     if work.landing_missing and not last:
         return replace(about, state=PipelineState.EMPTY, sentence=f"it has not run yet: {waiting.error}")
     state, sentence = _state(last, waiting, pipeline.schedule, moment)
-    if paused and state in _IDLE:
-        state, sentence = PipelineState.PAUSED, "its DAG is paused: Airflow starts no run"
     return replace(
         about, state=state, sentence=sentence, runs=points, fresh=_last_success(last),
         quarantined=sum(work.quarantined.values()), quarantine=work.quarantine,
         trend=tuple(point.quarantined for point in points), **_failure_place(last, state),
     )  # fmt: skip
-
-
-# States that a pause explains.
-_IDLE = (PipelineState.LATE, PipelineState.BEHIND, PipelineState.FINE)
 
 
 def mistakes_of(error: DefinitionError, settings: Settings) -> tuple[str, ...]:

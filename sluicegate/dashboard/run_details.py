@@ -135,14 +135,11 @@ def _table(
     all_runs: Sequence[PipelineRun], run: PipelineRun, compared: PipelineRun | None, layer: str, table: str
 ) -> TableOfRun:
     of_table = run.table_batches(table)
-    seconds = None
-    if run.dag_run is not None:
-        seconds = run.dag_run.seconds.get(table)
-    if seconds is None:
-        seconds = batches.total_seconds(of_table)
     before = None
     if compared is not None and compared.table_batches(table):
         before = compared.balance(table)
     usual_rows = runs.usual_rows(all_runs, run, table)
     reason = techniques.difference_reason(of_table[-1])
-    return TableOfRun(layer, table, batches.total_balance(of_table), of_table, seconds, usual_rows, before, reason)
+    return TableOfRun(
+        layer, table, batches.total_balance(of_table), of_table, run.table_seconds(table), usual_rows, before, reason
+    )

@@ -175,6 +175,15 @@ class PipelineRun:
         """Its commits to a table, oldest first."""
         return tuple(batch for batch in self.batches if batch.table == table)
 
+    def table_seconds(self, table: str) -> float | None:
+        """Seconds that it took for a table, as its job reported or else as commits say; None if neither does."""
+        if self.dag_run is not None and table in self.dag_run.seconds:
+            return self.dag_run.seconds[table]
+        took = [batch.seconds for batch in self.table_batches(table) if batch.seconds is not None]
+        if took:
+            return sum(took)
+        return None
+
     def balance(self, table: str) -> Balance:
         """Where the records are that it read for a table."""
         return total_balance(self.table_batches(table))

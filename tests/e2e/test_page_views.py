@@ -41,6 +41,7 @@ VIEWS = {
     "failed-run": f"p/ward_failed/run?key={quote(page_states.FAILED)}",
     "runs": "p/ward_failed/runs",
     "days": "p/heart_rate/days",
+    "rebuild": "p/heart_rate/days/rebuild?first=2026-03-01&last=2026-03-02",
     "silver": SILVER,
     "bronze": "p/heart_rate/t/recordings_bronze",
     "files": "p/ward_half/t/recordings_bronze/files",

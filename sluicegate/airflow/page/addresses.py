@@ -53,6 +53,10 @@ class Addresses:
         """Calendar of days of the tables with an event time."""
         return self._address("p", pipeline, "days", table=table)
 
+    def rebuild(self, pipeline: str) -> str:
+        """Confirmation that days are rebuilt."""
+        return self._address("p", pipeline, "days", "rebuild")
+
     def table(self, pipeline: str, table: str) -> str:
         """A table."""
         return self._address("p", pipeline, "t", table)

@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 
 from sluicegate.airflow import connections
 from sluicegate.airflow.dag import settings_below
-from sluicegate.airflow.page import confirm, confirm_discard, html, routes
+from sluicegate.airflow.page import confirm, confirm_discard, confirm_rebuild, html, routes
 from sluicegate.dashboard import overview
 from sluicegate.dashboard.source import Source
 from sluicegate.errors import DefinitionError, PipelineMissing, SluicegateError
@@ -50,6 +50,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(routes.router)
     app.include_router(confirm.router)
     app.include_router(confirm_discard.router)
+    app.include_router(confirm_rebuild.router)
     app.middleware("http")(_guard_request)
     app.exception_handler(HTTPException)(_answer_refusal)
     app.exception_handler(RequestValidationError)(_answer_invalid_query)

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from sluicegate.airflow.page import forms, html, replays, routes
+from sluicegate.airflow.page import dag_runs, forms, html, replays, routes
 from sluicegate.airflow.page.access import Viewer, ViewerDep
 from sluicegate.airflow.page.replays import Confirmed, Replayed
 from sluicegate.dashboard import quarantined
@@ -97,17 +97,12 @@ def _confirmation(request: Request, view: quarantined.QuarantineDetails, status:
 
 
 def page(
-    request: Request,
-    template: str,
-    view: quarantined.QuarantineDetails,
-    confirmed: Confirmed,
-    status: int,
-    **more: Any,
+    request: Request, template: str, view: quarantined.QuarantineDetails, confirmed: Confirmed, status: int, **more: Any
 ) -> Response:
     """The page that asks a person to confirm something, with its sealed form."""
     facts: dict[str, Any] = {
         "view": view, "said": confirmed, "seal": forms.seal(request, *confirmed.subject()), "pipeline": view.pipeline,
-        "paused": replays.is_paused(view.pipeline), "table": view.table, "tab": "quarantine", **more,
+        "paused": bool(dag_runs.paused([view.pipeline])), "table": view.table, "tab": "quarantine", **more,
     }  # fmt: skip
     return HTMLResponse(html.page(template, routes.addresses(request), **facts), status)
 

@@ -67,7 +67,7 @@ def demand_seal(request: Request, fields: Mapping[str, str], *subject: str) -> N
         Forbidden: it was not.
     """
     if not hmac.compare_digest(seal(request, *subject).encode(), fields.get(SEAL, "").encode()):
-        raise Forbidden("This form was opened in another login.", "Open the quarantine again, and confirm there.")
+        raise Forbidden("This form was opened in another login.", "Open the page again, and confirm there.")
 
 
 async def read_form(request: Request) -> dict[str, str]:
@@ -115,7 +115,7 @@ def _demand_own(request: Request) -> None:
     if site not in (None, "same-origin") or (
         origin is not None and site is None and urlsplit(origin).netloc not in hosts - {None, ""}
     ):
-        raise Forbidden("This form was sent by another site.", "Open the quarantine in Airflow, and confirm there.")
+        raise Forbidden("This form was sent by another site.", "Open the page in Airflow, and confirm there.")
 
 
 Sent = Annotated[dict[str, str], Depends(read_form)]

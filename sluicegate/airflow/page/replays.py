@@ -106,13 +106,6 @@ def new_run_id(table: str, prefix: str = "replay") -> str:
     return f"{prefix}__{table}_{datetime.now(UTC):%Y%m%dT%H%M%S}_{token_hex(4)}"
 
 
-def is_paused(pipeline: str) -> bool:
-    """Whether the DAG is paused, so that a run of it would wait."""
-    with create_session(scoped=False) as session:
-        dag = session.get(DagModel, pipeline)
-        return bool(dag is not None and dag.is_paused)
-
-
 def start(confirmed: Confirmed, user: str, name: str) -> None:
     """Start the DAG run, with its entry in the audit log in one transaction; once, however often a form is sent.
 

@@ -224,7 +224,8 @@ def calendar(request: Request, viewer: ViewerDep, pipeline: str, table: Key = No
     """Calendar of days of a silver table."""
     definition = pipeline_of_viewer(request, viewer, pipeline)
     view = days.day_details(source_of(request), definition, table, _runs(viewer, pipeline))
-    return _render_page(request, "days", view, pipeline=pipeline, tab="days", live=view.days is None)
+    starts = viewer.may_start_runs(pipeline)
+    return _render_page(request, "days", view, pipeline=pipeline, tab="days", live=view.days is None, starts=starts)
 
 
 @_register_page("/p/{pipeline}/t/{table}")

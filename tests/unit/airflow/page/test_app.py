@@ -672,6 +672,45 @@ def test_a_quarantine_that_has_changed_is_shown_again(server: Any, world: PageWo
     assert send(server, login, asked(server, login)).status_code == 303
 
 
+# --- rebuild ---------------------------------------------------------------------------------------------------------
+
+REBUILD = "p/heart_rate/days/rebuild"
+
+
+def test_days_are_asked_for_and_then_rebuilt_once(server: Any) -> None:
+    login, before = token("starter"), started()
+    page = get(server, "p/heart_rate/days", user="starter").text
+    assert '<form class="row" action="../../p/heart_rate/days/rebuild">' in page
+    fields = asked(server, login, f"{REBUILD}?first=2026-03-01&last=2026-03-02")
+    assert started() == before  # asking starts nothing
+    answer = send(server, login, fields, REBUILD, Sec_Fetch_Site="same-origin")
+    assert answer.status_code == 303, answer.text
+    (run,) = [one for one in started() if one not in before]
+    conf = {"mode": "interval", "from": "2026-03-01T00:00:00+00:00", "to": "2026-03-03T00:00:00+00:00"}
+    extra = {"first": "2026-03-01", "last": "2026-03-02"}
+    assert run == (fields["run_id"], conf, "starter", [("starter", extra)])
+    assert send(server, login, fields, REBUILD).status_code == 303  # sent twice
+    assert len(started()) == len(before) + 1
+
+
+def test_days_that_make_no_sense_or_were_not_shown_are_not_rebuilt(server: Any) -> None:
+    login, before, path = token("starter"), started(), f"{REBUILD}?first=2026-03-02&last=2026-03-02"
+    assert get(server, f"{REBUILD}?first=2026-03-02&last=2026-03-01", user="starter").status_code == 409
+    assert get(server, f"{REBUILD}?first=2026-03-02&last=9999-12-31", user="starter").status_code == 409
+    assert get(server, f"{REBUILD}?first=<b>&last=x", user="starter").status_code == 422
+    fields = asked(server, login, path)
+    for change, status in (({"last": "2026-04-02"}, 403), ({"run_id": "mine"}, 403), ({"seal": ""}, 403),
+                           ({"first": "soon"}, 400)):  # fmt: skip
+        assert send(server, login, fields | change, REBUILD).status_code == status
+    assert send(server, login, fields, REBUILD, Origin="https://evil.example").status_code == 403
+    assert send(server, token("editor"), fields, REBUILD).status_code == 403  # the form of another login
+    assert send(server, login, fields, REBUILD.replace("heart_rate", "secret")).status_code == 404
+    assert get(server, path).status_code == 403  # who may only read
+    assert send(server, token("reader"), fields, REBUILD).status_code == 403
+    assert "days/rebuild" not in get(server, "p/heart_rate/days").text
+    assert started() == before
+
+
 # --- discard ---------------------------------------------------------------------------------------------------------
 
 DISCARD = "p/heart_rate/t/recordings_enriched/quarantine/discard"
