@@ -264,7 +264,7 @@ def _value_text(kind: Kind, value: Any, folder: Path) -> str:
         raise _WrongValue("not-allowed", "the value has a NUL character")
     if "${" in value:
         raise _WrongValue("not-allowed", "variables ${…} are not replaced here", "set the setting's own variable")
-    if kind == "text" or (kind == "place" and "://" in value):
+    if kind == "text" or "://" in value or value.startswith("dbfs:/"):
         return value
     return os.path.normpath(folder / Path(value).expanduser())
 

@@ -6,6 +6,7 @@ A flag comes first, then the environment, then the chosen target of the project'
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,9 @@ UNSUPPORTED_STORES = {
     "wasb", "wasbs", "webhdfs",
 }  # fmt: skip
 """Schemes of stores that people have data on, and that neither lake nor landing can be on."""
+
+# Beginning of an address, also of one that was a path in between, which has one slash; and Databricks' volumes.
+_SCHEME = re.compile(r"([A-Za-z][\w+.-]*):/+|/Volumes/")
 
 SERVER = "sc://"
 """Beginning of the address of a Spark Connect server."""
@@ -143,6 +147,8 @@ def _sourced_value(
 
 def _absolute(key: str, text: str) -> str:
     kind = SETTINGS[key].kind
+    if kind in ("place", "path"):
+        demand_supported_store(text)
     if kind == "place":
         return place(text)
     if kind == "path" and text:
@@ -235,12 +241,15 @@ def demand_supported_store(address: str) -> None:
     Raises:
         LakeUnsupported: it is on a store that neither writers nor readers of landed files know yet.
     """
-    scheme, separator, _ = address.partition("://")
-    if separator and scheme.lower() in UNSUPPORTED_STORES:
-        raise LakeUnsupported(
-            f"{scheme}:// is not supported yet: {address}",
-            hint="use a local folder, or S3 and stores that speak its protocol: s3://bucket/folder",
-        )
+    scheme = _SCHEME.match(address)
+    if scheme is None or (scheme[1] or "dbfs").lower() not in UNSUPPORTED_STORES:
+        return
+    if scheme[1] is None and os.path.isdir("/Volumes"):  # where it is a folder like any other, as of macOS
+        return
+    raise LakeUnsupported(
+        f"{scheme[0]} is not supported yet: {address}",
+        hint="use a local folder, or S3 and stores that speak its protocol: s3://bucket/folder",
+    )
 
 
 def place(text: str) -> str:

@@ -12,6 +12,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Val
 from pydantic_core import PydanticCustomError
 
 from sluicegate import pii_key
+from sluicegate.errors import LakeUnsupported
+from sluicegate.settings import demand_supported_store
 from sluicegate.spark_sql import ddl
 from sluicegate.spark_sql.condition import Condition
 from sluicegate.spark_sql.engine_columns import is_reserved
@@ -84,7 +86,11 @@ def _expand_variables(text: str, info: ValidationInfo) -> str:
 
 
 def check_absolute(path: str, hint: str = "") -> str:
-    """Check that a path is absolute or a URI, and return it without slashes that say nothing."""
+    """Check that a path is absolute or a URI of a store, and return it without slashes that say nothing."""
+    try:
+        demand_supported_store(path)
+    except LakeUnsupported as error:
+        raise field_error("unsupported-store", error.message, error.hint) from error
     if "://" not in path and not path.startswith("/"):
         hint = hint or f"start it with ${{landing}}: ${{landing}}/{path}"
         message = f"{path} is a relative path, so it depends on the working folder of each process"

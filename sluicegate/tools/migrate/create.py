@@ -13,7 +13,7 @@ import yaml
 
 from sluicegate import definition
 from sluicegate.errors import DefinitionError, SourceError, UserError, Where
-from sluicegate.settings import Settings
+from sluicegate.settings import Settings, demand_supported_store
 from sluicegate.tools.migrate import python_source, sql_source
 from sluicegate.tools.migrate.draft import Draft
 from sluicegate.tools.migrate.mapping import draft
@@ -106,6 +106,7 @@ def create(
         NothingImported: no table of it can be converted.
         SourceError: the file cannot be read.
     """
+    demand_supported_store(str(file))
     if name is None:
         name = table_name(file.stem)
     folder = staging_folder.demand_new_folder(name, settings.pipelines)

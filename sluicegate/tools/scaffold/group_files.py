@@ -11,6 +11,7 @@ from pathlib import Path
 from sluicegate.definition.fields import name_fault
 from sluicegate.errors import SourceError, UserError, Where
 from sluicegate.landing.file_names import COMPANION_NAME, UNFINISHED_NAME
+from sluicegate.settings import demand_supported_store
 from sluicegate.tools.scaffold.naming import table_name
 from sluicegate.tools.scaffold.readings import NUMBERS, usual_kind
 from sluicegate.tools.scaffold.sniff import FileSample, sniff
@@ -94,10 +95,12 @@ def tables(sources: Sequence[str], header: bool | None = None) -> list[NewTable]
 def _split(source: str) -> tuple[str | None, Path]:
     """Table name, if one is given, and path."""
     match = re.fullmatch(r"(\w+)=(.+)", source, re.DOTALL)
+    demand_supported_store(source)
     if match is None or Path(source).exists():
         return None, Path(source).absolute()
     if fault := _table_fault(match[1]):
         raise UserError(fault, hint="for example orders=data/orders.csv")
+    demand_supported_store(match[2])
     return match[1], Path(match[2]).absolute()
 
 
