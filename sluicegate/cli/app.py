@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from sluicegate.cli import completion, failures
 from sluicegate.console import say
@@ -19,42 +20,56 @@ from sluicegate.storage import store_errors
 if TYPE_CHECKING:
     app: typer.Typer
 
-_COMMANDS = {
-    "run": "running.run.run",
-    "plan": "inspecting.plan.plan",
-    "status": "inspecting.status.status",
-    "show": "inspecting.show.show",
-    "alerts": "inspecting.alerts.alerts",
-    "settings": "inspecting.settings.settings",
-    "test": "building.test.run_cases",
-    "files": "inspecting.files.files",
-    "schema": "inspecting.files.schema",
-    "history": "inspecting.history.history",
-    "report": "inspecting.report.report",
-    "copy-into": "running.copy_into.copy_into",
-    "reload": "repairing.reload.reload",
-    "reset": "repairing.reload.reset",
-    "replay": "repairing.reload.replay",
-    "discard": "repairing.discard.discard",
-    "skip": "repairing.skip.skip",
-    "streams": "running.streams.streams",
-    "stop": "running.stop.stop",
-    "maintain": "running.maintain.maintain",
-    "rename": "repairing.rename.rename",
-    "catalog": "running.catalog.catalog",
-    "jars": "running.jars.jars",
-    "serve": "running.serve.serve",
-    "sql": "inspecting.sql.sql",
-    "doctor": "inspecting.doctor.doctor",
-    "init": "building.init.init",
-    "new": "building.new.new",
-    "import": "building.import_.import_",
-    "contract": "building.contract.contract",
-    "simulate": "building.simulate.simulate",
-    "completion": "completion.completion",
-    "help": "help.help_",
+_GROUPS = {
+    "Start a project": {
+        "init": ("building.init.init", "Start a project: settings, a pipeline with tests, a DAG, CI."),
+        "new": ("building.new.new", "Create a pipeline for your own files, from their rows."),
+        "import": ("building.import_.import_", "Convert Delta Live Tables source, SQL or Python."),
+        "simulate": ("building.simulate.simulate", "Land sample files for a pipeline of this project."),
+        "doctor": ("inspecting.doctor.doctor", "Check Python, Java, Spark, jars and folders."),
+        "settings": ("inspecting.settings.settings", "Show each setting, and where its value is from."),
+        "jars": ("running.jars.jars", "Download the pinned jars, and verify their checksums."),
+    },
+    "Check and run": {
+        "plan": ("inspecting.plan.plan", "Check the definition, and show what a run would do."),
+        "test": ("building.test.run_cases", "Run the cases in the pipeline's folder tests/."),
+        "run": ("running.run.run", "Process new files through bronze, silver and gold."),
+        "stop": ("running.stop.stop", "End the Spark that the last run left ready."),
+    },
+    "Look": {
+        "status": ("inspecting.status.status", "Show rows, version, freshness and quarantine of each table."),
+        "show": ("inspecting.show.show", "Show pipelines, tables, runs and quarantined rows as a page."),
+        "sql": ("inspecting.sql.sql", "Query the tables, as of any version, without a JVM."),
+        "files": ("inspecting.files.files", "Show the ledger: each landed file with its batch."),
+        "schema": ("inspecting.files.schema", "Show the columns that a bronze table has had over time."),
+        "history": ("inspecting.history.history", "Show the event log: the rows of each commit."),
+        "report": ("inspecting.report.report", "Write pages of a pipeline and one of its runs to a file."),
+        "alerts": ("inspecting.alerts.alerts", "Check the limits of freshness, volume, backlog and rules."),
+    },
+    "Repair": {
+        "replay": ("repairing.reload.replay", "Re-evaluate quarantined records by today's rules."),
+        "discard": ("repairing.discard.discard", "Discard quarantined records with a note, or undo discards."),
+        "copy-into": ("running.copy_into.copy_into", "Copy chosen files into a bronze table, each one once."),
+        "reload": ("repairing.reload.reload", "Re-read chosen files; their rows replace the former rows."),
+        "reset": ("repairing.reload.reset", "Rebuild a bronze table from its files."),
+        "skip": ("repairing.skip.skip", "Enter files that another pipeline has read into the ledger."),
+        "rename": ("repairing.rename.rename", "Rename a pipeline and its tables."),
+    },
+    "Operate": {
+        "maintain": ("running.maintain.maintain", "Compact small files (OPTIMIZE), and delete old ones (VACUUM)."),
+        "streams": ("running.streams.streams", "List the continuous runs, or stop them."),
+        "catalog": ("running.catalog.catalog", "Register all tables of a pipeline in the catalog again."),
+        "contract": ("building.contract.contract", "Export a pipeline's data contract, or begin with one."),
+        "serve": ("running.serve.serve", "Run a Spark Connect server with the settings of the jobs."),
+    },
+    "Help": {
+        "help": ("help.help_", "Explain an error code, or show the help of a command."),
+        "completion": ("completion.completion", "Print the script that completes commands in a shell."),
+    },
 }
-"""Function of each command, below this package, in the order of the help."""
+"""Commands in the order of a day's work: function below this package, and the line in the list of all."""
+
+_COMMANDS = {name: command for commands in _GROUPS.values() for name, command in commands.items()}
 
 # Objects that come to be before they are looked through for circles. Python's 700 would look through what modules are
 # made of some hundred times while they are imported, and find nothing.
@@ -69,10 +84,20 @@ def __getattr__(name: str) -> Any:
     return globals()["app"]
 
 
+class _Groups(TyperGroup):
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write one whole line for each command, below the heading of its group."""
+        width = max(map(len, _COMMANDS))
+        for heading, commands in _GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(width), line) for name, (_, line) in commands.items()])
+
+
 def command_line(names: Iterable[str]) -> typer.Typer:
     """Make the command line with some of the commands. Only their modules are imported."""
     application = typer.Typer(
         help="Process landed files through bronze, silver and gold Delta tables.",
+        cls=_Groups,
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -81,12 +106,12 @@ def command_line(names: Iterable[str]) -> typer.Typer:
     )
     application.callback(help=application.info.help)(common)
     for name in names:
-        application.command(name)(_function(name))
+        application.command(name, short_help=_COMMANDS[name][1])(_function(name))
     return application
 
 
 def _function(name: str) -> Any:
-    module, _, function = _COMMANDS[name].rpartition(".")
+    module, _, function = _COMMANDS[name][0].rpartition(".")
     return getattr(import_module(f"sluicegate.cli.{module}"), function)
 
 

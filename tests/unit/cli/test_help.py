@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from sluicegate import errors
@@ -82,3 +83,13 @@ def test_a_message_ends_with_the_command_that_explains_it(
     captured = capsys.readouterr()
     assert json.loads(captured.out)["error"]["code"] == "SG202"
     assert captured.err == ""
+
+
+def test_each_command_is_one_whole_line_below_a_heading(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = CliRunner().invoke(app.app, ["-h"]).stdout.splitlines()
+    commands = [line for line in lines[lines.index("Start a project:") :] if line.startswith("  ")]
+    assert sorted(line.split()[0] for line in commands) == sorted(typer.main.get_command(app.app).commands)  # type: ignore[attr-defined]
+    assert all(len(line) <= 80 for line in lines)
+    assert all(line.endswith(".") and not line.endswith("..") for line in commands)
+    assert [line.split()[0] for line in commands][:2] == ["init", "new"]
