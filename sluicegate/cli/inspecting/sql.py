@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sluicegate.cli import optional_packages
 from sluicegate.cli.options import JsonOption, pass_settings, show_json, show_table
 from sluicegate.console import quantity, say, warn
 from sluicegate.settings import Settings
@@ -38,8 +39,6 @@ def sql(
 
     Example: sluicegate sql "SELECT * FROM heart_rate.daily_patient_avg ORDER BY date LIMIT 5"
     """
-    from sluicegate.tools.sqlshell import optional_packages
-
     with optional_packages.absent():
         _load_packages()
         _show_rows(query, settings, limit, engine_columns=engine_columns, as_json=as_json)

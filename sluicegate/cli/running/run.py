@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from sluicegate import api
-from sluicegate.cli import arrow
+from sluicegate.cli import optional_packages
 from sluicegate.cli.options import JsonOption, PipelineName, pass_settings, printer, show_json
 from sluicegate.cli.running import streams
 from sluicegate.errors import UserError
@@ -70,18 +70,18 @@ def run(
         raise UserError("--metrics-port requires --continuous", hint="in Airflow, use Airflow's own metrics")
     if continuous or every:
         raise UserError("--every requires --continuous, and neither takes an interval or a full refresh")
-    arrow.without_pandas()
-    definition = api.load(pipeline, settings)
-    request = _request(definition, since, until, full_refresh or "")
-    only = cast("Layer | None", layer)  # whether there is such a layer is asked there
-    reports = api.run(
-        definition,
-        layer=only,
-        interval=request.interval,
-        full_refresh=request.tables if request.mode == RunMode.FULL_REFRESH else None,
-        tell=printer(as_json),
-        warm_minutes=0.0 if cold else None,
-    )
+    with optional_packages.absent():  # the jobs, which may need them, are other processes
+        definition = api.load(pipeline, settings)
+        request = _request(definition, since, until, full_refresh or "")
+        only = cast("Layer | None", layer)  # whether there is such a layer is asked there
+        reports = api.run(
+            definition,
+            layer=only,
+            interval=request.interval,
+            full_refresh=request.tables if request.mode == RunMode.FULL_REFRESH else None,
+            tell=printer(as_json),
+            warm_minutes=0.0 if cold else None,
+        )
     if as_json:
         show_json([report.as_dict() for report in reports])
 

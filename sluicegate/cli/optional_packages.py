@@ -1,4 +1,4 @@
-"""Packages that pyarrow imports where they are installed, and that a query at the command line does not need."""
+"""Packages that pyarrow imports where they are installed, and that a query or a run of a command does not need."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Absence(MetaPathFinder):
 
 @contextmanager
 def absent() -> Iterator[None]:
-    """Keep pyarrow from importing numpy and pandas, which takes longer than most queries.
+    """Keep pyarrow from importing numpy and pandas, which takes longer than most queries, and half of a run's command.
 
     pyarrow needs them only to recognise and make their objects. For the process of one command: what is imported
     already stays, but pyarrow does without numpy for good if it is imported within.
