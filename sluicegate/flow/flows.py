@@ -50,13 +50,12 @@ def _add_settings(flow: Flow, pipeline: Pipeline, lake: layout.Lake) -> Flow:
     if flow.table in pipeline.deidentified_tables:
         return flow
     _, table = pipeline.table(flow.table)
-    address = _addresses(pipeline, lake)
     tags = {f"{TAG}{name}": text for name, text in table.tags.items()}
     return replace(
         flow,
         description=Description(table.comment, table.column_comments, {**table.table_properties, **tags}),
         fingerprints=replace(flow.fingerprints, rules=table.rules_fingerprint),
-        references={name: address[name] for name in table.rules_read(flow.table)},
+        references={name: lake.table(pipeline.table(name)[0], name) for name in table.rules_read(flow.table)},
     )
 
 
