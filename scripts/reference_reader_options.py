@@ -70,6 +70,7 @@ OPTIONS = {
     "rowTag": Option("", "element that is a record; required"),
     "rowValidationXSDPath": Option("", "XML schema; a record that violates it is corrupt"),
     "sep": Option(",", "separator of values"),
+    "skipRows": Option("0", "lines before the header or the first record, which are not read"),
     "stableIdentifierPrefixForUnionType": Option("member_", "prefix of the names of union members"),
     "timeZone": Option("UTC", "zone of times without one"),
     "timestampFormat": Option("", "pattern of times; by default ISO 8601, with a blank or a T"),

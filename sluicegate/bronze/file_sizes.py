@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import lzma
 import os
+import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from sluicegate.console import human_bytes
@@ -24,15 +26,22 @@ if TYPE_CHECKING:
 
     from sluicegate.definition import BronzeTable
 
-# Suffixes of files that Hadoop unpacks, with the most bytes that one byte can become where that is known.
+# Suffixes of files that are unpacked, with the most bytes that one byte can become where that is known.
 # Not .lz4 and .snappy, whose frames are Hadoop's own: they are taken as they are.
-GROWTH = {".gz": 1032, ".deflate": 1032, ".bz2": None, ".zst": None}
+GROWTH = {".gz": 1032, ".deflate": 1032, ".bz2": None, ".zst": None, ".xz": None, ".zip": None}
 
 # Formats in which a line is a record, or may be; the others' records are bounded by their own readers.
 OF_LINES = ("json", "csv", "text")
 PACKABLE = (*OF_LINES, "xml")
 
 BLOCK = 1 << 20
+
+# Errors of unpacking a file that is damaged.
+UNPACKING = (zlib.error, lzma.LZMAError, zipfile.BadZipFile)
+
+
+class FileFault(ValueError):
+    """Raised for a file that cannot be read as the definition says, with the reason."""
 
 
 class SizeLimits(NamedTuple):
@@ -136,7 +145,7 @@ def measure(path: str, *limits: Any) -> str | None:
                 longest, line = _line_lengths(block, line, bounds.separator)
                 if reason := bounds.violation(size, longest):
                     return reason
-    except (OSError, EOFError, ValueError, zlib.error, ImportError):
+    except (OSError, EOFError, ValueError, ImportError, *UNPACKING):
         return None
     return None
 
@@ -172,17 +181,39 @@ def blocks_of(file: IO[bytes], path: str) -> Iterator[bytes]:
     if suffix == ".deflate":
         yield from _inflate(file)
         return
-    unpacked: Any = file
-    if suffix == ".gz":
-        unpacked = gzip.GzipFile(fileobj=file)
-    elif suffix == ".bz2":
-        unpacked = bz2.BZ2File(file)
-    elif suffix == ".zst":
-        import pyarrow as pa
-
-        unpacked = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
+    unpacked = file
+    if suffix in OPENERS:
+        unpacked = OPENERS[suffix](file)
     while block := unpacked.read(BLOCK):
         yield block
+
+
+def _open_zstd(file: IO[bytes]) -> Any:
+    import pyarrow as pa
+
+    return pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
+
+
+def _open_member(file: IO[bytes]) -> IO[bytes]:
+    """Open the one file of a zip archive.
+
+    Raises:
+        FileFault: it has none, or several, or it cannot be unpacked.
+    """
+    try:
+        archive = zipfile.ZipFile(file)
+        names = [member.filename for member in archive.infolist() if not member.is_dir()]
+        if len(names) == 1:
+            return archive.open(names[0])
+    except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:  # the second of one with a password
+        raise FileFault(f"its archive cannot be unpacked: {error}") from error
+    raise FileFault(f"its archive has {len(names):,} files, not one: land each of them by itself")
+
+
+# What unpacks an opened file, by its suffix.
+OPENERS: Mapping[str, Callable[[IO[bytes]], Any]] = {
+    ".gz": gzip.open, ".bz2": bz2.BZ2File, ".xz": lzma.LZMAFile, ".zst": _open_zstd, ".zip": _open_member,
+}  # fmt: skip
 
 
 def _inflate(file: IO[bytes]) -> Iterator[bytes]:

@@ -31,8 +31,9 @@ WITHOUT_CHECKSUMS = {
 # Characters of a path that Java encodes in a URI: control characters, blanks of all scripts, and some of ASCII.
 _ENCODED = re.compile(r"""[\x00-\x20"%<>\\^`{|}\[\]#?\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]""")
 
-# Packed files that Spark would take for the text itself.
-PACKED = (".zip", ".xz", ".7z", ".rar", ".tar", ".tgz", ".tar.gz", ".tar.bz2")
+# Packed files that are unpacked before Spark reads them, and others that it would take for the text itself.
+UNPACKED = (".zip", ".xz")
+PACKED = (".7z", ".rar", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".txz")
 
 
 def demand_unpacked(table: str, form: str, paths: Sequence[str]) -> None:
@@ -46,9 +47,14 @@ def demand_unpacked(table: str, form: str, paths: Sequence[str]) -> None:
         raise SourceError(
             f"{packed[0]} has a compression that Spark cannot read",
             where=Where(table=table, file=packed[0]),
-            cause="unsupported compression (Spark reads .gz, .bz2, .zst, .deflate, .snappy and .lz4)",
+            cause="unsupported compression; read are .gz, .bz2, .zst, .xz, .zip, .deflate, .snappy and .lz4",
             hint="land it uncompressed, or exclude such files with pathGlobFilter",
         )
+
+
+def is_packed(path: str) -> bool:
+    """Return whether a file is packed in a way that Spark cannot read, so that it is unpacked before."""
+    return path.lower().endswith(UNPACKED)
 
 
 def separate_paths(paths: Sequence[str]) -> Iterator[list[str]]:

@@ -56,12 +56,12 @@ class RawReader:
     @property
     def _options(self) -> dict[str, str]:
         """Reader options by lower-case names, as Spark takes them."""
-        return {name.lower(): value for name, value in self._options_without_encoding.items()}
+        return {name.lower(): value for name, value in self._options_for_copies.items()}
 
     @property
-    def _options_without_encoding(self) -> dict[str, str]:
-        """Reader options without the encoding: files in other encodings are read from decoded copies."""
-        return decoded_files.drop_encoding(self._table.reader_options)
+    def _options_for_copies(self) -> dict[str, str]:
+        """Reader options without those that are for the landed files alone, where these are read from copies."""
+        return decoded_files.options_for_copies(self._table.reader_options)
 
     @property
     def _is_utf_8(self) -> bool:
@@ -71,7 +71,7 @@ class RawReader:
     @property
     def _reader_options(self) -> dict[str, str]:
         """Options of Spark's reader, with a JSON string limit of a whole record: Spark's own is 20 MB."""
-        options = dict(self._options_without_encoding)
+        options = dict(self._options_for_copies)
         if self._table.format == "json":
             options["maxStringLen"] = str(self._table.maxRecordBytes)
         return options

@@ -7,8 +7,11 @@ import codecs
 import csv
 import gzip
 import io
+import itertools
 import json
+import lzma
 import sys
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -30,13 +33,14 @@ _FOLLOWED = {
     "json": {"multiline", "encoding", "charset", "prefersdecimal", "dropfieldifallnull", "infertimestamp", "mode",
              "useunsaferow", *_OF_TIMES},
     "csv": {"header", "sep", "delimiter", "quote", "escape", "encoding", "charset", "multiline", "comment", "mode",
-            "nullvalue", "maxcolumns", "maxcharspercolumn", "inputbuffersize", "columnpruning", "preferdate",
-            *_OF_TIMES},
+            "skiprows", "nullvalue", "maxcolumns", "maxcharspercolumn", "inputbuffersize", "columnpruning",
+            "preferdate", *_OF_TIMES},
     "text": {"encoding", "charset"},
     "parquet": set[str](), "orc": set[str](),
 }  # fmt: skip
 
-_PACKED = (".lz4", ".snappy", ".deflate", ".zip", ".xz")
+_PACKED = (".lz4", ".snappy", ".deflate")
+_BROKEN = (csv.Error, UnicodeError, EOFError, pa.ArrowException, lzma.LZMAError, zipfile.BadZipFile)
 _BLANK = " \t\r\n"
 
 # What Java's trim leaves out, by which Spark knows a blank line of CSV.
@@ -119,7 +123,7 @@ class FileReader:
                     yield from self._typed_records(place)
                 case "csv":
                     with self._lines(place, newline="") as lines:
-                        yield from self._csv(lines)
+                        yield from self._csv(itertools.islice(lines, self.table.skipped_lines, None))
                 case "text":
                     with self._lines(place) as lines:
                         for line in lines:
@@ -127,11 +131,11 @@ class FileReader:
                             yield Record({"value": text}, text, has_bytes_that_are_no_text(text))
                 case _ if self.table.has_option("multiline"):
                     with self._lines(place, newline="") as lines:
-                        yield from _elements(lines.read())
+                        yield from self._elements(lines.read())
                 case _:
                     with self._lines(place) as lines:
                         yield from _json_lines(lines)
-        except (csv.Error, UnicodeError, EOFError, pa.ArrowException, LookupError) as error:
+        except (*_BROKEN, LookupError) as error:
             cause, *_ = (str(error) or repr(error)).splitlines()
             raise Unreadable(f"the second reader failed: {cause}") from error
 
@@ -161,9 +165,24 @@ class FileReader:
             return encodings.codec_of_json(head)
         return encodings.add_byte_order(name, head)
 
+    def _elements(self, text: str) -> Iterator[Record]:
+        """Yield records of a file that is one JSON value, with others around them if the definition says so."""
+        if not self.table.records:
+            yield from _elements(text)
+            return
+        value, _ = _decode(text, _skip_blanks(text, 0))
+        for name in self.table.path_of_records:
+            if not isinstance(value, dict) or name not in value:
+                raise Unreadable(f"it has no field {self.table.records}")
+            value = value[name]
+        if isinstance(value, list):
+            yield from map(_array_record, value)
+        else:
+            yield _only_record(value)
+
     # --- CSV ---------------------------------------------------------------------------------------------------------
 
-    def _csv(self, lines: io.TextIOWrapper) -> Iterator[Record]:
+    def _csv(self, lines: Iterator[str]) -> Iterator[Record]:
         csv.field_size_limit(sys.maxsize)
         separator = self._options.get("sep", self._options.get("delimiter", ","))
         separator = {"\\t": "\t"}.get(separator, separator)
@@ -243,10 +262,23 @@ def _open_unpacked(place: str) -> Iterator[Any]:
             yield gzip.GzipFile(fileobj=raw)
         elif lower.endswith(".bz2"):
             yield bz2.BZ2File(raw)
+        elif lower.endswith(".xz"):
+            with lzma.LZMAFile(raw) as unpacked:
+                yield unpacked
+        elif lower.endswith(".zip"):
+            yield _only_member(raw)
         elif lower.endswith(".zst"):
             yield io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd"))
         else:
             yield raw
+
+
+def _only_member(raw: Any) -> Any:
+    archive = zipfile.ZipFile(raw)
+    members = [name for name in archive.namelist() if not name.endswith("/")]
+    if len(members) != 1:
+        raise Unreadable(f"it has {len(members):,} files")
+    return archive.open(members[0])
 
 
 def has_bytes_that_are_no_text(text: str) -> bool:

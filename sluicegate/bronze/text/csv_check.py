@@ -62,11 +62,12 @@ def find_trouble(path: str, options: Mapping[str, str]) -> dict[str, Any] | None
     grammar = Grammar.from_options(options)
     several = options.get("multiline", "").lower() == "true"
     encoding = options.get("encoding", options.get("charset", "utf-8"))
+    skipped = int(options.get("skiprows", "0"))
     try:
         if not _needs_lines(path, grammar, encoding, several=several):
             return None
         with _open_text(path, encoding) as file:
-            lines = _CountedLines(file)
+            lines = _CountedLines(itertools.islice(file, skipped, None), skipped)
             check = _Check(grammar, several)
             found = check.find_first(lines)
             minor = found is None and check.returns
@@ -76,7 +77,8 @@ def find_trouble(path: str, options: Mapping[str, str]) -> dict[str, Any] | None
             for _ in lines:
                 pass
         with _open_text(path, encoding) as file:
-            beginning = [line for line in itertools.islice(file, SAMPLE) if not grammar.is_no_record(line)]
+            first = itertools.islice(file, skipped, skipped + SAMPLE)
+            beginning = [line for line in first if not grammar.is_no_record(line)]
         facts = {"line": at, "why": found or RETURNS, "minor": minor, "characters": lines.characters}
         return {**facts, "columns": usual_count(beginning, grammar), "begins": _closes_first_record(beginning, grammar)}
     except file_headers.BROKEN:

@@ -142,9 +142,8 @@ class CsvFiles:
         """
         texts = landed_paths.load(self.session.read.option("wholetext", "true"), "text", paths)
         each = texts.select(F.explode(self._split(columns)).alias("record"), texts["_metadata"].alias(ABOUT))
-        of_text = {name: value for name, value in self.options.items() if name.lower() not in ("encoding", "charset")}
         options = {
-            **of_text, "multiLine": "true", "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS,
+            **self.options, "multiLine": "true", "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS,
         }  # fmt: skip
         text, sound = F.col("record.text"), F.col("record.sound")
         parsed = F.from_csv(F.when(sound, text), schema.toDDL(), options).alias("parsed")
@@ -158,12 +157,9 @@ class CsvFiles:
         """Split files into records on executors that need not have this package."""
         grammar = self._grammar
         header = self.lower_options.get("header", "").lower() == "true"
-        encoding = csv_check.python_encoding(
-            self.lower_options.get("encoding", self.lower_options.get("charset", "utf-8"))
-        )
 
         def split(content: Any) -> list[tuple[str, bool]]:
-            return records(bytes(content), grammar, columns, header, encoding)
+            return records(bytes(content), grammar, columns, header, "utf-8-sig")
 
         cloudpickle.register_pickle_by_value(csv_records)  # type: ignore[no-untyped-call]
         try:

@@ -128,20 +128,27 @@ class Grammar:
             count, place = count + 1, value.end() + len(self.separator)
         return count
 
+    def filled_count(self, record: str) -> int:
+        """Return the number of values in a record that are not blank."""
+        return sum(bool(value.strip()) for value in self._values(record))
+
+    def _values(self, record: str) -> Iterator[str]:
+        """Yield the values of a record as they are written, up to one whose quotes are not closed."""
+        place = 0
+        while value := self.cell.match(record, place):
+            yield value.group()
+            if not record.startswith(self.separator, value.end()):
+                return
+            place = value.end() + len(self.separator)
+
     def has_stray_quote(self, line: str) -> bool:
         """Return whether an unquoted value of a line has a quote, as in the second half of a record."""
-        place = 0
-        while self.has_quote(line) and (value := self.cell.match(line, place)):
-            if self.leading:
-                text = value.group().lstrip()
-            else:
-                text = value.group()
-            if self.quote in text and not text.startswith(self.quote):
-                return True
-            if not line.startswith(self.separator, value.end()):
-                return False
-            place = value.end() + len(self.separator)
-        return False
+        if not self.has_quote(line):
+            return False
+        values = self._values(line)
+        if self.leading:
+            values = map(str.lstrip, values)
+        return any(self.quote in value and not value.startswith(self.quote) for value in values)
 
     def is_no_record(self, line: str) -> bool:
         """Return whether a line outside of quotes is blank or a comment, which Spark skips."""

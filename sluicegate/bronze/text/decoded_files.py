@@ -19,8 +19,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType, VariantType
 
+from sluicegate.bronze import landed_paths
 from sluicegate.bronze.landed_paths import is_odd, spark_uri
 from sluicegate.bronze.text import text_decoder
+from sluicegate.bronze.text.csv_records import Grammar
 from sluicegate.bronze.text.json_reader import ABOUT, CORRUPT_AS
 from sluicegate.bronze.text.text_decoder import UNSURE_OF_BYTES, Decoding
 from sluicegate.console import say
@@ -67,7 +69,8 @@ class DecodedFiles:
 
     def is_sure_of(self, table: BronzeTable) -> bool:
         """Return whether each file of a table is certainly UTF-8, or has been decoded."""
-        return self.thorough or encoding_of(table) != "UTF-8"
+        is_partial = bool(table.skipped_lines or table.records)
+        return self.thorough or is_partial or encoding_of(table) != "UTF-8"
 
     def is_doubted(self, error: BaseException, table: BronzeTable) -> bool:
         """Return whether an error of reading requires a thorough second read; from then on all reads are.
@@ -103,9 +106,9 @@ class DecodedFiles:
             return []
         if self.is_sure_of(table):
             return paths
-        if not _is_searched_for_fields(table):
-            return []
-        return [path for path in paths if is_odd(path)]
+        packed = {path for path in paths if landed_paths.is_packed(path)}
+        odd = _is_searched_for_fields(table)
+        return [path for path in paths if path in packed or (odd and is_odd(path))]
 
     def _decode(self, name: str, table: BronzeTable, paths: Sequence[str], sizes: Mapping[str, int]) -> None:
         """Examine files, copy those that need it, and report undecodable bytes."""
@@ -206,9 +209,9 @@ def encoding_of(table: BronzeTable) -> str:
     return codec.name
 
 
-def drop_encoding(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the reader options for files that are UTF-8 or have been decoded."""
-    return {name: value for name, value in options.items() if name.lower() not in ("encoding", "charset")}
+def options_for_copies(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the reader options without those that are settled once a file has been copied, or needs no copy."""
+    return {name: value for name, value in options.items() if name.lower() not in ("encoding", "charset", "skiprows")}
 
 
 def guard_value(value: Column, condition: Column) -> Column:
@@ -273,9 +276,17 @@ def _decoding(decoded: DecodedFiles, table: BronzeTable) -> Decoding:
     several = options.get("multiline", "").lower() == "true"
     whole = options.get("wholetext", "").lower() == "true" or (table.format == "json" and several)
     return Decoding(
-        encoding=encoding_of(table), form=table.format, whole=whole,
-        several=table.format == "xml" or (table.format == "csv" and several), separator=options.get("linesep", ""),
+        encoding=encoding_of(table),
+        form=table.format,
+        whole=whole,
+        several=table.format == "xml" or (table.format == "csv" and several),
+        separator=options.get("linesep", ""),
         header=table.format == "csv" and options.get("header", "").lower() == "true",
-        comment=options.get("comment", "") if table.format == "csv" else "", folder=decoded.folder,
-        sentinel=decoded.sentinel, renames=_is_searched_for_fields(table),
-    )  # fmt: skip
+        comment=options.get("comment", "") if table.format == "csv" else "",
+        folder=decoded.folder,
+        sentinel=decoded.sentinel,
+        renames=_is_searched_for_fields(table),
+        skipped=table.skipped_lines,
+        grammar=Grammar.from_options({name.lower(): value for name, value in table.reader_options.items()}),
+        records=tuple(table.path_of_records),
+    )

@@ -13,14 +13,16 @@ from __future__ import annotations
 import codecs
 import hashlib
 import re
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
-from sluicegate.bronze.file_sizes import blocks_of
+from sluicegate.bronze import landed_paths
+from sluicegate.bronze.file_sizes import UNPACKING, FileFault, blocks_of
 from sluicegate.bronze.landed_paths import is_odd
-from sluicegate.bronze.text import undecodable
+from sluicegate.bronze.text import excerpts, undecodable
+from sluicegate.bronze.text.csv_records import Grammar
+from sluicegate.bronze.text.excerpts import NESTING
 from sluicegate.bronze.text.json_elements import elements
 from sluicegate.bronze.text.undecodable import FIRST, UNDECODED
 from sluicegate.definition import encodings
@@ -30,7 +32,7 @@ from sluicegate.storage import filesystems
 UNSURE_OF_BYTES = "SLUICEGATE_UNSURE_OF_BYTES"
 
 # Errors of a file that cannot be read or unpacked.
-BROKEN = (OSError, EOFError, ValueError, LookupError, ImportError, zlib.error)
+BROKEN = (OSError, EOFError, ValueError, LookupError, ImportError, *UNPACKING)
 
 # Name of the error handler that puts lone surrogates in the place of such bytes.
 HANDLER = "sluicegate_surrogates"
@@ -39,19 +41,14 @@ HANDLER = "sluicegate_surrogates"
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 
-# Deepest nesting of a JSON text that Spark's types and parsers take, and what nests.
+# Deepest nesting of a JSON text that Spark's types and parsers take.
 DEEPEST = 200
-NESTING = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 
 LINE_END = re.compile(r"\r\n|\n|\r")
 BYTE_ORDERS = {"utf-16": ("utf-16-le", "utf-16-be"), "utf-32": ("utf-32-le", "utf-32-be")}
 DECLARED = re.compile(rb"""^\s*<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z0-9._:-]+)["']""")
 DECLARATION = re.compile(r"""^(\s*<\?xml[^>]*?)\s+encoding\s*=\s*(?:"[^"]*"|'[^']*')""")
 HEAD = 1024
-
-
-class _UndecodableHeader(ValueError):
-    """Raised for a header with undecodable bytes."""
 
 
 class Decoding(NamedTuple):
@@ -68,6 +65,10 @@ class Decoding(NamedTuple):
         folder: folder for the copies.
         sentinel: text that occurs in no value.
         renames: whether a file whose name Spark might take for a pattern gets a copy in any case.
+        skipped: number of lines before the header or the first record, which are not read.
+        grammar: characters with a meaning in CSV.
+        records: fields of a JSON file, each in the one before, of which the last has its records; none if it is a
+            record or an array of them.
     """
 
     encoding: str
@@ -80,6 +81,14 @@ class Decoding(NamedTuple):
     folder: str
     sentinel: str
     renames: bool = False
+    skipped: int = 0
+    grammar: Grammar = Grammar()
+    records: tuple[str, ...] = ()
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether only a part of each file is read."""
+        return bool(self.skipped or self.records)
 
 
 class Decoder(Protocol):
@@ -159,11 +168,11 @@ def decode(path: str, *given: Any) -> dict[str, Any]:
             micros = round(about[1].timestamp() * 1_000_000) // 1000 * 1000
         encoding = _encoding(path, how)
         copy = _Copy(path, how, encoding)
-        renamed = how.renames and is_odd(path)
-        if encoding == "UTF-8" and not renamed and copy.is_needless():
+        copied = how.is_partial or landed_paths.is_packed(path) or (how.renames and is_odd(path))
+        if encoding == "UTF-8" and not copied and copy.is_needless():
             return {"copy": None, "bad": None, "sentinels": False, "size": 0, "time": micros}
         return {**copy.write(), "time": micros}
-    except _UndecodableHeader as error:
+    except FileFault as error:
         return {"error": str(error)}
     except BROKEN as error:
         return {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
@@ -260,13 +269,28 @@ class _Copy:
     def _parts(self) -> Iterator[tuple[str, list[str]]]:
         """Yield the good text in parts, each with its bad records."""
         if self.how.whole:
-            yield self._clean_record("".join(self._texts()))
+            yield self._clean_record(self._records("".join(self._texts())))
         elif self.how.several:
             yield from ((self._insert_sentinels(text), []) for text in self._texts())
         else:
             yield from map(self._clean_lines, self._whole_lines(self._texts()))
 
+    def _records(self, text: str) -> str:
+        """Return the part of a whole file that has its records."""
+        if not self.how.records:
+            return text
+        start, end = excerpts.json_extent(text, self.how.records)
+        # With as many lines above it, so that reports name the file's own lines.
+        return "\n" * text.count("\n", 0, start) + text[start:end]
+
     def _texts(self) -> Iterator[str]:
+        """Yield the decoded text that is read, block by block."""
+        if not self.how.skipped:
+            return self._decoded_texts()
+        self.line += self.how.skipped
+        return excerpts.skip_lines(self._decoded_texts(), self.how.skipped, self.how.grammar)
+
+    def _decoded_texts(self) -> Iterator[str]:
         """Yield the decoded text, block by block, without a byte order mark."""
         with filesystems.reader(self.path) as file:
             blocks = blocks_of(file, self.path)
@@ -308,7 +332,7 @@ class _Copy:
         for line, end in _split_lines(text, self.how.separator):
             odd = self._is_odd(line)
             if odd and not self.begun:
-                raise _UndecodableHeader(f"its header has {self._fault(line)}")
+                raise FileFault(f"its header has {self._fault(line)}")
             self.begun = self.begun or not self._comes_before_header(line)
             if odd:
                 bad.append(self._format_bad_record(line))

@@ -93,6 +93,8 @@ class BronzeTable(Described, Ruled):
         dialect: quotes within quoted values of CSV. ``rfc4180``: they are doubled, and a record with contradictory
             quotes is corrupt. ``spark``: a backslash precedes them, and quotes are not checked.
         options: options of Spark's reader, as Spark takes them.
+        records: field of a multi-line JSON file that has its records, as ``data`` or ``response.items``; what is around
+            it is not read.
         schema_: ``schema`` of the definition: all columns with their types, as DDL.
         schemaHints: types of some columns, as DDL; the others are inferred. ``profile.zip STRING`` is a field inside of
             a column, ``lines.element.price DOUBLE`` one inside of an array.
@@ -147,6 +149,7 @@ class BronzeTable(Described, Ruled):
     dialect: Literal["rfc4180", "spark"] = "rfc4180"
     kafka: KafkaSource | None = None
     options: dict[str, OptionText] = {}
+    records: Annotated[str, Field(pattern=r"^[^.]+(\.[^.]+)*$")] | None = None
     schema_: Ddl | None = Field(None, alias="schema")
     schemaHints: Hints | None = None
     inferColumnTypes: bool = False
@@ -259,11 +262,18 @@ class BronzeTable(Described, Ruled):
         if self.format in ("text", "binaryFile") and (self.schema_ or self.schemaHints):
             message = f"{self.format} files bring their own column types: remove the declared types"
             raise field_error("schema-of-format", message)
-        if not self.rescues and (self.format != "json" or self.has_option("multiline")):
-            message = "`rescuedDataColumn: none` requires JSON Lines"
-            raise field_error("not-allowed", message, "remove rescuedDataColumn")
+        self._check_json_fields()
         if self.format == "xml" and "rowtag" not in self.options_by_lower_name:
             raise field_error("missing-field", "xml requires the option rowTag: the element that holds one record")
+
+    def _check_json_fields(self) -> None:
+        is_json, has_several_lines = self.format == "json", self.has_option("multiline")
+        if not self.rescues and not (is_json and not has_several_lines):
+            message = "`rescuedDataColumn: none` requires JSON Lines"
+            raise field_error("not-allowed", message, "remove rescuedDataColumn")
+        if self.records and not (is_json and has_several_lines):
+            message = "records requires JSON files that are one value each"
+            raise field_error("not-allowed", message, "set format: json, and options: {multiLine: true}")
 
     def _check_kafka_fields(self) -> None:
         if self.kafka is None:
@@ -352,6 +362,18 @@ class BronzeTable(Described, Ruled):
         """Options by their names in lower case, as Spark takes them in any."""
         return {name.lower(): value for name, value in self.options.items()}
 
+    @property
+    def skipped_lines(self) -> int:
+        """Number of lines of each file before its header or first record."""
+        return int(self.options_by_lower_name.get("skiprows", "0"))
+
+    @property
+    def path_of_records(self) -> list[str]:
+        """Fields of a JSON file, each in the one before, of which the last has its records; none if it is a record."""
+        if self.records is None:
+            return []
+        return self.records.split(".")
+
     def has_option(self, lower_name: str) -> bool:
         """Return whether an option is true."""
         return self.options_by_lower_name.get(lower_name, "").lower() == "true"
@@ -379,6 +401,8 @@ class BronzeTable(Described, Ruled):
         left_out |= {"kafka", "columnNames"} if self.columnNames == "landed" else {"kafka"}  # they came later
         if self.format != "csv":
             left_out |= {"dialect"}
+        if self.records is None:  # it came later
+            left_out |= {"records"}
         return hashlib.sha256(self.model_dump_json(exclude=left_out).encode()).hexdigest()[:16]
 
     @property

@@ -1,6 +1,7 @@
 """Spark reader options that a definition may set, and reasons why others are refused.
 
-The names are those of JSONOptions, CSVOptions, XmlOptions, AvroOptions and FileSourceOptions of Spark 4.2.
+The names are those of JSONOptions, CSVOptions, XmlOptions, AvroOptions and FileSourceOptions of Spark 4.2, and
+``skipRows`` of Databricks.
 https://spark.apache.org/docs/latest/sql-data-sources-json.html
 https://spark.apache.org/docs/latest/sql-data-sources-csv.html
 https://spark.apache.org/docs/latest/sql-data-sources-xml.html
@@ -29,7 +30,7 @@ _CSV = _JSON_AND_CSV | {
     "sep", "delimiter", "quote", "escape", "charToEscapeQuoteEscaping", "comment", "header",
     "ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace", "nullValue", "nanValue", "positiveInf", "negativeInf",
     "emptyValue", "maxColumns", "maxCharsPerColumn", "unescapedQuoteHandling", "inputBufferSize", "columnPruning",
-    "preferDate",
+    "preferDate", "skipRows",
 }  # fmt: skip
 _XML = {
     "rowTag", "mode", "excludeAttribute", "treatEmptyValuesAsNulls", "attributePrefix", "valueTag", "encoding",
@@ -112,6 +113,8 @@ def check_option(format_: Format, name: str, value: str) -> Problem | None:
         return Problem("refused-option", reason)
     if lower in _BOOLEAN and value.lower() not in ("true", "false"):
         return Problem("wrong-type", f"{name} must be true or false, not {value}")
+    if lower == "skiprows" and not (value.isascii() and value.isdigit()):
+        return Problem("wrong-type", f"{name} must be a number of lines, not {value}")
     if lower == "timezone":
         return _check_zone(name, value)
     if lower in ("encoding", "charset"):

@@ -146,7 +146,7 @@ def _content(spark: SparkSession, input_table: TableGiven, table: BronzeTable) -
     encoding = options.get("encoding") or options.get("charset") or "utf-8"
     try:
         if table.format == "json":
-            return _json(input_table, options).encode(encoding)
+            return _json(input_table, table).encode(encoding)
         if table.format == "csv":
             return _csv(input_table, table, options).encode(encoding)
         if table.format == "text":
@@ -157,11 +157,14 @@ def _content(spark: SparkSession, input_table: TableGiven, table: BronzeTable) -
     return _write_by_spark(spark, input_table, table)
 
 
-def _json(input_table: TableGiven, options: Mapping[str, str]) -> str:
+def _json(input_table: TableGiven, table: BronzeTable) -> str:
     lines = [json.dumps(record, ensure_ascii=False) for record in _typed_records(input_table)]
-    if options.get("multiline", "").lower() == "true":
-        return "[\n" + ",\n".join(lines) + "\n]\n"
-    return "".join(f"{line}\n" for line in lines)
+    if not table.has_option("multiline"):
+        return "".join(f"{line}\n" for line in lines)
+    text = "[\n" + ",\n".join(lines) + "\n]"
+    for name in reversed(table.path_of_records):
+        text = f"{{{json.dumps(name)}: {text}}}"
+    return f"{text}\n"
 
 
 def _typed_records(input_table: TableGiven) -> list[dict[str, Any]]:
@@ -211,7 +214,7 @@ def _csv(input_table: TableGiven, table: BronzeTable, options: Mapping[str, str]
     lines = [dialect.line(_csv_value(record.get(name)) for name in columns) for record in input_table.rows.records]
     if header:
         lines.insert(0, dialect.line(columns))
-    return "".join(lines)
+    return "\n" * table.skipped_lines + "".join(lines)
 
 
 def _csv_value(value: Any) -> str | None:

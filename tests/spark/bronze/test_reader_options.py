@@ -42,8 +42,9 @@ ATTRIBUTES = {
 }  # fmt: skip
 DATES = {"json": "dateFormatInRead", "csv": "dateFormatOption", "xml": "dateFormatOption"}
 
-# Bronze decodes files and CSV's quotes itself; the flag is private in Spark, and a record's element is required.
-NOT_SPARKS = {"encoding", "charset", "escape", "allowUnquotedControlChars", "rowTag"}
+# Bronze decodes files, skips lines and reads CSV's quotes itself. The flag is private in Spark, and a record's element
+# is required.
+NOT_SPARKS = {"encoding", "charset", "escape", "allowUnquotedControlChars", "rowTag", "skipRows"}
 NONE = ("None", "", "\x00")
 
 
@@ -178,8 +179,8 @@ NO_EFFECTS = [
     Case("xml", "wildcardColName", "rest", "<x><r><a>1</a><b>2</b></r></x>", ROW, {"schema": "a STRING, rest STRING"}),
 ]
 
-# Options that are tried elsewhere: encodings, the only mode that is allowed, and a file beside the landed ones.
-ELSEWHERE = {"encoding", "charset", "mode", "rowTag", "rowValidationXSDPath"}
+# Options that are tried elsewhere: encodings, skipped lines, the only mode that is allowed, and a file beside others.
+ELSEWHERE = {"encoding", "charset", "mode", "rowTag", "rowValidationXSDPath", "skipRows"}
 
 
 def rows(spark: SparkSession, folder: Path, case: Case, options: dict[str, str]) -> Any:

@@ -494,6 +494,8 @@ class TestBronze:
             ("singleVariantColumn: v, inferColumnTypes: true", "not-allowed"),
             ("rescuedDataColumn: other", "not-allowed"),
             ("rescuedDataColumn: none, options: {multiLine: true}", "not-allowed"),
+            ("records: data", "not-allowed"),
+            ("records: a..b, options: {multiLine: true}", "wrong-type"),
             ("modifiedAfter: yesterday", "wrong-type"),
             ("modifiedAfter: 2024-05-02, modifiedBefore: 2024-05-01", "out-of-range"),
             ("partitionColumns: [_pos]", "reserved-name"),

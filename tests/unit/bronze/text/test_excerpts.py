@@ -1,0 +1,79 @@
+"""Of a landed text exactly the part is read that the definition names, wherever its blocks end."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluicegate.bronze.file_sizes import FileFault
+from sluicegate.bronze.text import excerpts
+from sluicegate.bronze.text.csv_records import Grammar
+
+pytestmark = pytest.mark.unit
+
+TEXT = 'Sales "of" 2024\r\nBerlin,,\r\n\r\nid,name,amount\r\n1,"a,\nb",2\r\n'
+
+
+def skip(text: str, count: int, size: int = 1 << 20, separator: str = ",") -> str:
+    parts = [text[place : place + size] for place in range(0, len(text), size)]
+    return "".join(excerpts.skip_lines(parts, count, Grammar(separator)))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 20, 1000])
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+def test_skipped_lines_are_the_first_ones_alone(size: int, ending: str) -> None:
+    text = TEXT.replace("\r\n", ending)
+    assert skip(text, 3, size) == text[text.index("id,") :]
+    assert skip("", 3, size) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "separator"),
+    [
+        ("id,x\n1,2\n", 1, ","),
+        ("Title\nid,x\n1,2\n", 2, ","),
+        ("Title\n\nid,x\n", 4, ","),
+        (',a,b\n,"1,5",2\n,3,4\n', 1, ","),
+        ("a;b\n1;2\n", 1, ";"),
+    ],
+)
+def test_a_skipped_line_is_neither_a_header_nor_a_record(text: str, count: int, separator: str) -> None:
+    with pytest.raises(FileFault):
+        skip(text, count, separator=separator)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.floats(allow_nan=False) | st.text(),
+    lambda v: st.lists(v) | st.dictionaries(st.text(), v),
+)
+
+
+@given(st.dictionaries(st.text(), VALUES, min_size=1), st.randoms(use_true_random=False), st.booleans())
+def test_the_value_of_a_field_is_cut_out_as_it_is_written(
+    around: dict[str, object], rng: random.Random, spaced: bool
+) -> None:
+    text = json.dumps(around, indent=1) if spaced else json.dumps(around, ensure_ascii=False)
+    name = rng.choice(list(around))
+    start, end = excerpts.json_extent(text, [name])
+    assert json.loads(text[start:end]) == around[name]
+    outer = f'\ufeff {{"a": ["{{", 1], "b": {text}}}'
+    start, end = excerpts.json_extent(outer, ["b", name])
+    assert json.loads(outer[start:end]) == around[name]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[1]", "7", "", '{"b": 1}', '{"b": {"a": 1}}', '{"b": "a', "{a: 1}", '{"a": [1]} {"a": [2]}', '{"a": 1, "a": 2}'],
+)
+def test_a_text_without_the_field_is_at_fault(text: str) -> None:
+    with pytest.raises(FileFault):
+        excerpts.json_extent(text, ["a"])
+
+
+def test_a_value_that_is_cut_off_ends_with_its_text() -> None:
+    text = '{"a": [{"b": 1}, {"b"'
+    assert excerpts.json_extent(text, ["a"]) == (6, len(text))
