@@ -234,6 +234,11 @@ def test_what_makes_no_sense_is_refused_in_the_first_task(
     assert "help:" in str(raised.value)
 
 
+def test_what_openlineage_adds_to_a_triggered_run_is_no_field(workspace: Workspace) -> None:
+    """Its provider does so where a task of another DAG triggers the run."""
+    assert check(workspace, "manual", {"openlineage": {"parentRunId": "x"}}) == "ingests new data"
+
+
 def test_a_run_whose_form_airflow_ignores_fails(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a replay, or a full refresh, would be an ordinary run, and end well."""
     from airflow.sdk.exceptions import AirflowFailException
