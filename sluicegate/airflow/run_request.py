@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # Fields of the form that only a discard has.
 _OF_DISCARDS = ("note", "discard", "quarantine")
+_MODES_OF_FIELDS = {**dict.fromkeys(_OF_DISCARDS, (DISCARD,)), "rules": (REPLAY, DISCARD)}
 
 # Fields that providers of Airflow put into the configuration of runs that a task triggers.
 _OF_AIRFLOW = ("openlineage",)
@@ -59,15 +60,12 @@ def read_request(pipeline: Pipeline, context: Context) -> Request:
             mode = "interval"
     if mode in (DISCARD, UNDO_DISCARD):
         return Request.from_discard(pipeline, _discard(form, mode, since or until))
-    for name in _OF_DISCARDS:
-        if form.get(name):
-            raise UserError(f"{name} requires the mode discard", hint=f"choose the mode discard, or leave {name} empty")
+    for name, modes in _MODES_OF_FIELDS.items():
+        if form.get(name) and mode not in modes:
+            required = " or ".join(modes)
+            raise UserError(f"{name} requires the mode {required}", hint=f"choose the mode, or leave {name} empty")
     if mode == REPLAY:
         return Request.from_replay(pipeline, _replay(form, since or until))
-    if form.get("rules"):
-        raise UserError(
-            "rules require the mode replay or discard", hint="choose the mode replay or discard, or leave rules empty"
-        )
     return Request.from_arguments(pipeline, mode, since, until, form.get("tables") or (), form.get("max_files"))
 
 

@@ -11,7 +11,7 @@ from airflow.models.dagrun import DagRun as Stored
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XCOM_RETURN_KEY, XComModel
 from airflow.utils.session import create_session
-from sqlalchemy import func, select, tuple_
+from sqlalchemy import and_, func, select, tuple_
 
 from sluicegate.airflow.reporting.failure_reason import REASON
 from sluicegate.dashboard.runs import SENSOR, TASKS, DagRun, RunStep
@@ -30,22 +30,18 @@ def last_runs(dags: Sequence[str], count: int) -> dict[str, list[DagRun]]:
     """The last runs of some DAGs, newest first, without their tasks."""
     place = func.row_number().over(partition_by=Stored.dag_id, order_by=Stored.run_after.desc()).label("place")
     numbered = select(Stored.id, place).where(Stored.dag_id.in_(dags)).subquery()
-    query = select(Stored).join(numbered, Stored.id == numbered.c.id).where(numbered.c.place <= count)
+    of_run = (TaskInstance.dag_id == Stored.dag_id, TaskInstance.run_id == Stored.run_id)
+    query = (
+        select(Stored, TaskInstance.duration)
+        .join(numbered, Stored.id == numbered.c.id)
+        .outerjoin(TaskInstance, and_(*of_run, TaskInstance.task_id == SENSOR))
+        .where(numbered.c.place <= count)
+    )
     runs: dict[str, list[DagRun]] = {}
     with create_session(scoped=False) as session:
-        for run in session.scalars(query.order_by(Stored.run_after.desc())):
-            runs.setdefault(run.dag_id, []).append(_dag_run(run))
-        waits = _waits(session, [(dag, run.run_id) for dag, of_dag in runs.items() for run in of_dag])
-    return {
-        dag: [replace(run, waited=waits.get((dag, run.run_id), 0.0)) for run in of_dag] for dag, of_dag in runs.items()
-    }
-
-
-def _waits(session: Session, runs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], float]:
-    """Seconds for which the sensor of each run waited, with what it took itself."""
-    of_runs = tuple_(TaskInstance.dag_id, TaskInstance.run_id).in_(runs), TaskInstance.task_id == SENSOR
-    waits = session.execute(select(TaskInstance.dag_id, TaskInstance.run_id, TaskInstance.duration).where(*of_runs))
-    return {(dag, run): seconds for dag, run, seconds in waits if seconds}
+        for run, waited in session.execute(query.order_by(Stored.run_after.desc())):
+            runs.setdefault(run.dag_id, []).append(replace(_dag_run(run), waited=waited or 0.0))
+    return runs
 
 
 def last_runs_with_steps(dags: Sequence[str], count: int) -> dict[str, list[DagRun]]:
@@ -72,7 +68,7 @@ def find_run(dag: str, run_id: str) -> DagRun | None:
         if run is None:
             return None
         steps = _steps(session, [(dag, run_id)]).get((dag, run_id), ())
-        waited = _waits(session, [(dag, run_id)]).get((dag, run_id), 0.0)
+        waited = sum(step.seconds or 0.0 for step in steps if step.name == SENSOR)
         return replace(_dag_run(run, str(run.note or ""), steps, dict(_seconds(session, run))), waited=waited)
 
 

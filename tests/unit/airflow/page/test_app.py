@@ -312,7 +312,8 @@ def failed_run(server: Any) -> Iterator[str]:
         for name, (state, tries) in tasks.items():
             task = {"task_id": name, "state": state, "id": uuid4(), "try_number": tries, "start_date": now}
             session.execute(insert(TaskInstance).values(**common, **task, **of_run))
-        wait = {"task_id": "wait_for_files", "state": "skipped", "duration": 19 * 60, "dag_id": "heart_rate"}
+        wait = {"task_id": "wait_for_files", "state": "skipped", "duration": 19 * 60, "dag_id": "heart_rate",
+                "start_date": now - timedelta(minutes=19)}  # fmt: skip
         session.execute(insert(TaskInstance).values(**common, **wait, id=uuid4(), run_id=other, try_number=1))
         XComModel.set(key=REASON, value="recordings_enriched: 12 of 1,500 rows broke <known_patient>", task_id="silver",
                       session=session, **of_run)  # fmt: skip
