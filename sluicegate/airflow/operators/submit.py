@@ -285,10 +285,10 @@ class SluicegateJob(SparkSubmission):
             JavaMissing: no Java 17 or newer, no pyspark, or no jars.
             UserError: the connection is no address of a server.
         """
-        requested = request.arguments(self.layer) if request else ()
-        if request and request.replays(self.layer):
-            self.application = str(spark_submit.job_file("replay"))
-        self.application_args = [*self.application_args, *requested]
+        if request is not None:
+            self.application_args = [*self.application_args, *request.arguments(self.layer)]
+            if request.replays(self.layer):
+                self.application = str(spark_submit.job_file("replay"))
         if (server := ConnectServer.from_connection(self.conn_id, self.settings)) is not None:
             settings = replace(self.settings, master=server.url)
             if spark_submit.is_of_server(self.layer, self.pipeline, settings):

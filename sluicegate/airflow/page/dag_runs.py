@@ -32,7 +32,7 @@ def last_runs(dags: Sequence[str], count: int) -> dict[str, list[DagRun]]:
     numbered = select(Stored.id, place).where(Stored.dag_id.in_(dags)).subquery()
     of_run = (TaskInstance.dag_id == Stored.dag_id, TaskInstance.run_id == Stored.run_id)
     query = (
-        select(Stored, TaskInstance.duration)
+        select(Stored, func.coalesce(TaskInstance.duration, 0.0))
         .join(numbered, Stored.id == numbered.c.id)
         .outerjoin(TaskInstance, and_(*of_run, TaskInstance.task_id == SENSOR))
         .where(numbered.c.place <= count)
@@ -40,7 +40,7 @@ def last_runs(dags: Sequence[str], count: int) -> dict[str, list[DagRun]]:
     runs: dict[str, list[DagRun]] = {}
     with create_session(scoped=False) as session:
         for run, waited in session.execute(query.order_by(Stored.run_after.desc())):
-            runs.setdefault(run.dag_id, []).append(replace(_dag_run(run), waited=waited or 0.0))
+            runs.setdefault(run.dag_id, []).append(replace(_dag_run(run), waited=waited))
     return runs
 
 
@@ -68,7 +68,8 @@ def find_run(dag: str, run_id: str) -> DagRun | None:
         if run is None:
             return None
         steps = _steps(session, [(dag, run_id)]).get((dag, run_id), ())
-        waited = sum(step.seconds or 0.0 for step in steps if step.name == SENSOR)
+        of_sensor = (TaskInstance.dag_id == dag, TaskInstance.run_id == run_id, TaskInstance.task_id == SENSOR)
+        waited = session.scalar(select(func.sum(TaskInstance.duration)).where(*of_sensor)) or 0.0
         return replace(_dag_run(run, str(run.note or ""), steps, dict(_seconds(session, run))), waited=waited)
 
 

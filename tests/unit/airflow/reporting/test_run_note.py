@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -178,6 +179,10 @@ def test_the_first_line_counts_the_files_of_the_run() -> None:
     account = [{"table": "r", "failed files": 7, "first failed file": "older.json"}]
     found = told({"check_request": ASKED, "bronze": silver(mixed, whole), "account": account})
     assert found[0] == f"**This run {ASKED}; 6 of 12 files read; 6 could not be, first: a.json**"
+    long = replace(whole, failed={f"/landing/{'x' * 255}": "it is no JSON"})
+    found = told({"check_request": ASKED, "bronze": silver(long)})
+    assert found[0].startswith(f"**This run {ASKED}; 1 of 2 files read; 1 could not be, first: xxx")
+    assert len(found[0]) < len(ASKED) + 250
 
 
 HOSTILE = "a\nb\u2028c\x1b[31m\u202e\udc80"
