@@ -241,4 +241,7 @@ def _strategy_parts(strategy: RefreshStrategy) -> list[str]:
         return [READING]
     calls = [call.sql() for call in grouped.calls]
     outputs = [part for output in grouped.outputs for part in output]
-    return [READING, strategy.kind, *grouped.groups, str(grouped.keys), *calls, *outputs, grouped.having]
+    parts = [READING, strategy.kind, *grouped.groups, str(grouped.keys), *calls, *outputs, grouped.having]
+    if grouped.repeats_rows:  # version 0.1.0 counted rows of affected windows twice
+        parts.append("sliding windows")
+    return parts

@@ -228,13 +228,15 @@ class ProvedQuery(BatchQuery):
         if self._computes_from_state:
             partials = self._partials
             return self._outputs(partials, partials.initial_state(partials.aggregate_groups(self._rows, groups)))
-        if grouped.joins:  # Spark looks for these groups below the aggregation where it can
+        # A row of one of these groups may belong to others. Spark looks for groups below the aggregation where it can.
+        if grouped.joins or grouped.repeats_rows:
             return select_groups(self._exact_query(self._rows, groups), groups, group_columns(grouped), self.keys)
         return self._exact_query(rows_of(grouped, self._rows, groups))
 
     def _plain_rows(self, touched: DataFrame) -> DataFrame:
         """Return the user's query for some groups or keys."""
-        if self.refresh_strategy.kind == StrategyKind.AFFECTED_KEYS or self.grouped.joins:
+        keyed = self.refresh_strategy.kind == StrategyKind.AFFECTED_KEYS
+        if keyed or self.grouped.joins or self.grouped.repeats_rows:
             return select_groups(self.full_result, touched, self.affected_key_columns, self.keys)
         return self._query(rows_of(self.grouped, self._rows, touched))
 

@@ -28,6 +28,9 @@ _FIRST = 7_340_000_000_000
 # Metadata by which Spark knows a column of CHAR or VARCHAR, whose type is that of any text.
 _LENGTH = "__CHAR_VARCHAR_TYPE_STRING"
 
+# Metadata by which Spark knows the session windows of rows, which its aggregation joins where they overlap.
+_SESSION = "spark.sessionWindow"
+
 # Operators with the rows and columns of their child.
 _PASSED = {"SubqueryAlias", "View", "ResolvedHint", "Sort", "Repartition", "RepartitionByExpression",
            "RebalancePartitions"}  # fmt: skip
@@ -157,6 +160,8 @@ def _read_opaque(plan: Any, children: list[Operator]) -> Operator:
     kind = name_of(plan)
     if kind in _LIMITS:
         reason, instead = "which rows are within its LIMIT depends on all of them", "remove the LIMIT"
+    elif kind == "Aggregate" and _has_sessions(plan):
+        reason, instead = "it has session windows, whose bounds depend on several rows", ""
     elif kind == "Aggregate":
         reason = "it has an aggregate of all rows"
         instead = "compute that aggregate in a gold table of its own, and join it here"
@@ -182,12 +187,18 @@ def _read_filter(plan: Any, children: list[Operator]) -> Operator:
 
 
 def _read_aggregate(plan: Any, children: list[Operator]) -> Operator | None:
-    if plan.groupingExpressions().size() == 0:
+    if plan.groupingExpressions().size() == 0 or _has_sessions(plan):
         return None
     calls = list(elements(plan.aggregateExpressions()))
     items = {number_of(call): read_expression(call) for call in calls}
     chosen = frozenset(number_of(call) for call in calls if not aggregate_functions(call) <= _OF_NO_ORDER)
     return Projected(children[0], _attributes(plan), items, groups=True, chosen=chosen)
+
+
+def _has_sessions(plan: Any) -> bool:
+    """Return whether an aggregation is by session windows."""
+    groups = elements(plan.groupingExpressions())
+    return any(name_of(group) == "AttributeReference" and group.metadata().contains(_SESSION) for group in groups)
 
 
 def _read_distinct(plan: Any, children: list[Operator]) -> Operator:

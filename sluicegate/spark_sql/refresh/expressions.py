@@ -45,6 +45,16 @@ class Name:
 
 
 @dataclass(frozen=True)
+class Item:
+    """An output: its tokens without the alias, its name, and its alias as SQL if it has one."""
+
+    start: int
+    end: int
+    name: str
+    alias: str
+
+
+@dataclass(frozen=True)
 class Expressions:
     """Tokens, tree and scope of a query.
 

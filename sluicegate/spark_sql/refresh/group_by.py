@@ -80,6 +80,7 @@ class Grouped:
         recomposed: the query recomposed from all these parts, over the views of its FROM (see
         gold/query_analysis.py).
         one_row: whether it has no GROUP BY: its result is one row.
+        repeats_rows: whether a row may belong to several groups, those of sliding windows.
     """
 
     table: str
@@ -95,6 +96,7 @@ class Grouped:
     sums: tuple[tuple[Call, Span], ...] = ()
     recomposed: str = ""
     one_row: bool = False
+    repeats_rows: bool = False
 
     @property
     def distinct_calls(self) -> dict[int, Call]:

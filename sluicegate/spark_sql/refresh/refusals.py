@@ -44,10 +44,12 @@ def check_plain(tree: exp.Select) -> None:
         raise Whole("an expression in its SELECT list has several names")
 
 
-def check_no_stars(tokens: Tokens) -> None:
-    """Refuse a star, other than that of ``count(*)``."""
+def check_tokens(tokens: Tokens) -> None:
+    """Refuse a star, other than that of ``count(*)``, and session windows: a row's also depends on the rows near it."""
     if any(_is_star(tokens, index) for index in range(len(tokens))):
         raise Whole("it has a star, whose columns are not fixed")
+    if any(tokens.name(index).lower() == "session_window" for index in range(len(tokens))):
+        raise Whole("the bounds of a session window depend on several rows")
 
 
 def check_lasting(tree: exp.Select, scope: Scope) -> None:

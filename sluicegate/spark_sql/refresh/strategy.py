@@ -29,11 +29,12 @@ from sqlglot.tokenizer_core import TokenType
 from sluicegate.spark_sql import query_shape
 from sluicegate.spark_sql.clauses import select_list
 from sluicegate.spark_sql.identifiers import quote_name
-from sluicegate.spark_sql.refresh.expressions import Exchange, Expressions, Left
+from sluicegate.spark_sql.refresh.expressions import Exchange, Expressions, Item, Left
 from sluicegate.spark_sql.refresh.group_by import MOMENTS, ONE_ROW, PARTIAL, SUMS, Call, Grouped
 from sluicegate.spark_sql.refresh.joins import CannotFollow, read_from
-from sluicegate.spark_sql.refresh.refusals import CLAUSES, Never, Whole, check_lasting, check_no_stars, check_plain
+from sluicegate.spark_sql.refresh.refusals import CLAUSES, Never, Whole, check_lasting, check_plain, check_tokens
 from sluicegate.spark_sql.refresh.strategy_kind import StrategyKind
+from sluicegate.spark_sql.refresh.time_windows import FIELDS, TimeWindow, has_sliding_window
 from sluicegate.spark_sql.tokens import QuerySyntax, Span, Tokens, parse_sql
 
 READING = "3"
@@ -73,7 +74,12 @@ def refresh_strategy(text: str, schemas: Mapping[str, Sequence[str]] | None = No
         schemas: columns of the tables that it reads, as far as they are known: name resolution depends on them.
     """
     try:
-        return _Reading(text, schemas or {}).refresh_strategy()
+        reading = _Reading(text, schemas or {})
+        strategy = reading.refresh_strategy()
+        window = reading.time_window()
+        if window is None or strategy.kind != StrategyKind.AFFECTED_KEYS or strategy.grouped is None:
+            return strategy
+        return _window_strategy(window, schemas or {}, strategy, strategy.grouped)
     except Never as reason:
         return RefreshStrategy(StrategyKind.FULL_RECOMPUTE, *reason.args)
     except (Whole, CannotFollow) as reason:
@@ -82,14 +88,23 @@ def refresh_strategy(text: str, schemas: Mapping[str, Sequence[str]] | None = No
         return RefreshStrategy(StrategyKind.AFFECTED_KEYS, "it cannot be parsed")
 
 
-@dataclass(frozen=True)
-class _Item:
-    """An output: its tokens without the alias, its name, and its alias as SQL if it has one."""
+def _window_strategy(
+    window: TimeWindow, schemas: Mapping[str, Sequence[str]], strategy: RefreshStrategy, grouped: Grouped
+) -> RefreshStrategy:
+    """Return the strategy of a query grouped by fields of its window, if it is incremental; else its own.
 
-    start: int
-    end: int
-    name: str
-    alias: str
+    The parts are those of the query grouped by fields. Recomposed, they are grouped by the window as the query is, and
+    Spark compares this.
+    """
+    named = _Reading(window.text, schemas).refresh_strategy().grouped
+    if named is None:
+        return strategy
+    for fields in FIELDS:
+        by_fields = _Reading(window.text_grouped_by(fields), schemas).refresh_strategy()
+        parts = by_fields.grouped
+        if by_fields.kind == StrategyKind.INCREMENTAL and parts is not None and parts.is_locatable:
+            return replace(by_fields, grouped=replace(parts, recomposed=named.recomposed, sums=grouped.sums))
+    return strategy
 
 
 def _unselected_groups(grouped: Grouped) -> list[str]:
@@ -115,7 +130,7 @@ class _Reading:
         self.tables = read_from(tree, text, schemas)
         self.words = Expressions(self.tokens, tree, self.tables.scope)
         check_plain(tree)
-        check_no_stars(self.tokens)
+        check_tokens(self.tokens)
         check_lasting(tree, self.tables.scope)
         self.first, self.from_ = select_list(self.tokens)
         self.first += self.tokens.word(self.first) == "ALL"
@@ -124,11 +139,15 @@ class _Reading:
         self.items = self._items()
         self.calls = self._calls()
         self.odd = self._unmaintained_calls()
+        self.listed = self._groups()
+
+    def time_window(self) -> TimeWindow | None:
+        """Return the window in GROUP BY that is no item of the SELECT list."""
+        unselected = [group for group in self.listed if group[0] > self.from_]
+        return TimeWindow.of_groups(self.words, unselected, self.items)
 
     def refresh_strategy(self) -> RefreshStrategy:
-        listed: list[tuple[int, int]] = []
-        if "group" in self.clauses:
-            listed = self._groups()
+        listed = self.listed
         groups = list({tuple(self.words.names(*part)): part for part in reversed(listed)}.values())[::-1]
         needing_all_rows = self._unmaintained_functions()
         if not groups and not (self.calls or needing_all_rows):
@@ -157,6 +176,7 @@ class _Reading:
             having="",
             sums=tuple(plain for plain in self._plain_calls if plain[0].function in SUMS | MOMENTS),
             one_row=not groups,
+            repeats_rows=has_sliding_window(self.tokens),
         )
 
     def _partial_strategy(self, grouped: Grouped) -> RefreshStrategy:
@@ -259,7 +279,7 @@ class _Reading:
         ends = [start for _, start in clauses[1:]] + [len(self.tokens)]
         return ((name, (start + 1, end)) for (name, start), end in zip(clauses, ends, strict=False))
 
-    def _items(self) -> list[_Item]:
+    def _items(self) -> list[Item]:
         items = []
         names = query_shape.output_names(self.tree)
         parts = self.tokens.split_list(self.first, self.from_)
@@ -272,12 +292,12 @@ class _Reading:
                 last, alias = end - 1, f" AS {quote_name(name)}"
             if alias and self.tokens.word(end - 2) == "AS":
                 last -= 1
-            items.append(_Item(start, last, name, alias))
+            items.append(Item(start, last, name, alias))
         return items
 
     def _groups(self) -> list[tuple[int, int]]:
         """Return the grouping expressions, in the order of the text."""
-        start, end = self.clauses["group"]
+        start, end = self.clauses.get("group", (0, 0))
         if self.tokens.word(start) == "ALL" and end == start + 1:
             return self._all_groups()
         outputs = {item.name.lower(): (item.start, item.end) for item in self.items}

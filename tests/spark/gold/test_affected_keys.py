@@ -147,7 +147,9 @@ WHOLE = {
                                   "GROUP BY c.g", "no column of its SELECT list"),
     "no key": ("SELECT max(n) AS n FROM t GROUP BY g", "no column of its SELECT list"),
     "session": ("SELECT w.start AS s, count(*) AS c FROM (SELECT session_window(timestamp_seconds(n), '1 minute') AS w "
-                "FROM t) GROUP BY w", "no column of its SELECT list"),
+                "FROM t) GROUP BY w", "session windows"),
+    "session of a group": ("SELECT g, session_window.start AS s, count(DISTINCT k) AS c FROM t "
+                           "GROUP BY g, session_window(timestamp_seconds(n), '1 minute')", "session windows"),
 }  # fmt: skip
 
 

@@ -137,7 +137,11 @@ def test_what_only_all_rows_tell_is_made_again_whole(query: str, why: str) -> No
     "query",
     [
         "SELECT count(DISTINCT x) AS n FROM t GROUP BY g",
-        "SELECT window(g, '6 hours').start AS s, sum(x) AS x FROM t GROUP BY window(g, '6 hours')",
+        "SELECT window, sum(x) AS x FROM t GROUP BY window(g, '6 hours')",
+        "SELECT window.start AS s, median(x) AS x FROM t GROUP BY window(g, '6 hours')",
+        "SELECT window.start AS s, date(window.end) AS e FROM t GROUP BY window(g, '6 hours')",
+        "SELECT window.start AS s, sum(x) AS x FROM t GROUP BY window(g, '6 hours') HAVING window.end > '2026-05-01'",
+        "SELECT window.start AS s, sum(x) AS x FROM t GROUP BY window(g, '6 hours'), upper(g)",
     ],
 )
 def test_groups_that_are_not_selected_are_left_to_keys_of_the_plan(query: str) -> None:
@@ -145,6 +149,39 @@ def test_groups_that_are_not_selected_are_left_to_keys_of_the_plan(query: str) -
     assert (found.kind, found.grouped is not None) == ("keys", True)
     assert "not in its SELECT list" in found.why
     assert "there" in found.cheaper
+
+
+@pytest.mark.parametrize(
+    ("items", "fields"),
+    [
+        ("window(g, '6 hours').start AS s", {"start": "s"}),
+        ("window(g, '6 hours').end e, window.start", {"start": "start", "end": "e"}),
+        ("date_add(window.end, 1) AS d, WINDOW.END AS e", {"end": "e"}),
+    ],
+)
+def test_rows_are_grouped_by_the_selected_fields_of_a_window(items: str, fields: dict[str, str]) -> None:
+    query = f"SELECT h, {items}, sum(x) AS x FROM t GROUP BY window(g, '6 hours'), h"
+    for schemas in ({}, {"t": ["g", "h", "x"]}):
+        found = refresh_strategy(query, schemas)
+        assert found.kind == "partial"
+        assert found.grouped is not None
+        keys = {found.grouped.groups[number]: name for number, name in found.grouped.keys.items()}
+        assert keys == {"h": "h", **{f"window(g, '6 hours').{field}": name for field, name in fields.items()}}
+        assert "GROUP BY (window(g, '6 hours')), (h)" in found.grouped.recomposed
+
+
+def test_a_column_named_window_is_no_field_of_a_window() -> None:
+    query = "SELECT window.start AS s, count(*) AS n FROM t GROUP BY window(g, '6 hours'), window.start"
+    found = refresh_strategy(query, {"t": ["g", "window"]})
+    assert found.grouped is not None
+    assert (found.kind, found.grouped.groups) == ("partial", ("window(g, '6 hours')", "window.start"))
+    assert not found.grouped.is_locatable
+
+
+def test_a_session_window_is_left_to_sparks_plan() -> None:
+    found = refresh_strategy("SELECT `session_window`(g, '1 hour') AS w, count(*) AS n FROM t GROUP BY 1")
+    assert (found.kind, found.grouped) == ("keys", None)
+    assert "session window" in found.why
 
 
 def test_a_join_is_followed_by_its_equality() -> None:
