@@ -21,7 +21,11 @@ from sluicegate.airflow.page import html
 from sluicegate.airflow.page.addresses import Addresses
 from sluicegate.dashboard.batches import Balance
 from sluicegate.dashboard.flow_graph import Edge, Graph, Node
-from sluicegate.dashboard.overview import PipelineBacklog
+from sluicegate.dashboard.overview import Line, PipelineBacklog, PipelineState
+from sluicegate.dashboard.quarantined import QuarantineDetails, QuarantinedRecord, Reason
+from sluicegate.dashboard.run_details import RunDetails
+from sluicegate.dashboard.runs import DagRun, PipelineRun, RunStep
+from sluicegate.lake.discards import Discarded
 from sluicegate.monitor.plan import TableState
 from tests.e2e.test_lakehouse_page import violations
 from tests.e2e.test_live_page import chromium_path as chromium_path
@@ -161,6 +165,63 @@ def test_long_names_and_numbers_are_not_printed_over_one_another(
     page.route(f"{SITE}/lakehouse/p/wide", lambda route: route.fulfill(body=text, content_type="text/html"))
     page.goto(f"{SITE}/lakehouse/p/wide")
     fits(page, "wide", width)
+    page.close()
+
+
+LONG = "a_word_without_a_space_that_is_longer_than_the_width_of_any_phone_is_and_of_many_a_column_in_a_table"
+
+
+def long_pages() -> dict[str, dict[str, Any]]:
+    """What is shown by templates, with names and texts as long as any are."""
+    when = datetime.now(UTC)
+    record = QuarantinedRecord(
+        (LONG, LONG), f'{{"{LONG}": 1}}', ((LONG, LONG),), f"file:/{LONG}/{LONG}", when, when, LONG, LONG
+    )
+    discards = (Discarded(LONG, when, LONG, LONG, (LONG,), 12),)
+    reasons = (Reason(LONG, LONG, True, 12, when, when),)
+    quarantine = QuarantineDetails(LONG, LONG, 12, reasons, "", (record,), True, ((when, 12),), "", 12, discards)
+    failed = RunStep("silver", "failed", when, when, 1, LONG)
+    dag_run = DagRun(LONG, "failed", "manual", when, when, None, LONG, "", {"tables": [LONG, LONG]}, (failed,))
+    run = PipelineRun(LONG, LONG, "failed", "manual", when, when, (), dag_run)
+    line = Line(LONG, PipelineState.FAILED, LONG, LONG, LONG, (LONG,), 3, schedule="*/15 * * * *", quarantined=12,
+                quarantine=LONG, failed_run=LONG, failed_task="silver")  # fmt: skip
+    choice = {"runs": (run,), "kind": "", "outcome": ""}
+    return {
+        "quarantine": {"view": quarantine, "starts": True, "tab": "quarantine", "table": LONG, "pipeline": LONG},
+        "runs": {"view": (run,), "choice": choice, "tab": "runs", "pipeline": LONG},
+        "run": {"view": RunDetails(LONG, run, (), LONG, LONG, run, {}), "tab": "runs", "pipeline": LONG},
+        "home": {"view": (line, replace(line, state=PipelineState.FINE)), "lake": LONG},
+        "error": {"status": 409, "message": LONG, "hint": LONG, "mistakes": (LONG,)},
+    }
+
+
+@pytest.mark.parametrize("width", [1280, 375])
+@pytest.mark.parametrize("template", ["quarantine", "runs", "run", "home", "error"])
+def test_long_words_do_not_widen_a_page(browser: Any, views: dict[str, str], width: int, template: str) -> None:
+    page = opened(browser, width)
+    text = html.page(template, Addresses("../"), **long_pages()[template])
+    page.route(f"{SITE}/lakehouse/p/wide", lambda route: route.fulfill(body=text, content_type="text/html"))
+    page.goto(f"{SITE}/lakehouse/p/wide")
+    fits(page, template, width)
+    page.close()
+
+
+def test_a_calendar_of_one_day_has_its_whole_month_and_the_names_of_weekdays(
+    browser: Any, views: dict[str, str]
+) -> None:
+    page = opened(browser, 1280)
+    page.goto(f"{SITE}/lakehouse/{views['days']}")
+    drawn = page.get_by_role("region", name="Calendar").locator("svg")
+    outer = drawn.bounding_box()
+    assert outer is not None
+    for text in drawn.locator("text").all():
+        box = text.bounding_box()
+        assert box is not None
+        assert outer["x"] <= box["x"], text.text_content()
+        assert box["x"] + box["width"] <= outer["x"] + outer["width"], text.text_content()
+    assert [text for text in drawn.locator("text").all_text_contents() if text in ("Mon", "Wed", "Fri")] == [
+        "Mon", "Wed", "Fri",
+    ]  # fmt: skip
     page.close()
 
 
