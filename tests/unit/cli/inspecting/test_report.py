@@ -46,7 +46,7 @@ def test_a_run_is_chosen_and_rows_are_shown_without_personal_data(world: PageWor
     assert done.exit_code == 0, done.output
     text = file.read_text()
     assert "2 read = 2 written" in text  # the patients came with the first run
-    assert "Newest rows" in text
+    assert "Rows of the newest files" in text
     assert "Ada" not in text
     facts = json.loads(report(world, "--json").output)
     assert facts["run"]["run"]["key"] == "scheduled__2026-03-02T06:15:00+00:00"
