@@ -99,7 +99,7 @@ def completed(workspace: Workspace, words: str) -> list[str]:
 
 
 def test_a_shell_completes_commands_options_and_pipelines(workspace: Workspace) -> None:
-    assert completed(workspace, "sluicegate st") == ["status", "streams", "stop"]
+    assert completed(workspace, "sluicegate st") == ["stop", "status", "streams"]
     assert completed(workspace, "sluicegate status h") == ["heart_rate"]
     assert "--verify" in completed(workspace, "sluicegate status --v")
 
