@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from sluicegate import api
+from sluicegate.cli import narrow
 from sluicegate.console import ignore_line, say, warn
 from sluicegate.errors import UserError
 from sluicegate.escapes import escape_text
@@ -196,16 +198,40 @@ def show_json(facts: Any) -> None:
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Sequence[str] = ()) -> None:
-    """Print rows under headings; columns named in ``right`` are numbers."""
+    """Print rows under headings; columns named in ``right`` are numbers.
+
+    On a terminal that is too narrow, columns of zeros are named below the table; if that does not do, rows are printed
+    one below the other.
+    """
+    cells = [list(map(escape_text, columns)), *(list(map(_text, row)) for row in rows)]
+    table: list[Sequence[str]] = list(zip(*cells, strict=True))
+    empty: list[Sequence[str]] = []
+    width = 200
+    if sys.stdout.isatty():
+        width = shutil.get_terminal_size().columns
+        if narrow.fit_widths(table, width) is None:
+            filled, empty = narrow.split_empty(table, right)
+            table = filled or empty
+    widths = narrow.fit_widths(table, width)
+    if widths is None and sys.stdout.isatty():
+        say(*narrow.records(table))
+    else:
+        _print_table(table, widths or [None] * len(table), right, width)
+    if empty and table is not empty:
+        say("", f"nothing or 0 in: {', '.join(column[0] for column in empty)}")
+
+
+def _print_table(
+    columns: Sequence[Sequence[str]], widths: Sequence[int | None], right: Sequence[str], width: int
+) -> None:
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(escape_text(column), justify="right" if column in right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*map(_text, row))
-    width = None if sys.stdout.isatty() else 200
+    for (heading, *_), least in zip(columns, widths, strict=True):
+        table.add_column(heading, justify="right" if heading in right else "left", overflow="fold", width=least)
+    for row in list(zip(*columns, strict=True))[1:]:
+        table.add_row(*row)
     Console(width=width, highlight=False, markup=False, emoji=False).print(table)
 
 
