@@ -29,11 +29,12 @@ def _escape(char: str) -> str:
 
 
 def escape_lines(text: str) -> str:
-    """Escape a text of several lines; those behind the first are indented, as none of ours is."""
+    """Escape a text of several lines; those behind the first are indented alike, as none of ours is."""
     first, *following_lines = text.split("\n")
-    return "\n".join(
-        [escape_text(first), *(escape_text(f"    {line.removeprefix('    ')}") for line in following_lines)]
-    )
+    indent = "    "
+    if all(line.startswith(indent) for line in following_lines):
+        indent = ""
+    return "\n".join([escape_text(first), *(escape_text(f"{indent}{line}") for line in following_lines)])
 
 
 def json_text(text: str) -> str:

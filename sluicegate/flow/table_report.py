@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -213,9 +214,23 @@ def _unread_files(report: TableReport) -> list[str]:
             f"         {files(len(report.failed))} could not be read; {subject} retried once the file or definition "
             f"changes:"
         )
-        lines += [f"           {path}: {reason}" for path, reason in list(report.failed.items())[:SHOWN]]
+        lines += _lines_of_reasons(report.failed)
     if report.empty_files:
         lines.append(f"         {files(report.empty_files)} without records")
+    return lines
+
+
+def _lines_of_reasons(reasons: Mapping[str, str]) -> list[str]:
+    """Return a line for each of the first reasons, with the first path that has it and how many more have."""
+    paths_by_reason: dict[str, list[str]] = {}
+    for path, reason in reasons.items():
+        paths_by_reason.setdefault(reason, []).append(path)
+    lines = []
+    for reason, (first, *others) in list(paths_by_reason.items())[:SHOWN]:
+        more = ""
+        if others:
+            more = f" and {len(others):,} more"
+        lines.append(f"           {first}{more}: {reason}")
     return lines
 
 
@@ -271,7 +286,7 @@ def _passed_over_files(report: TableReport) -> list[str]:
         )
     if report.refused:
         lines.append(f"         skipped in the landing folder: {len(report.refused):,}")
-        lines += [f"           {path}: {reason}" for path, reason in list(report.refused.items())[:SHOWN]]
+        lines += _lines_of_reasons(report.refused)
     return lines
 
 

@@ -69,6 +69,12 @@ def test_no_line_of_a_text_passes_for_another(text: str) -> None:
     assert all(line.startswith("    ") for line in others)
 
 
+@pytest.mark.parametrize("indent", ["", "    "])
+def test_a_mark_below_a_line_stays_below_its_word(indent: str) -> None:
+    shown = escape_lines(f"line 1\n{indent}select amunt\n{indent}       ^^^^^")
+    assert shown == "line 1\n    select amunt\n           ^^^^^"
+
+
 def hostile_report(text: str) -> TableReport:
     sample = {"row": {text: text}, "file": f"/in/{text}", "rules": [text]}
     return TableReport(

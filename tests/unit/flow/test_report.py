@@ -42,3 +42,9 @@ def test_a_report_after_an_error_is_the_end_of_the_job() -> None:
     assert lines.take(f"{REPORT} {json.dumps(report.as_dict())}")
     assert (lines.error, lines.reports(), lines.unread) == (None, [report.as_dict()], 0)
     assert not lines.take("any other line")
+
+
+def test_files_with_the_same_reason_are_one_line() -> None:
+    failed = {f"/in/{number}.json": "truncated" for number in range(74)} | {"/in/x.json": "not UTF-8"}
+    lines = TableReport("t", "bronze", failed=failed).remarks()
+    assert [line.strip() for line in lines[1:]] == ["/in/0.json and 73 more: truncated", "/in/x.json: not UTF-8"]
