@@ -7,12 +7,16 @@ import os
 import re
 import shutil
 import subprocess
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from sluicegate.errors import JavaMissing
 
 JAVA_AT_LEAST = 17
+
+ANSWERS_WITHIN = 20.0
+"""Seconds for which a ``java`` is asked for its version: a JVM starts in one, also on a busy machine."""
 
 
 def java() -> str:
@@ -45,10 +49,13 @@ def java_version(program: str) -> str:
     release = Path(program).resolve().parent.parent / "release"
     match = None
     if release.is_file():
-        match = re.search(r'JAVA_VERSION="(\d[^"]*)"', release.read_text())
+        match = re.search(r'JAVA_VERSION="(\d[^"]*)"', release.read_text(errors="replace"))
     if match is None:  # not every vendor ships the file; asking costs a JVM start of some 50 ms
-        answer = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
-        match = re.search(r'version "(\d[^"]*)"', answer.stderr + answer.stdout)
+        with suppress(OSError, subprocess.TimeoutExpired):  # a file that is no program, or one that waits
+            answer = subprocess.run(
+                [program, "-version"], capture_output=True, text=True, errors="replace", timeout=ANSWERS_WITHIN
+            )
+            match = re.search(r'version "(\d[^"]*)"', answer.stderr + answer.stdout)
     if match is None or int(re.split(r"\D", match[1])[0]) < JAVA_AT_LEAST:
         version = f"is Java {match[1]}" if match else "does not print its version"
         raise JavaMissing(

@@ -297,6 +297,7 @@ EXEMPT = {
     "airflow.sensors.trigger.AT_LEAST_EVERY": TIME,
     "airflow.sensors.trigger.AT_MOST_EVERY": TIME,
     "airflow.sensors.trigger.OF_THE_TIME": "how often it is checked: no result depends on it",
+    "spark.java.ANSWERS_WITHIN": TIME,
     "cli.narrow.GAP": LOOKS,
     "cli.app.GARBAGE_AFTER": "how often Python looks for objects that hold each other: no result depends on it",
     "cli.building.import_.PARTIAL": "an exit code",
