@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sluicegate import api
+from sluicegate.cli import optional_packages
 from sluicegate.cli.inspecting.impact import show_impact
 from sluicegate.cli.options import (
     JsonOption,
@@ -43,6 +44,7 @@ _RESCUED_TEXTS = {
 
 
 @pass_settings("lake", "landing", "pipelines", "target")
+@optional_packages.absent()
 def plan(
     pipeline: PipelineName,
     impact: Annotated[

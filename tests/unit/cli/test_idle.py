@@ -221,3 +221,4 @@ def test_a_run_with_work_is_seen_by_what_it_imports(idle: Workspace) -> None:
     code, printed, modules = command(idle, "plan", "heart_rate")
     assert (code, printed[-1]) == (0, "waiting: 1 file of 67 B for recordings_bronze")
     assert {"pyarrow", "sluicegate.landing.discovery"} <= set(modules)
+    assert {"fsspec", "numpy", "pandas"} & set(modules) == set()
