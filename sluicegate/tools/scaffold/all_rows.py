@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
+from sluicegate.bronze.file_sizes import UNPACKING
+from sluicegate.bronze.text import excerpts
 from sluicegate.definition import encodings
 from sluicegate.errors import SourceError
 from sluicegate.tools import arrow_values
@@ -50,7 +51,7 @@ class _Unread(Exception):
     """Raised when no other rows can be read, with the reason."""
 
 
-_UNREADABLE = (SourceError, OSError, EOFError, ValueError, RecursionError, csv.Error, pa.ArrowException, zlib.error)
+_UNREADABLE = (SourceError, OSError, EOFError, ValueError, RecursionError, csv.Error, pa.ArrowException, *UNPACKING)
 
 
 class AllRows:
@@ -169,7 +170,7 @@ class AllRows:
             if like.format == "csv":
                 yield from self._csv_rows(lines, like)
             elif like.options.get("multiLine"):
-                yield from map(self._record_texts, _document_records(text))
+                yield from map(self._record_texts, _document_records(text, like.records))
             else:
                 yield from (self._record_texts(sniff.DECODER.decode(line.strip())) for line in lines if line.strip())
 
@@ -303,10 +304,13 @@ def _check_quoting(lines: Iterable[str], options: Mapping[str, str]) -> Iterator
         yield line
 
 
-def _document_records(text: Any) -> Iterator[Any]:
+def _document_records(text: Any, path: str) -> Iterator[Any]:
     whole = text.read(MOST_ARRAY + 1)
     if len(whole) > MOST_ARRAY:
         raise _Unread(f"a file of one JSON value has more than {MOST_ARRAY >> 20:,} MiB")
+    if path:
+        start, end = excerpts.json_extent(whole, path.split("."))
+        whole = whole[start:end]
     value = sniff.DECODER.decode(whole.strip())
     if isinstance(value, list):
         yield from value

@@ -56,25 +56,25 @@ def read(text: str, whole: bool, most: int, header: bool | None = None) -> CsvTe
     Returns:
         the sample; None if it is no table.
     """
-    separator = max(SEPARATORS, key=lambda candidate: _separator_fit(text, candidate, whole))
     lines = list(io.StringIO(text, newline=""))
     if not whole and len(lines) > 1:
         lines.pop()
+    separator, named = _separator(text, whole)
     commented = _has_comments(lines, separator)
-    if commented:
-        lines = [line for line in lines if not line.startswith(COMMENT)]
+    skipped = named + _preamble_length(lines[named:], Grammar(separator, comment=COMMENT * commented), header)
+    lines = [line for line in lines[skipped:] if not (commented and line.startswith(COMMENT))]
     grammar, remarks = _grammar(lines, separator)
     rows = list(itertools.islice(_sound_rows(lines, grammar), most + 1))
     if not rows:
         return None
-    width = _usual_width(rows)
+    width = csv_header.usual_width(map(len, rows))
     doubt = False
-    if header:
-        width = len(rows[0])
-    elif header is None:
+    if header is None:
         guess = csv_header.guess(rows)
         header, doubt = guess.header, guess.in_doubt
         remarks.append(guess.remark)
+    if header and len(rows[0]) < width:
+        remarks.append(f"the header has {len(rows[0])} names for {width} values: longer rows are corrupt (in doubt)")
     names = [""] * max(width, len(rows[0]))
     if header:
         names = rows[0]
@@ -83,6 +83,9 @@ def read(text: str, whole: bool, most: int, header: bool | None = None) -> CsvTe
     options = _options(separator, grammar, rows, header=header)
     if commented:
         options["comment"] = COMMENT
+    if skipped:
+        options["skipRows"] = str(skipped)
+        remarks.append(f"the table begins in line {skipped + 1}")
     return CsvText(options, columns, values, remarks, doubt)
 
 
@@ -96,10 +99,23 @@ def _has_comments(lines: Sequence[str], separator: str) -> bool:
     return all(line.count(separator) < usual for line in comments)
 
 
-def _usual_width(rows: Sequence[Sequence[str]]) -> int:
-    """Number of values that most rows have."""
-    widths = Counter(len(row) for row in rows)
-    return max(widths, key=lambda width: widths[width])
+def _separator(text: str, whole: bool) -> tuple[str, int]:
+    """Separator of a text, and the number of lines that only name it."""
+    if named := csv_header.named_separator(text.partition("\n")[0]):
+        return named, 1
+    return max(SEPARATORS, key=lambda candidate: _separator_fit(text, candidate, whole)), 0
+
+
+def _preamble_length(lines: Sequence[str], grammar: Grammar, header: bool | None) -> int:
+    """Number of lines above a header that is certain, or that a person has said to be there."""
+    if header is False:
+        return 0
+    length = csv_header.preamble_length(lines[:_FIRST], grammar)
+    if length and header is None:
+        below = csv_header.guess(list(_sound_rows(lines[length : length + _FIRST], grammar)))
+        if not below.header or below.in_doubt:
+            return 0
+    return length
 
 
 def _options(separator: str, grammar: Grammar, rows: Sequence[Sequence[str]], *, header: bool) -> dict[str, str]:
@@ -141,6 +157,7 @@ def records(lines: Iterable[str], options: Mapping[str, str]) -> Iterator[list[s
     Raises:
         csv.Error: it cannot be parsed further, or text follows a quoted value, which programs read differently.
     """
+    lines = itertools.islice(lines, int(options.get("skipRows", "0")), None)
     comment = options.get("comment")
     if comment:
         lines = (line for line in lines if not line.startswith(comment))

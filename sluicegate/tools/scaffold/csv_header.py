@@ -1,11 +1,13 @@
-"""Detection of a CSV header. In doubt the first line is a row: no row may be lost."""
+"""Detection of a CSV header, and of lines above it. In doubt the first line is a row: no row may be lost."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from sluicegate.bronze.text.csv_records import Grammar
 from sluicegate.tools.scaffold.naming import words
 from sluicegate.tools.scaffold.readings import NOTHING, is_figure
 
@@ -23,6 +25,9 @@ _NAMES = {
 _MISSING = {word.lower() for word in NOTHING if word} | {
     "missing", "unknown", "n.a.", "nan", "nil", "not available", "not applicable", "tbd",
 }  # fmt: skip
+
+# The line by which Excel is told the separator.
+_SEPARATOR = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 
 _DOUBT = "in doubt, see --header and --no-header"
 
@@ -129,3 +134,31 @@ def _are_column_names(first: Sequence[str]) -> bool:
         or re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)+|[a-z]+([A-Z][a-z0-9]+)+", cell)
     ]
     return 2 * len(common) >= len(texts)
+
+
+def named_separator(line: str) -> str:
+    """Separator that the first line of a text names, as ``sep=;``; empty if it names none."""
+    named = _SEPARATOR.fullmatch(line)
+    if named is None:
+        return ""
+    return named[1]
+
+
+def preamble_length(lines: Sequence[str], grammar: Grammar) -> int:
+    """Number of the first lines that are neither a header nor records, by their values; 0 if only comments are there.
+
+    They have at most half of the values that most lines have, and each of them fewer than the next line: bronze takes
+    others for records, in later files too.
+    """
+    usual = usual_width(grammar.count(line) for line in lines if not grammar.is_no_record(line))
+    values = [0 if grammar.is_no_record(line) else grammar.filled_count(line) for line in lines]
+    length = next((number for number, count in enumerate(values) if 2 * count > usual), 0)
+    if 0 < max(values[:length], default=0) < values[length]:
+        return length
+    return 0
+
+
+def usual_width(widths: Iterable[int]) -> int:
+    """The most frequent number of values in a row."""
+    counts = Counter(widths)
+    return max(counts, key=lambda width: counts[width], default=1)

@@ -39,10 +39,12 @@ class _Group:
     def is_like(self, sample: FileSample) -> bool:
         """Whether a file is like the group's first."""
         first = self.samples[0]
-        options = ("sep", "header") if sample.format == "csv" else ("multiLine",)
+        options = ("sep", "header", "skipRows") if sample.format == "csv" else ("multiLine",)
         if sample.format != first.format or any(
             sample.options.get(name) != first.options.get(name) for name in options
         ):
+            return False
+        if sample.records != first.records:
             return False
         if sample.options.get("header") == "false":
             return _have_equal_types(first, sample)
@@ -170,7 +172,7 @@ def _group_by_folder(files: Sequence[Path]) -> list[list[Path]]:
     """Files by folder and suffix."""
     groups: dict[tuple[Path, str], list[Path]] = {}
     for file in files:
-        ending = re.sub(r"\.(gz|bz2)$", "", file.name.lower())
+        ending = re.sub(r"\.(gz|bz2|xz|zst|zip)$", "", file.name.lower())
         groups.setdefault((file.parent, Path(ending).suffix), []).append(file)
     return list(groups.values())
 

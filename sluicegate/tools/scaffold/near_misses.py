@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sluicegate.tools.scaffold.column import NewColumn
 from sluicegate.tools.scaffold.naming import comment_text
 from sluicegate.tools.scaffold.prove_keys import KeyProof
 from sluicegate.tools.scaffold.suggest import has_mail_address
@@ -28,8 +29,7 @@ def _types(table: NewTable, *, examples: bool) -> Iterator[str]:
     for column in table.columns:
         if misfits := column.inferred_type.misfits:
             fitting = misfits.among - misfits.count
-            shown = examples and column.name not in table.guess.pii and not has_mail_address(misfits.example)
-            if shown:
+            if examples and not is_personal_misfit(table, column):
                 example = f'"{comment_text(misfits.example, _SHOWN)}" in {misfits.place}'
             else:
                 example = misfits.place
@@ -37,15 +37,27 @@ def _types(table: NewTable, *, examples: bool) -> Iterator[str]:
                 other = "the other one"
             else:
                 other = f"the other {misfits.count:,}"
-            rows = "their records go"
-            if misfits.count == 1:
-                rows = "its record goes"
             kind = column.inferred_type.kind
             yield (
                 f"{comment_text(column.field)}: {fitting:,} of {misfits.among:,} values are {kind}; {other}"
-                f" ({'' if misfits.count == 1 else 'as '}{example}): {rows} to {table.name}_quarantine"
-                f" ({table.name}.sql says how to keep text)"
+                f" ({'' if misfits.count == 1 else 'as '}{example}): {_disposition(table, column, misfits.count)}"
             )
+
+
+def is_personal_misfit(table: NewTable, column: NewColumn) -> bool:
+    """Whether a value that does not fit a column's type may be personal data."""
+    misfits = column.inferred_type.misfits
+    return column.name in table.guess.pii or (misfits is not None and has_mail_address(misfits.example))
+
+
+def _disposition(table: NewTable, column: NewColumn, count: int) -> str:
+    """What becomes of the values of a column that do not fit."""
+    if text_column := table.text_column(column):
+        return f"NULL, with the text in {text_column}"
+    rows = "their records go"
+    if count == 1:
+        rows = "its record goes"
+    return f"{rows} to {table.name}_quarantine ({table.name}.sql says how to keep text)"
 
 
 def _keys(table: NewTable) -> Iterator[str]:

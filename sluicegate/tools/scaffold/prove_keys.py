@@ -94,10 +94,9 @@ def _compare_repeated_rows(
     """Proof for keys that several rows have, once these rows are compared: copies of one row, or different ones."""
     key = ", ".join(map(_value, keys))
     is_full = " AND ".join(f"{_value(column)} IS NOT NULL" for column in keys)
-    fits = " AND ".join(f"NOT ({_has_text(column)} AND {_value(column)} IS NULL)" for column in columns)
     whole = ", ".join(f"c{column.place}" for column in columns)
     ((copies, first_copy, others, first_other),) = rows.query(
-        f"WITH good AS (SELECT id, ({key},) AS k, ({whole},) AS whole FROM rows WHERE {is_full} AND {fits}),"
+        f"WITH good AS (SELECT id, ({key},) AS k, ({whole},) AS whole FROM rows WHERE {is_full}),"
         " kept AS (SELECT k, min(id) AS first, arg_min(whole, id) AS kept FROM good GROUP BY k HAVING count(*) > 1)"
         " SELECT count(*) FILTER (whole = kept), min(id) FILTER (whole = kept),"
         " count(*) FILTER (whole <> kept), min(id) FILTER (whole <> kept)"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from sluicegate.spark_sql.identifiers import literal
 from sluicegate.tools.scaffold import suggest
 from sluicegate.tools.scaffold.column import NewColumn
 from sluicegate.tools.scaffold.naming import comment_text, ident, scalar
+from sluicegate.tools.scaffold.near_misses import is_personal_misfit
 from sluicegate.tools.scaffold.prove_keys import KeyProof
 from sluicegate.tools.scaffold.table import NewTable, inner_numbers
 
@@ -80,14 +82,21 @@ def _bronze(pipeline: str, table: NewTable) -> Iterator[str]:
     yield f"    path: ${{landing}}/{pipeline}/{table.name}"
     yield f"    format: {first.format}"
     for guessed in dict.fromkeys(text for sample in table.samples for text in sample.guessed):
-        yield f"    # a guess: {guessed}"
+        yield f"    # a guess: {comment_text(guessed, 300)}"
     if first.options:
         inner = ", ".join(f"{name}: {_option(value)}" for name, value in first.options.items())
         yield f"    options: {{{inner}}}"
+    if first.records:
+        yield f"    records: {scalar(first.records)}"
     hints = [] if first.format == "parquet" else _hints(table)
     if hints:
         yield from _folded("    schemaHints", ",", hints)
     yield "    columnNames: normalized"
+    yield from _fields_without_column(table)
+
+
+def _fields_without_column(table: NewTable) -> Iterator[str]:
+    """Comments on fields that have no column in bronze, or none in silver."""
     rescued = [comment_text(column.field) for column in table.columns if not table.bronze_column(column)]
     if rescued:
         yield "    # Other fields have the columns of these names, so they are in _rescued_data, and silver finds them:"
@@ -110,7 +119,7 @@ def _folded(name: str, separator: str, parts: Sequence[str]) -> Iterator[str]:
 
 
 def _option(value: str) -> str:
-    if value in ("true", "false"):
+    if value in ("true", "false") or value.isdigit():
         return value
     return scalar(value)
 
@@ -152,9 +161,19 @@ def _silver(table: NewTable) -> Iterator[str]:
         yield "    # a guess: when it happened, a time that nearly all rows have; a record without one is quarantined"
         yield f"    event_time: {scalar(guess.event_time)}"
     yield from _rules(table)
-    if guess.pii:
+    if personal := _personal_columns(table):
         yield "    # a guess by names and values: personal data, of which no report shows a value"
-        yield f"    pii: [{', '.join(scalar(name) for name in guess.pii)}]"
+        yield f"    pii: [{', '.join(scalar(name) for name in personal)}]"
+
+
+def _personal_columns(table: NewTable) -> list[str]:
+    """Columns with personal data, with the texts of those whose records are kept without their value."""
+    texts = [
+        text_column
+        for column in table.columns
+        if (text_column := table.text_column(column)) and is_personal_misfit(table, column)
+    ]
+    return [*table.guess.pii, *texts]
 
 
 def _proof_comments(table: NewTable, proof: KeyProof) -> Iterator[str]:
@@ -187,6 +206,7 @@ def _rules(table: NewTable) -> Iterator[str]:
         f"{_rule(name, number)}: {{expect: {scalar(f'{ident(name)} >= 0')}}}"
         for number, name in enumerate(table.guess.positive, 1)
     ]
+    text_columns = [text for column in table.columns if (text := table.text_column(column))]
     # In a file with types a row of nothing but NULL is data; in one of text it may be what could not be read. Without
     # a key or an event time it is quarantined anyway.
     is_named = table.guess.keys or table.guess.event_time
@@ -196,8 +216,14 @@ def _rules(table: NewTable) -> Iterator[str]:
         yield "      some_value:"
         values = [f"{ident(column.name)} IS NOT NULL" for column in table.columns]
         yield from _folded("        expect_or_quarantine", " OR", values)
-    elif rules:
+    elif rules or text_columns:
         yield "    expectations:"
+    if text_columns:
+        yield "      # a record is kept without a value that does not fit, whose text is in the column beside it"
+        yield from (
+            f"      {_fits(name, number)}: {{expect: {scalar(f'{ident(name)} IS NULL')}}}"
+            for number, name in enumerate(text_columns, 1)
+        )
     if rules:
         yield "      # a guess: it holds in the first rows; a row that breaks it is kept, and counted in the report"
         yield from (f"      {rule}" for rule in rules)
@@ -207,6 +233,12 @@ def _rule(name: str, number: int) -> str:
     if _is_plain(name):
         return f"{name.lower()}_not_negative"
     return f"amount_{number}_not_negative"
+
+
+def _fits(name: str, number: int) -> str:
+    if _is_plain(name):
+        return f"no_{name.lower()}"
+    return f"no_text_{number}"
 
 
 def _rows(table: NewTable) -> str:
@@ -225,42 +257,50 @@ def silver(table: NewTable) -> str:
         f"-- table that is read record by record. A value that does not cast goes to {table.name}_quarantine.",
         "SELECT",
     ]
-    for number, column in enumerate(table.columns, 1):
-        comma = ""
-        if number < len(table.columns):
-            comma = ","
+    last = table.columns[-1]
+    for column in table.columns:
         guess = ""
         if column.inferred_type.is_guess:
             guess = "a guess: "
         remark = ""
         if column.inferred_type.remark:
             remark = f"  -- {guess}{column.inferred_type.remark}"
-        lines += _misfits(table, column, comma)
-        lines.append(f"  {_expression(table, column)}{comma}{remark}")
+        lines += _misfits(table, column)
+        *others, expression = _expressions(table, column)
+        lines += [f"  {other}," for other in others]
+        lines.append(f"  {expression}{'' if column is last else ','}{remark}")
     return "\n".join([*lines, f"FROM STREAM({table.bronze}) AS r", ""])
 
 
-def _misfits(table: NewTable, column: NewColumn, comma: str) -> list[str]:
-    """Comments on a type that nearly all values have: how many do not, what becomes of them, and how to keep text."""
+def _misfits(table: NewTable, column: NewColumn) -> Iterator[str]:
+    """Comments on a type that nearly all values have: how many do not, what becomes of them, and how to change that."""
     if (misfits := column.inferred_type.misfits) is None:
-        return []
+        return
     single = misfits.count == 1
-    return [
+    fault = (
         f"  -- a guess: {misfits.count:,} of {misfits.among:,} values {'is' if single else 'are'} no"
-        f" {column.inferred_type.kind}, as in {comment_text(misfits.place)}; as text:"
-        f" {_alias_value(column, _bronze_value(table, column))}{comma}",
-    ]
+        f" {column.inferred_type.kind}, as in {comment_text(misfits.place)}"
+    )
+    if text_column := table.text_column(column):
+        yield f"{fault}: NULL, with the text in {comment_text(text_column)}. Without TRY its record is quarantined."
+    else:
+        yield f"{fault}; as text: {_alias_value(column, _bronze_value(table, column))},"
 
 
-def _expression(table: NewTable, column: NewColumn) -> str:
-    value = _bronze_value(table, column)
+def _expressions(table: NewTable, column: NewColumn) -> list[str]:
+    """What silver selects for a column: its value, after the text of one that does not fit if its record is kept."""
+    text = _bronze_value(table, column)
     if column.inferred_type.is_trimmed:
-        value = f"trim({value})"
+        text = f"trim({text})"
     for word in column.inferred_type.nothing:
-        value = f"nullif({value}, {literal(word)})"
-    if table.samples[0].format != "parquet":
-        value = column.inferred_type.pattern.replace("{}", value, 1)
-    return _alias_value(column, value)
+        text = f"nullif({text}, {literal(word)})"
+    if table.samples[0].format == "parquet":
+        return [_alias_value(column, text)]
+    value = column.inferred_type.pattern.replace("{}", text, 1)
+    if not (text_column := table.text_column(column)):
+        return [_alias_value(column, value)]
+    value = re.sub(r"\bto_(date|timestamp)\(", r"try_to_\1(", value.replace("CAST(", "TRY_CAST("))
+    return [f"IF({value} IS NULL, {text}, NULL) AS {ident(text_column)}", _alias_value(column, value)]
 
 
 def _bronze_value(table: NewTable, column: NewColumn) -> str:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
+import codecs
+import io
+import itertools
 import json
 import re
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Literal, cast
+from typing import IO, Any, Literal
 
-from sluicegate.bronze.text import csv_check, csv_records
+from sluicegate.bronze.file_sizes import OPENERS, UNPACKING, FileFault
+from sluicegate.bronze.text import csv_check, csv_records, excerpts
 from sluicegate.bronze.text.csv_records import Grammar
 from sluicegate.errors import SourceError, Where
 from sluicegate.spark_sql.types import MOST_DIGITS
 from sluicegate.tools import arrow_values
-from sluicegate.tools.scaffold import csv_dialect, text_encoding
+from sluicegate.tools.scaffold import csv_dialect, json_wrapping, text_encoding
 
 ROWS = 1000
 """Most rows of a file that are sampled."""
@@ -34,9 +36,10 @@ SPLIT_CHARACTERS = 64 << 20
 Format = Literal["csv", "json", "parquet"]
 
 _OTHERS = {
-    b"ORC": "ORC", b"Obj\x01": "Avro", b"PK\x03\x04": "a zip archive or a spreadsheet", b"\x28\xb5\x2f\xfd": "zstd",
-    b"%PDF": "PDF", b"SQLite": "SQLite", b"\xfd7zXZ": "xz",
+    b"ORC": "ORC", b"Obj\x01": "Avro", b"%PDF": "PDF", b"SQLite": "SQLite", b"7z\xbc\xaf": "a 7z archive",
 }  # fmt: skip
+_PACKED = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ": ".xz", b"\x28\xb5\x2f\xfd": ".zst", b"PK\x03\x04": ".zip"}
+_WORKBOOKS = re.compile(r"\.(xls[xmb]?|ods)$", re.IGNORECASE)
 _TEXT = {".csv", ".tsv", ".txt", ".tab", ".psv", ".dat", ""}
 
 
@@ -54,6 +57,7 @@ class FileSample:
         options: options of Spark's reader.
         columns: names of its columns in order; those of CSV as in the header.
         rows: its first rows, each with a value for each column: text, ``JsonNumber``, bool, list, dict or None.
+        records: field of a JSON file that has its records; empty if the file itself is them.
         types: Spark's types of the columns, for files that declare them.
         guessed: what of the options is a guess, in words.
         doubt: whether the decision on a CSV header is uncertain.
@@ -64,6 +68,7 @@ class FileSample:
     options: dict[str, str]
     columns: list[str]
     rows: list[list[Any]]
+    records: str = ""
     types: dict[str, str] = field(default_factory=dict)
     guessed: Sequence[str] = ()
     doubt: bool = False
@@ -79,6 +84,8 @@ def sniff(path: Path, header: bool | None = None) -> FileSample:
     Raises:
         SourceError: it cannot be read, is empty, or is of no known format.
     """
+    if _WORKBOOKS.search(path.name):
+        raise _fault(path, "is a workbook", "save each of its sheets as a file of its own: CSV UTF-8 in Excel")
     try:
         head, whole = _head(path)
         if not head.strip():
@@ -89,10 +96,15 @@ def sniff(path: Path, header: bool | None = None) -> FileSample:
             hint = "only CSV, JSON and Parquet are supported here; for ORC, Avro and XML write the definition yourself"
             raise _fault(path, f"looks like {kind}", hint)
         text, encoding = _text(path, head, whole)
+        if encoding is None and not whole and not _is_in(path, "utf-8") and _is_in(path, text_encoding.WESTERN[1]):
+            encoding, codec = text_encoding.WESTERN
+            text = head.decode(codec)
         if _has_json(path, text):
             return _json(path, text, whole, encoding)
         return _csv(path, text, whole, encoding, header)
-    except (OSError, EOFError, zlib.error) as error:
+    except FileFault as error:
+        raise _fault(path, "cannot be unpacked", "give each file of the archive by itself", error) from error
+    except (OSError, EOFError, *UNPACKING) as error:
         raise _fault(path, "cannot be read", "provide a complete file that you may read", error) from error
 
 
@@ -105,10 +117,10 @@ def _fault(path: Path, message: str, hint: str, cause: Exception | None = None) 
 
 def _head(path: Path) -> tuple[bytes, bool]:
     """First bytes of a file, unpacked, and whether that is all of it."""
-    packed, magic = _detect_compression(path)
+    packed = _detect_compression(path)
     if packed and path.suffix.lower() != packed:
         raise _fault(path, f"is compressed, which Spark only detects by the name: it must end in {packed}", "rename it")
-    if path.suffix.lower() in (".gz", ".bz2") and magic and not packed:
+    if path.suffix.lower() in _PACKED.values() and path.stat().st_size and not packed:
         raise _fault(
             path, f"is not compressed, but its name ends in {path.suffix}, so Spark would decompress it", "rename it"
         )
@@ -117,22 +129,35 @@ def _head(path: Path) -> tuple[bytes, bool]:
     return head[:BYTES], len(head) <= BYTES
 
 
-def _detect_compression(path: Path) -> tuple[str | None, bytes]:
-    """Suffix that a packed file should have, by its first bytes, and these bytes."""
+def _detect_compression(path: Path) -> str:
+    """Suffix that a packed file should have, by its first bytes; empty if it is not packed."""
     with path.open("rb") as file:
-        magic = file.read(4)
-    packed = {b"\x1f\x8b": ".gz", b"BZ": ".bz2"}.get(magic[:2])
-    return (None if packed == ".bz2" and magic[2:3] != b"h" else packed), magic
+        head = file.read(max(map(len, _PACKED)))
+    return next((suffix for magic, suffix in _PACKED.items() if head.startswith(magic)), "")
 
 
-def open_unpacked(path: Path) -> IO[bytes]:
+@contextmanager
+def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
     """Opened file, unpacked if it is packed."""
-    packed, _ = _detect_compression(path)
-    if packed == ".gz":
-        return cast("IO[bytes]", gzip.open(path, "rb"))
-    if packed:
-        return bz2.open(path, "rb")
-    return path.open("rb")
+    packed = _detect_compression(path)
+    with path.open("rb") as file:
+        if packed:
+            yield io.BufferedReader(OPENERS[packed](file))
+        else:
+            yield file
+
+
+def _is_in(path: Path, codec: str) -> bool:
+    """Whether a file is in an encoding to its end, or as far as its lines are looked at."""
+    decoder, left = codecs.getincrementaldecoder(codec)(), CHECKED
+    with open_unpacked(path) as file:
+        while left > 0 and (block := file.read(BYTES)):
+            try:
+                decoder.decode(block)
+            except UnicodeDecodeError:
+                return False
+            left -= len(block)
+    return True
 
 
 def _text(path: Path, head: bytes, whole: bool) -> tuple[str, str | None]:
@@ -164,7 +189,7 @@ def _parquet(path: Path) -> FileSample:
     except (pa.ArrowException, ValueError) as error:
         raise _fault(path, "cannot be read as Parquet", "provide a complete file", error) from error
     types = {column.name: _spark_type(column.type) for column in schema}
-    return FileSample(path, "parquet", {}, list(schema.names), rows, types)
+    return FileSample(path, "parquet", {}, list(schema.names), rows, types=types)
 
 
 def _spark_type(kind: Any) -> str:
@@ -188,22 +213,39 @@ DECODER = json.JSONDecoder(parse_float=JsonNumber, parse_int=JsonNumber, parse_c
 
 
 def _json(path: Path, text: str, whole: bool, encoding: str | None) -> FileSample:
-    lines = text.lstrip()[0] == "{" and _is_value(text.lstrip().split("\n", 1)[0])
-    records = list(_lines(path, text, whole) if lines else _documents(path, text, whole))
-    odd = next((record for record in records if not isinstance(record, dict)), None)
-    if odd is not None:
+    first, *others = text.strip().split("\n", 1)
+    is_object = text.lstrip()[0] == "{" and _is_value(first)
+    if is_object and others:
+        return _json_sample(path, _lines(path, text, whole), {}, encoding)
+    wrapped, remarks = json_wrapping.find_records(text), []
+    if wrapped is not None and wrapped.is_certain:
+        remarks = [f"its records are in {wrapped.path}, and what is around them is not read"]
+        _demand_end(path, text, excerpts.value_end(text))
+        documents = _documents(path, wrapped.text, whole)
+        return _json_sample(path, documents, {"multiLine": "true"}, encoding, wrapped.path, remarks)
+    if wrapped is not None:
+        remarks = [f"it is one record, with others in {wrapped.path}, which `records: {wrapped.path}` would read"]
+    options = {"multiLine": "true"}
+    if is_object:
+        options = {}
+    return _json_sample(path, _documents(path, text, whole), options, encoding, remarks=remarks)
+
+
+def _json_sample(
+    path: Path, values: Iterable[Any], options: dict[str, str], encoding: str | None, place: str = "",
+    remarks: Sequence[str] = (),
+) -> FileSample:  # fmt: skip
+    """Sample of a JSON file by its first values, and the place that has its records."""
+    records = list(values)
+    if any(not isinstance(record, dict) for record in records):
         raise _fault(path, "has JSON values that are not objects", "a record must be an object, {…}")
     if not any(records):
         raise _fault(path, "contains no records", "provide a file with records")
     columns = list(dict.fromkeys(name for record in records for name in record))
-    if lines:
-        options = {}
-    else:
-        options = {"multiLine": "true"}
     if encoding:
         options["encoding"] = encoding
     rows = [[record.get(name) for name in columns] for record in records]
-    return FileSample(path, "json", options, columns, rows, guessed=_encoding_remarks(encoding))
+    return FileSample(path, "json", options, columns, rows, place, guessed=[*remarks, *_encoding_remarks(encoding)])
 
 
 def _encoding_remarks(encoding: str | None) -> list[str]:
@@ -214,7 +256,7 @@ def _encoding_remarks(encoding: str | None) -> list[str]:
 
 def _has_json(path: Path, text: str) -> bool:
     """Whether a text begins as JSON does: in a file called CSV with an object."""
-    if re.search(r"\.(csv|tsv)(\.gz|\.bz2)?$", path.name, re.IGNORECASE):
+    if re.search(r"\.(csv|tsv)(\.(gz|bz2|xz|zst|zip))?$", path.name, re.IGNORECASE):
         return re.match(r"\s*(\{|\[\s*\{)", text) is not None
     return text.lstrip()[:1] in ("{", "[")
 
@@ -301,7 +343,7 @@ def _json_fault(path: Path, line: int, error: Exception) -> SourceError:
 
 
 def _csv(path: Path, text: str, whole: bool, encoding: str | None, header: bool | None) -> FileSample:
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in (".gz", ".bz2")]
+    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in _PACKED.values()]
     suffix = ""
     if suffixes:
         suffix = suffixes[-1]
@@ -322,7 +364,10 @@ def _csv(path: Path, text: str, whole: bool, encoding: str | None, header: bool 
 def _check_all_lines(path: Path, options: dict[str, str]) -> list[str]:
     """Set multiLine if a quoted value has a line break anywhere in a file; add remarks on doubtful values."""
     lower = {name.lower(): value for name, value in options.items()}
-    if path.stat().st_size > CHECKED or (trouble := csv_check.find_trouble(str(path), lower)) is None:
+    # Python cannot unpack .zst as text here, and bronze does not check it either.
+    if path.stat().st_size > CHECKED or path.suffix.lower() == ".zst":
+        return []
+    if (trouble := csv_check.find_trouble(str(path), lower)) is None:
         return []
     several = csv_check.find_trouble(str(path), {**lower, "multiline": "true"})
     if several is not None and trouble["characters"] <= SPLIT_CHARACTERS:
@@ -335,6 +380,7 @@ def _check_all_lines(path: Path, options: dict[str, str]) -> list[str]:
 
 def _are_rows_sound(path: Path, options: dict[str, str], columns: int) -> bool:
     encoding = csv_check.python_encoding(options.get("encoding", "utf-8"))
-    with open_unpacked(path) as file:
-        rows = csv_records.records(file.read(), Grammar.from_options(options), columns, False, encoding)
+    with open_unpacked(path) as file, io.TextIOWrapper(file, encoding, "replace", newline="") as text:
+        below = "".join(itertools.islice(text, int(options.get("skiprows", "0")), None))
+        rows = csv_records.records(below.encode(), Grammar.from_options(options), columns, False, "utf-8")
     return all(sound for _, sound in rows)

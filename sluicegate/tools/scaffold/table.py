@@ -55,6 +55,18 @@ class NewTable:
         """Rows that were read."""
         return self.guess.rows
 
+    def text_column(self, column: NewColumn) -> str:
+        """Silver's column with the texts that do not fit a column's type, whose records are kept; empty if none are.
+
+        A record without a key, an event time or what orders records is quarantined all the same.
+        """
+        needed = {*self.guess.keys, self.guess.event_time, self.guess.sequence_by}
+        if column.inferred_type.misfits is None or column.name in needed:
+            return ""
+        taken = {other.name.lower() for other in self.columns}
+        names = (f"{column.name}_text{number or ''}" for number in itertools.count())
+        return next(name for name in names if name.lower() not in taken)
+
     def rescued_field(self, column: NewColumn) -> str:
         """Name of a column's values in the rescued data: the second field of a name is told apart from the first."""
         same = [other for other in self.columns if other.field == column.field]

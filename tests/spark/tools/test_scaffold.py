@@ -6,6 +6,7 @@ import csv
 import gzip
 import itertools
 import json
+import zipfile
 from collections import Counter, defaultdict
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -236,7 +237,7 @@ def test_each_format_comes_through(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.more
-def test_bad_values_are_quarantined_and_copies_of_rows_set_aside(spark: SparkSession, tmp_path: Path) -> None:
+def test_bad_values_are_kept_beside_and_copies_of_rows_set_aside(spark: SparkSession, tmp_path: Path) -> None:
     """Two dirty files of CSV and one of JSON, of which all is kept: in the table, in quarantine, or set aside."""
     bad = {13: ("quantity", "twelve"), 29: ("ordered_at", "2024-02-30 10:00:00"), 31: ("paid", "perhaps"),
            402: ("quantity", "1,5"), 410: ("ordered_at", "soon"), 1555: ("quantity", "?!")}  # fmt: skip
@@ -263,23 +264,53 @@ def test_bad_values_are_quarantined_and_copies_of_rows_set_aside(spark: SparkSes
     assert silver["readings"].keys == ["device_id", "at"]
     reports = run(spark, workspace)
 
-    quarantined = [row for row in [*orders, *copied] if (int(row["order_id"][1:]) in bad)]
-    good = [row for row in orders if int(row["order_id"][1:]) not in bad]
-    assert (reports["orders"].written, reports["orders"].quarantined) == (len(good), len(quarantined))
-    assert reports["orders"].duplicates == len(copied) - 1  # the copy of a bad row is bad itself
-    found = workspace.rows("orders_quarantine", "_record", "_failed_expectations")
-    assert Counter(json.loads(record)["order_id"] for record, _ in found) == Counter(r["order_id"] for r in quarantined)
-    failed = {json.loads(record)["order_id"]: [*reasons] for record, reasons in found}
-    assert all(any(bad[int(order[1:])][0] in reason for reason in reasons) for order, reasons in failed.items())
-    assert sorted(workspace.rows("orders", *names)) == sorted(
-        (r["order_id"], datetime.fromisoformat(r["ordered_at"]).replace(tzinfo=UTC), r["shop"],
-         int(r["quantity"]) if r["quantity"].isdigit() else None, True)
-        for r in good
+    quarantined = {order for order, (column, _) in bad.items() if column == "ordered_at"}
+    kept = [row for row in orders if int(row["order_id"][1:]) not in quarantined]
+    assert (reports["orders"].written, reports["orders"].quarantined) == (len(kept), len(quarantined))
+    found = workspace.rows("orders_quarantine", "_record")
+    assert {int(json.loads(record)["order_id"][1:]) for (record,) in found} == quarantined
+    unread = {f"o{order}": {f"{column}_text": value} for order, (column, value) in bad.items()}
+    assert sorted(workspace.rows("orders", *names, "quantity_text", "paid_text"), key=str) == sorted(
+        (
+            (r["order_id"], datetime.fromisoformat(r["ordered_at"]).replace(tzinfo=UTC), r["shop"],
+             int(r["quantity"]) if r["quantity"].isdigit() else None, True if r["paid"] == "true" else None,
+             unread.get(r["order_id"], {}).get("quantity_text"), unread.get(r["order_id"], {}).get("paid_text"))
+            for r in kept
+        ),
+        key=str,
     )  # fmt: skip
-    assert [reason for (reason,) in workspace.rows("orders_set_aside", "reason")] == ["duplicate"] * (len(copied) - 1)
-    assert (reports["readings"].written, reports["readings"].quarantined, reports["readings"].duplicates) == (89, 1, 1)
-    ((record,),) = workspace.rows("readings_quarantine", "_record")
-    assert json.loads(record)["rate"] == "off"
+    rules = reports["orders"].expectations
+    assert {name: counts["failed"] for name, counts in rules.items() if name.endswith("_text")} == {
+        "no_quantity_text": 4, "no_paid_text": 1,
+    }  # fmt: skip  # the copy of a row with a bad value is one more
+    assert [reason for (reason,) in workspace.rows("orders_set_aside", "reason")] == ["duplicate"] * len(copied)
+    assert (reports["readings"].written, reports["readings"].quarantined, reports["readings"].duplicates) == (90, 0, 1)
+    assert [text for text, rate in workspace.rows("readings", "rate_text", "rate") if rate is None] == ["off"]
+
+
+def test_a_table_that_is_not_the_whole_file_reaches_gold(spark: SparkSession, tmp_path: Path) -> None:
+    """Titles above the header, `sep=`, a zip archive, wrapped JSON: all records, and all files of the next day."""
+    rows = [f"{n};2024-01-{n:02d};{n},5\n" for n in range(1, 29)]
+    (tmp_path / "sums.csv").write_text("sep=;\nSums of January\n\nid;day;amount\n" + "".join(rows))
+    items = [{"id": n, "shop": f"s{n % 3}", "inner": {"a": [n]}} for n in range(12)]
+    (tmp_path / "answer.json").write_text(json.dumps({"count": 12, "next": None, "data": items}, indent=2))
+    with zipfile.ZipFile(tmp_path / "people.csv.zip", "w") as archive:
+        archive.writestr("people.csv", "person_id,age\n" + "".join(f"{n},{n + 20}\n" for n in range(30)))
+
+    workspace = made(tmp_path, "parts", *(str(tmp_path / n) for n in ("sums.csv", "answer.json", "people.csv.zip")))
+    reports = run(spark, workspace)
+
+    assert {name: reports[name].written for name in ("sums", "answer", "people")} == {
+        "sums": 28, "answer": 12, "people": 30,
+    }  # fmt: skip
+    assert sorted(workspace.rows("sums", "id", "day", "amount")) == [
+        (n, date(2024, 1, n), n + 0.5) for n in range(1, 29)
+    ]
+    assert sorted(workspace.rows("answer", "id", "shop")) == [(n, f"s{n % 3}") for n in range(12)]
+    assert sorted(workspace.rows("people", "person_id", "age")) == [(n, n + 20) for n in range(30)]
+    workspace.land("parts/sums/header_moved.csv", "id;day;amount\n90;2024-02-01;1\n91;2024-02-01;1\n92;2024-02-01;1\n")
+    later = workspace.run(spark)
+    assert [path.rpartition("/")[2] for path in later["sums_bronze"].failed] == ["header_moved.csv"]
 
 
 PIECES = [

@@ -171,6 +171,8 @@ CROSSED: dict[str, str] = {
     "test_so_many_files_are_SHOWN_and_all_are_counted",
     "tools.scaffold.group_files.SAMPLED": "tests/unit/tools/test_scaffold.py::"
     "test_files_of_several_shapes_are_told_apart_if_all_are_SAMPLED",
+    "tools.scaffold.json_wrapping.DEEPEST": "tests/unit/tools/test_scaffold_layouts.py::"
+    "test_records_are_found_in_DEEPEST_objects_at_most",
     "tools.scaffold.nearly.ENOUGH": "tests/unit/tools/test_scaffold.py::test_a_share_is_few_from_ENOUGH_and_NEARLY_on",
     "tools.scaffold.nearly.NEARLY": "tests/unit/tools/test_scaffold.py::test_a_share_is_few_from_ENOUGH_and_NEARLY_on",
     "schema.same_numbers._PLACES": "tests/spark/schema/test_same_numbers.py::"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import random
 from collections import Counter
 from dataclasses import asdict
@@ -468,6 +469,10 @@ def test_rows_are_written_in_the_table_s_own_format() -> None:
     assert content(sparks, {"a": 'q"'}) == 'a\n"q\\""\n'
     doubled = table(format="csv", options={"escape": '"', "nullValue": "-"}, schema="b STRING, a STRING")
     assert content(doubled, {"a": 'q"', "b": None}) == '-,"q"""\n'
+    below = table(format="csv", options={"header": True, "skipRows": 2})
+    assert content(below, {"a": "1"}) == "\n\na\n1\n"
+    within = table(format="json", options={"multiLine": True}, records="response.items")
+    assert json.loads(content(within, {"a": 1}, {"a": 2})) == {"response": {"items": [{"a": 1}, {"a": 2}]}}
     assert content(table(format="text"), {"value": "x"}, {"value": "y"}) == "x\ny\n"
     with pytest.raises(Wrong, match="one column, value"):
         content(table(format="text"), {"line": "x"})
