@@ -21,6 +21,9 @@ LINE_BREAK = re.compile(r"[\r\n]")
 
 COMMENT = "#"
 
+# Control-Z, which programs of DOS write as the last line of a text.
+END_OF_TEXT = "\x1a"
+
 # Rows for detecting the separator, and the longest value, in characters.
 _FIRST, _LONGEST = 200, 1 << 20
 
@@ -60,9 +63,9 @@ def read(text: str, whole: bool, most: int, header: bool | None = None) -> CsvTe
     if not whole and len(lines) > 1:
         lines.pop()
     separator, named = _separator(text, whole)
-    commented = _has_comments(lines, separator)
-    skipped = named + _preamble_length(lines[named:], Grammar(separator, comment=COMMENT * commented), header)
-    lines = [line for line in lines[skipped:] if not (commented and line.startswith(COMMENT))]
+    comment = _comment(lines, separator)
+    skipped = named + _preamble_length(lines[named:], Grammar(separator, comment=comment), header)
+    lines = [line for line in lines[skipped:] if not (comment and line.startswith(comment))]
     grammar, remarks = _grammar(lines, separator)
     rows = list(itertools.islice(_sound_rows(lines, grammar), most + 1))
     if not rows:
@@ -81,12 +84,21 @@ def read(text: str, whole: bool, most: int, header: bool | None = None) -> CsvTe
     columns = column_names(names)
     values = [_pad_row(row, len(columns)) for row in rows[header : most + header]]
     options = _options(separator, grammar, rows, header=header)
-    if commented:
-        options["comment"] = COMMENT
+    if comment:
+        options["comment"] = comment
     if skipped:
         options["skipRows"] = str(skipped)
         remarks.append(f"the table begins in line {skipped + 1}")
     return CsvText(options, columns, values, remarks, doubt)
+
+
+def _comment(lines: Sequence[str], separator: str) -> str:
+    """Character by which lines are known that are not read; empty if there are none."""
+    if _has_comments(lines, separator):
+        return COMMENT
+    if lines[-1].strip() == END_OF_TEXT:
+        return END_OF_TEXT
+    return ""
 
 
 def _has_comments(lines: Sequence[str], separator: str) -> bool:

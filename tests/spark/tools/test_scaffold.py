@@ -291,7 +291,7 @@ def test_bad_values_are_kept_beside_and_copies_of_rows_set_aside(spark: SparkSes
 def test_a_table_that_is_not_the_whole_file_reaches_gold(spark: SparkSession, tmp_path: Path) -> None:
     """Titles above the header, `sep=`, a zip archive, wrapped JSON: all records, and all files of the next day."""
     rows = [f"{n};2024-01-{n:02d};{n},5\n" for n in range(1, 29)]
-    (tmp_path / "sums.csv").write_text("sep=;\nSums of January\n\nid;day;amount\n" + "".join(rows))
+    (tmp_path / "sums.csv").write_text("sep=;\nSums of January\n\nid;day;amount\n" + "".join(rows) + "\x1a")
     items = [{"id": n, "shop": f"s{n % 3}", "inner": {"a": [n]}} for n in range(12)]
     (tmp_path / "answer.json").write_text(json.dumps({"count": 12, "next": None, "data": items}, indent=2))
     with zipfile.ZipFile(tmp_path / "people.csv.zip", "w") as archive:

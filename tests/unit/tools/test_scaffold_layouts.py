@@ -80,6 +80,13 @@ def test_a_line_that_may_be_a_record_is_not_skipped(tmp_path: Path, content: str
     assert "skipRows" not in pipeline.bronze["t_bronze"].options
 
 
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_the_end_of_a_text_is_no_record(tmp_path: Path, ending: str) -> None:
+    made, pipeline = new(tmp_path, "t.csv", (ROWS + "\x1a\n").replace("\n", ending))
+    assert (made.rows, kinds(made)["id"]) == (30, "BIGINT")
+    assert pipeline.bronze["t_bronze"].options["comment"] == "\x1a"
+
+
 def test_a_header_with_too_few_names_is_told(tmp_path: Path) -> None:
     made, _ = new(tmp_path, "t.csv", "id,x\n1,2,3\n2,3,4\n")
     assert any("2 names for 3 values" in remark for remark in made.samples[0].guessed)
