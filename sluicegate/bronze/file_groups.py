@@ -14,25 +14,23 @@ if TYPE_CHECKING:
 
 
 class ReadMode(StrEnum):
-    """How the records of files are read."""
+    """How the records of files are read.
+
+    Attributes:
+        NATIVE: by Spark's reader for the format.
+        LINES: each text by itself.
+        ELEMENTS: what is whole of damaged arrays, one by one.
+        VARIANT: each record as one VARIANT.
+        UNDECODED: each line as a corrupt record, from files of ``text_decoder``.
+        RECORDS: each record of a CSV file by itself.
+    """
 
     NATIVE = "native"
-    """By Spark's reader for the format."""
-
     LINES = "lines"
-    """Each text by itself."""
-
     ELEMENTS = "elements"
-    """What is whole of damaged arrays, one by one."""
-
     VARIANT = "variant"
-    """Each record as one VARIANT."""
-
     UNDECODED = "undecoded"
-    """Each line as a corrupt record, from files of ``text_decoder``."""
-
     RECORDS = "records"
-    """Each record of a CSV file by itself."""
 
 
 @dataclass(frozen=True)

@@ -123,12 +123,9 @@ class KafkaReader(Reader):
     @cached_property
     def _values(self) -> JsonValues:
         return JsonValues(
-            self.session,
-            self.schema.table,
-            self._reader_options,
-            {},
+            self.session, self.schema.table, self._reader_options, {},
             doubts=json_doubts.Doubts.from_schema(self.schema),
-        )
+        )  # fmt: skip
 
     def _groups(self, paths: Sequence[str]) -> Iterator[Group]:
         match self._table.format:

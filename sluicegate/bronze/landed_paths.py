@@ -23,10 +23,7 @@ LITERAL = {"__globPaths__": "false"}
 
 # Reader options for names with a colon: Hadoop takes what is before it for the scheme of a URI where its local file
 # system looks for checksums beside a file. This is the one without them.
-WITHOUT_CHECKSUMS = {
-    "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-    "fs.file.impl.disable.cache": "true",
-}
+WITHOUT_CHECKSUMS = {"fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem", "fs.file.impl.disable.cache": "true"}
 
 # Characters of a path that Java encodes in a URI: control characters, blanks of all scripts, and some of ASCII.
 _ENCODED = re.compile(r"""[\x00-\x20"%<>\\^`{|}\[\]#?\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]""")

@@ -251,13 +251,10 @@ class Reader(RawReader):
             rescued_data = rescued_json(values, about)
         return raw.select(
             *[value.typed_value.alias(value.column.name) for value in values if value.column.name],
-            rescued_data.alias(RESCUED),
-            corrupt.alias(CORRUPT),
-            F.current_timestamp().alias("receipt_time"),
-            about["file_path"].alias("source_file"),
-            about["file_modification_time"].alias("_file_modification_time"),
+            rescued_data.alias(RESCUED), corrupt.alias(CORRUPT), F.current_timestamp().alias("receipt_time"),
+            about["file_path"].alias("source_file"), about["file_modification_time"].alias("_file_modification_time"),
             *self._source_columns(about),
-        )
+        )  # fmt: skip
 
     def _native_columns(self, columns: list[Column]) -> list[Column]:
         """Return the columns of the fields in files, as Spark reads them."""

@@ -97,10 +97,8 @@ class ArchivedLocations:
             return frame
         # A table of them and not an expression, which Spark would compile: they may be very many.
         former = _broadcast(
-            frame.sparkSession,
-            place=list(map(_canonical, names)),
-            path=map(landed_paths.spark_uri, names.values()),
-        )
+            frame.sparkSession, place=list(map(_canonical, names)), path=map(landed_paths.spark_uri, names.values()),
+        )  # fmt: skip
         source = F.coalesce(former["path"], F.col("source_file"))
         columns = {name: frame[quote_name(name)] for name in frame.columns} | {"source_file": source}
         if RESCUED in frame.columns:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+# Fields of a definition that give the pipeline another DAG, and what the ids of these end in.
 OTHERS = ("maintenance", "verify", "alerts")
-"""Fields of a definition that give the pipeline another DAG, and what the ids of these end in."""
 
+# Characters that Airflow takes in an id.
 LONGEST = 250
-"""Characters that Airflow takes in an id."""
 
 
 def dag_id(pipeline: str, other: str = "") -> str:

@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
+# Keys and list positions from the top of the document down to a value.
 Path = tuple[str | int, ...]
-"""Keys and list positions from the top of the document down to a value."""
 
 _SCALARS = {f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float", "str")}
 # YAML 1.1 parses 2024-01-01 as a date and 1:30 as a sexagesimal number; we take both as text.

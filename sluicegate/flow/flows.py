@@ -126,14 +126,12 @@ def _silver_flow(name: str, pipeline: Pipeline, lake: layout.Lake, address: Mapp
     lookups = [read for read in table.lookup_tables if table.flows_or_branches or read != table.stream]
     as_of_run = frozenset(read for read in lookups if table.lookup_mode(read) == "as_of_run")
     policy = RecordPolicy(
-        followed=frozenset(read for read in lookups if table.can_follow(read)) - as_of_run,
-        as_of_run=as_of_run,
-        retries=any(rule.retry for rule in table.expectations.values()),
-        many=table.gives_many_rows,
+        followed=frozenset(read for read in lookups if table.can_follow(read)) - as_of_run, as_of_run=as_of_run,
+        retries=any(rule.retry for rule in table.expectations.values()), many=table.gives_many_rows,
         batch_bytes=table.batch_bytes,
         stored=StoredRows(table, f"sluicegate run {pipeline.name} --full-refresh {name}"),
         any_case=_case_insensitive_tables(pipeline, lake),
-    )
+    )  # fmt: skip
     return Flow(
         "silver", name, address[table.stream], lake.table("silver", name),
         streams={flow: address[maker.stream] for flow, maker in table.flows_or_branches.items()},
@@ -178,11 +176,9 @@ def _gold_flow(name: str, table: GoldTable, lake: layout.Lake, address: Mapping[
     strategy = table.refresh_strategy(_schemas(table, address, opened))
     fingerprint = _gold_fingerprint(table, strategy)
     policy = QueryPolicy(
-        followed=_followed_inputs(strategy, inputs),
-        row_deltas=strategy.kind in BY_ROW_DELTAS,
-        added=strategy.kind == StrategyKind.STREAM,
-        refresh_strategy=_current_strategy(strategy, fingerprint, last),
-    )
+        followed=_followed_inputs(strategy, inputs), row_deltas=strategy.kind in BY_ROW_DELTAS,
+        added=strategy.kind == StrategyKind.STREAM, refresh_strategy=_current_strategy(strategy, fingerprint, last),
+    )  # fmt: skip
     return Flow(
         "gold", name, address[source], lake.table("gold", name), inputs={read: address[read] for read in inputs},
         policy=policy, fingerprints=Fingerprints(computation=fingerprint),

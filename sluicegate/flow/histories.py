@@ -13,8 +13,9 @@ from typing import Any
 
 from sluicegate.errors import SluicegateError, Where
 from sluicegate.flow.model import Flow, Progress, name_of
-from sluicegate.lake import log, offsets, tables
+from sluicegate.lake import log, tables
 from sluicegate.lake.commits.commit_info import CommitInfo
+from sluicegate.lake.offsets import RestoreHistory
 from sluicegate.lake.table import Table, Tables
 
 
@@ -75,9 +76,7 @@ def is_other_commit(table: Table, version: int, recorded: str | None) -> bool:
     return identity is not None and identity != recorded
 
 
-def comparable_history(
-    flow: Flow, past: offsets.RestoreHistory | None, opened: Tables
-) -> offsets.RestoreHistory | None:
+def comparable_history(flow: Flow, past: RestoreHistory | None, opened: Tables) -> RestoreHistory | None:
     """Return the history of a target with input stamps in the present form.
 
     If an input has another history now, its stamp lacks the table ID, as for another table: neither its version nor

@@ -176,19 +176,19 @@ class StreamProgress:
 
 
 class ProgressKind(StrEnum):
-    """What the next run of a table does."""
+    """What the next run of a table does.
+
+    Attributes:
+        IDLE: nothing: the table has taken in all that its inputs have.
+        BLOCKED: nothing: a table that it needs does not exist yet.
+        INCREMENTAL: take the changes after the offset up to the source's present version.
+        FULL_REFRESH: make the table from its whole source, as of its present version.
+    """
 
     IDLE = "idle"
-    """Nothing: the table has taken in all that its inputs have."""
-
     BLOCKED = "blocked"
-    """Nothing: a table that it needs does not exist yet."""
-
     INCREMENTAL = "incremental"
-    """Take the changes after the offset up to the source's present version."""
-
     FULL_REFRESH = "whole"
-    """Make the table from its whole source, as of its present version."""
 
 
 @dataclass(frozen=True)

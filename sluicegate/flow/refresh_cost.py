@@ -29,26 +29,24 @@ class Technique(StrEnum):
     """How one batch of a gold table is made; the values are in commits and outputs.
 
     ``AFFECTED_GROUPS`` and ``FULL_RECOMPUTE`` leave the state behind as it is, and it cannot be used before a restart.
+
+    Attributes:
+        INCREMENTAL: row deltas are applied to the aggregate state.
+        RESTART: state and table are made of all rows.
+        AFFECTED_GROUPS: the query over all rows of the affected groups.
+        AFFECTED_KEYS: the rows of the affected keys of the query.
+        FULL_RECOMPUTE: the query over all rows.
     """
 
     INCREMENTAL = "partial"
-    """Row deltas are applied to the aggregate state."""
-
     RESTART = "restart"
-    """State and table are made of all rows."""
-
     AFFECTED_GROUPS = "groups"
-    """The query over all rows of the affected groups."""
-
     AFFECTED_KEYS = "keys"
-    """The rows of the affected keys of the query."""
-
     FULL_RECOMPUTE = "whole"
-    """The query over all rows."""
 
 
+# Techniques that leave the aggregate state up to date.
 WITH_STATE = (Technique.INCREMENTAL, Technique.RESTART)
-"""Techniques that leave the aggregate state up to date."""
 
 # Another technique than the last run's has to be estimated at less than this part of its seconds, so that two that cost
 # nearly the same do not take turns.

@@ -19,8 +19,8 @@ from deltalake.exceptions import DeltaError
 from sluicegate.lake import layout, log, tables
 from sluicegate.storage.concurrent import map_concurrently
 
+# Columns of a table, as Delta writes them in its log.
 Schema = Mapping[str, Any]
-"""Columns of a table, as Delta writes them in its log."""
 
 # One batch, whatever has come: Delta's own limit, 1000 files, could end it in the middle of a commit.
 STREAM = {"maxFilesPerTrigger": str(2**31 - 1)}

@@ -60,9 +60,8 @@ class Identities:
 
     def rows_in(self, table: DataFrame) -> DataFrame:
         """Return the rows of the records in a table; files without their ledger batches are skipped."""
-        return table.where(chunk_predicate(self.chunks)).join(
-            self.broadcast(self.frame), [*self.record_id], "left_semi"
-        )
+        in_chunks = table.where(chunk_predicate(self.chunks))
+        return in_chunks.join(self.broadcast(self.frame), [*self.record_id], "left_semi")
 
     def broadcast(self, frame: DataFrame) -> DataFrame:
         """Broadcast a frame about as large as the identities, up to ``SENT`` of them."""

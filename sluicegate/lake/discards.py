@@ -32,8 +32,8 @@ from sluicegate.lake.commits.commit_info import CommitInfo, CommitStep, DiscardF
 from sluicegate.lake.layout import is_local
 from sluicegate.storage.store_errors import COLOURS
 
+# Attempts at a commit beside others that discard records of the same table.
 ATTEMPTS = 10
-"""Attempts at a commit beside others that discard records of the same table."""
 
 RULES, WHEN = "_failed_expectations", "_quarantined_at"
 

@@ -109,16 +109,13 @@ def commit_of(version: int, entry: Mapping[str, Any]) -> Commit:
     if entry.get("operation") == "RESTORE":
         restored = _int(parameters.get("version"))
     return Commit(
-        version=version,
-        timestamp=int(entry.get("timestamp") or 0),
-        operation=str(entry.get("operation")),
+        version=version, timestamp=int(entry.get("timestamp") or 0), operation=str(entry.get("operation")),
         ours=CommitInfo.from_user_metadata(entry.get("userMetadata")),
         rows_written=_int(next((metrics[name] for name in ROWS_WRITTEN if name in metrics), None)),
         overwrites=str(parameters.get("mode", "Append")) == "Overwrite",
-        partly=str(parameters.get("predicate") or "[]") not in ("[]", "true"),
-        restored_to=restored,
+        partly=str(parameters.get("predicate") or "[]") not in ("[]", "true"), restored_to=restored,
         fence=FENCE in entry or _properties(parameters) == {FENCE},
-    )
+    )  # fmt: skip
 
 
 def _int(value: Any) -> int | None:

@@ -19,8 +19,8 @@ from sluicegate.lake.commits import commit_identity
 from sluicegate.storage import filesystems, listings
 from sluicegate.storage.concurrent import map_concurrently
 
+# Size of a file, and when it was changed, in microseconds since 1970 UTC.
 Facts = tuple[int, int]
-"""Size of a file, and when it was changed, in microseconds since 1970 UTC."""
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from deltalake.schema import Field
 
+# Table property with the names of what the definition describes.
 NOTE = "sluicegate.described"
-"""Table property with the names of what the definition describes."""
 
+# Key of a column's metadata: the name that its field has in landed files, where names are normalized.
 LANDED = "sluicegate.landed"
-"""Key of a column's metadata: the name that its field has in landed files, where names are normalized."""
 
+# Beginning of the table property that is a tag.
 TAG = "sluicegate.tag."
-"""Beginning of the table property that is a tag."""
 
 
 @dataclass(frozen=True)

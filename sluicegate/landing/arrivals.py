@@ -21,8 +21,8 @@ from sluicegate.lake import tables
 from sluicegate.landing.file_states import UNREAD, LedgerAction
 from sluicegate.storage.listings import FILES
 
+# First and last ledger batch of a range.
 Batches = tuple[int, int]
-"""First and last ledger batch of a range."""
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,11 @@ from sluicegate.storage import filesystems, listings, store_errors
 from sluicegate.storage.listings import FILES
 from sluicegate.storage.local_files import Admits
 
+# Reader options that override the definition, and the files that are read with them.
 Copied = tuple[Mapping[str, Any], pa.Table]
-"""Reader options that override the definition, and the files that are read with them."""
 
+# Strategy that finds files for a table's ledger; ``discover`` is the default.
 FileFinder = Callable[[str, "BronzeTable", layout.Lake], "Discovery"]
-"""Strategy that finds files for a table's ledger; ``discover`` is the default."""
 
 
 @dataclass(frozen=True)

@@ -230,9 +230,7 @@ def _rename_entries(entries: pa.Table) -> pa.Table:
     """Entries, with the path that their rows have for files that were read again after their folder was moved."""
     moved = entries.filter(pc.equal(entries["action"], LedgerAction.MOVED))["path"]
     reread = entries.filter(pc.is_in(entries["action"], pa.array(RENEWING)))["path"]
-    names = {}
-    if len(moved):
-        names = moved_files.aliases(entries, set(moved.to_pylist()) & set(reread.to_pylist()))
+    names = moved_files.aliases(entries, set(moved.to_pylist()) & set(reread.to_pylist()))
     if not names:
         return entries
     indexes = pc.index_in(entries["path"], value_set=pa.array(list(names), pa.string()))

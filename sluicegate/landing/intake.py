@@ -109,9 +109,8 @@ def _append(ledger: DeltaTable, table: BronzeTable, discovered: Discovery) -> No
     if discovered.moved.num_rows:
         landing_ledger._append(ledger, discovered.moved, {}, None, folders)
     sizes = (table.maxFilesPerTrigger, table.maxBytesPerTrigger)
-    for chunk in landing_ledger.chunks(
-        discovered.new, *((discovered.new.num_rows, None) if discovered.whole else sizes)
-    ):
+    limits = (discovered.new.num_rows, None) if discovered.whole else sizes
+    for chunk in landing_ledger.chunks(discovered.new, *limits):
         landing_ledger._append(ledger, chunk, discovered.copy_options, discovered.command, folders)
     for options, those in discovered.copied:
         for chunk in landing_ledger.chunks(those, *sizes):

@@ -260,12 +260,9 @@ def enter(name: str, source: KafkaSource, uri: str, topic_offsets: TopicOffsets)
         arrivals = compare(name, source, topic_offsets, ledger_offsets)
         try:
             _enter(
-                ledger,
-                uri,
-                arrivals,
-                source.maxRecordsPerBatch,
+                ledger, uri, arrivals, source.maxRecordsPerBatch,
                 replace(ledger_offsets, ids={**ledger_offsets.ids, **topic_offsets.ids}),
-            )
+            )  # fmt: skip
         except CommitFailedError:
             if attempt == ATTEMPTS - 1:
                 raise

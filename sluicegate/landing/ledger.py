@@ -13,8 +13,8 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from sluicegate import _faults
 from sluicegate.lake import tables
 from sluicegate.lake.commits.commit_info import CommitInfo, LedgerFacts
-from sluicegate.landing import idempotent_commands
 from sluicegate.landing.file_states import LedgerAction
+from sluicegate.landing.idempotent_commands import Command
 from sluicegate.storage.listings import FILES
 
 LEDGER = pa.schema(
@@ -82,7 +82,7 @@ def _append(
     ledger: DeltaTable,
     files: pa.Table,
     copy_options: Mapping[str, Any],
-    command: idempotent_commands.Command | None = None,
+    command: Command | None = None,
     folders: Sequence[str] = (),
 ) -> None:
     facts = {
@@ -93,9 +93,7 @@ def _append(
     append(ledger, files, facts, command)
 
 
-def append(
-    ledger: DeltaTable, files: pa.Table, facts: Mapping[str, Any], command: idempotent_commands.Command | None = None
-) -> None:
+def append(ledger: DeltaTable, files: pa.Table, facts: Mapping[str, Any], command: Command | None = None) -> None:
     """Append a ledger batch by compare-and-set, as exactly the version after the one that is loaded.
 
     Raises:

@@ -30,9 +30,8 @@ def compare(ledger: DeltaTable, files: pa.Table) -> tuple[pa.Table, pa.Table, pa
         span = pc.min_max(part["path"]).as_py()
         last = entries(ledger, span["min"], span["max"])
         entry = pc.index_in(part["path"], value_set=last["path"])  # the first of equal ones
-        unknown = pc.or_(
-            pc.is_null(entry), pc.fill_null(pc.equal(pc.take(last["action"], entry), LedgerAction.DROP), False)
-        )
+        dropped = pc.fill_null(pc.equal(pc.take(last["action"], entry), LedgerAction.DROP), False)
+        unknown = pc.or_(pc.is_null(entry), dropped)
         same = [pc.equal(part[column], pc.take(last[column], entry)) for column in ("size", "modification_time")]
         other = pc.and_(pc.invert(pc.and_(*same)), pc.invert(unknown))  # null, so filtered out, without an entry
         new.append(part.filter(unknown))

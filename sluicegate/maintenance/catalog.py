@@ -23,7 +23,7 @@ from sluicegate.lake import tables as lake_tables
 from sluicegate.lake.exclusion import renamed
 from sluicegate.spark import metastore
 from sluicegate.spark_sql.identifiers import literal, quote_name
-from sluicegate.storage import filesystems
+from sluicegate.storage import durable, filesystems
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,11 +125,8 @@ def register(spark: SparkSession, pipeline: Pipeline, lake: layout.Lake) -> list
             entered.append(table)
         else:
             _demand_same_table(spark, whole, uri)
-    fs, path = filesystems.open_store(lake.catalog_registry)
-    if filesystems.has_folders(lake.catalog_registry):
-        fs.makedirs(path.rpartition("/")[0], exist_ok=True)
-    with fs.open(path, "wt", encoding="utf-8") as file:
-        json.dump({"sum": _checksum(pipeline, tables_in_lake), "tables": sorted(tables_in_lake)}, file)
+    registry = {"sum": _checksum(pipeline, tables_in_lake), "tables": sorted(tables_in_lake)}
+    durable.write(lake.catalog_registry, json.dumps(registry))
     return entered
 
 

@@ -26,8 +26,8 @@ from sluicegate.lake import log as lake_log
 from sluicegate.lake.commits import commit_stats
 from sluicegate.lake.commits.commit_info import BatchMode
 
+# Batches of commands with a longer break between them are of two runs: a command line gives its runs no names.
 BREAK = timedelta(minutes=10)
-"""Batches of commands with a longer break between them are of two runs: a command line gives its runs no names."""
 
 TIME = pa.timestamp("us", "UTC")
 EVENTS = pa.schema(
@@ -40,8 +40,8 @@ EVENTS = pa.schema(
 )  # fmt: skip
 
 
+# What the greatest time of a file may be short of in its statistics, which have milliseconds.
 MARGIN = timedelta(milliseconds=1)
-"""What the greatest time of a file may be short of in its statistics, which have milliseconds."""
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from sluicegate.monitor.lineage import QUARANTINE, TableLineage, lineage
 from sluicegate.spark_sql.lineage import model, queries
 from sluicegate.spark_sql.lineage.model import Columns, Lineage, Origins, SourceColumn, Use
 
+# Stands for which rows a table has.
 ROWS = "(rows)"
-"""Stands for which rows a table has."""
 
 
 @dataclass(frozen=True)

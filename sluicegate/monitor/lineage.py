@@ -23,11 +23,8 @@ from sluicegate.spark_sql.lineage.model import Columns, Lineage, Origins, Source
 QUARANTINE = "_quarantine"
 
 _FILTER, _GROUP_BY, _SORT, _CONDITIONAL = (
-    Use("FILTER"),
-    Use("GROUP_BY"),
-    Use("SORT"),
-    Use("CONDITIONAL"),
-)
+    Use("FILTER"), Use("GROUP_BY"), Use("SORT"), Use("CONDITIONAL"),
+)  # fmt: skip
 _MASKED = Use("TRANSFORMATION", masked=True)
 
 
@@ -260,9 +257,8 @@ def _change_lineage(table: SilverTable, of_table: TableLineage) -> TableLineage:
         return of_table
     columns = {name: of_table.columns[name] for name in changes.selected_columns(list(of_table.columns))}
     if changes.has_history:
-        tracked = changes.track_history_column_list or [
-            name for name in columns if name not in (changes.track_history_except_column_list or ())
-        ]
+        untracked = changes.track_history_except_column_list or ()
+        tracked = changes.track_history_column_list or [name for name in columns if name not in untracked]
         sequence = _used_origins(of_table, [changes.sequence_by], model.TRANSFORMATION, table.streams)
         sequence |= _used_origins(of_table, tracked, _CONDITIONAL)
         columns |= {START_AT: sequence, END_AT: sequence}

@@ -73,11 +73,11 @@ _IN_A_ROW = Metric("batch_failures_in_a_row", "gauge", "Failed batches since the
 _BATCH_SECONDS = Metric("batch_seconds", "gauge", "Seconds that the last batch took.")
 _BATCH_ENDED = Metric("batch_ended_timestamp_seconds", "gauge", "When the last batch ended.")
 
+# All metrics, in the order in which they are shown.
 METRICS: tuple[Metric, ...] = (
     *_OF_TABLES, _RULE_FAILED, _RULE_PASSED, _ROWS, _CHANGED, _BATCHES, _FAILURES, _IN_A_ROW, _BATCH_SECONDS,
     _BATCH_ENDED,
 )  # fmt: skip
-"""All metrics, in the order in which they are shown."""
 
 
 def report_samples(report: RunReport, ended: datetime) -> Iterator[MetricSample]:

@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable, Pipeline
     from sluicegate.settings import Settings
 
+# Errors of a place that cannot be reached, of which a definition has no fault.
 UNREACHED = (LandingMissing, StoreRefused, StoreUnreachable)
-"""Errors of a place that cannot be reached, of which a definition has no fault."""
 
 
 class TableState(StrEnum):
-    """Whether a table has taken in what its inputs have."""
+    """Whether a table has taken in what its inputs have.
+
+    Attributes:
+        UP_TO_DATE: no change of an input waits.
+        BEHIND: an input has files, rows or versions that the table has not taken in.
+        BLOCKED: it waits for something else than files or rows; ``progress.why`` says for what.
+        UNASKED: only a run can find out what waits, as it is in Kafka.
+    """
 
     UP_TO_DATE = "up to date"
-    """No change of an input waits."""
-
     BEHIND = "behind"
-    """An input has files, rows or versions that the table has not taken in."""
-
     BLOCKED = "blocked"
-    """It waits for something else than files or rows; ``progress.why`` says for what."""
-
     UNASKED = "as its last run left it"
-    """Only a run can find out what waits, as it is in Kafka."""
 
 
 @dataclass(frozen=True)

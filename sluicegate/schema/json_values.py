@@ -247,9 +247,8 @@ class _Leaves:
         """Fit a text to a struct; fields that the struct lacks are lost."""
         texts = T.StructType([T.StructField(field.name, T.StringType()) for field in target])
         struct = self.fit_part(text, target, texts)
-        other_members = F.map_filter(
-            F.from_json(text, "map<string,string>"), lambda key, value: ~key.isin(target.names) & value.isNotNull()
-        )
+        members = F.from_json(text, "map<string,string>")
+        other_members = F.map_filter(members, lambda key, value: ~key.isin(target.names) & value.isNotNull())
         return Fitted(struct.value, any_of([struct.lost, F.coalesce(F.size(other_members) > 0, F.lit(False))]))
 
 

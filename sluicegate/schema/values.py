@@ -129,9 +129,8 @@ def path_value(name: str, about: Expression) -> Expression:
     # Spark gives the path as a URI, and Hive's folder names are percent-encoded once more.
     partition_value = F.regexp_extract(about["file_path"], f"/{name}=([^/]*)/", 1)
     for _ in range(2):
-        partition_value = F.coalesce(
-            F.try_url_decode(F.replace(partition_value, F.lit("+"), F.lit("%2B"))), partition_value
-        )
+        escaped = F.replace(partition_value, F.lit("+"), F.lit("%2B"))
+        partition_value = F.coalesce(F.try_url_decode(escaped), partition_value)
     return F.when(~partition_value.isin("", "__HIVE_DEFAULT_PARTITION__"), partition_value)
 
 

@@ -102,9 +102,8 @@ class RowEvaluator(SilverBatch):
         required = {column: column for column in (*self.keys, *filter(None, [self.table.event_time]))}
         if self.sequence_by:
             required[SEQUENCE] = self.sequence_by
-        self.rules = Rules(
-            self.table, self._casts, required, self._of_values, deletes.identity_columns(self.table), self._unfit
-        )
+        identity = deletes.identity_columns(self.table)
+        self.rules = Rules(self.table, self._casts, required, self._of_values, identity, self._unfit)
         self.unruled = frame = self._add_awaited_columns(frame, [*required])
         column_checks.demand_comparable(self, frame)
         with override_settings(self.batch.session, LENIENT):
@@ -231,13 +230,11 @@ class RowEvaluator(SilverBatch):
         stored = None
         if not self.batch.whole and self.target is not None:
             stored = table_reader.schema(self.target)
-        frame, self._casts = several_flows.unite_flows(
-            by_flow, self.record_id, self.name, stored, self._identifying_columns
-        )
+        identifying = self._identifying_columns
+        frame, self._casts = several_flows.unite_flows(by_flow, self.record_id, self.name, stored, identifying)
         awaited = self._has_absent_flows(records)
-        return several_flows.order_declared_columns(
-            frame, self.table.declared_columns or {}, self.name, awaited=awaited
-        )
+        declared = self.table.declared_columns or {}
+        return several_flows.order_declared_columns(frame, declared, self.name, awaited=awaited)
 
     def _transform_flow(
         self, maker: SilverTable | SilverFlow, records: DataFrame, *, flow: str = ""

@@ -27,26 +27,25 @@ DISPOSITION = working_column("disposition")
 
 
 class Disposition(StrEnum):
-    """Where a record ends."""
+    """Where a record ends.
+
+    Attributes:
+        WRITTEN: in the table.
+        QUARANTINED: in the quarantine: it broke a rule.
+        DROPPED: set aside: it broke a rule with ``expect_or_drop``.
+        DUPLICATE: set aside: another record with its keys is kept.
+        DELETED: set aside: it deletes the row with its keys.
+    """
 
     WRITTEN = "good"
-    """In the table."""
-
     QUARANTINED = "quarantine"
-    """In the quarantine: it broke a rule."""
-
     DROPPED = "drop"
-    """Set aside: it broke a rule with ``expect_or_drop``."""
-
     DUPLICATE = "duplicate"
-    """Set aside: another record with its keys is kept."""
-
     DELETED = "deleted"
-    """Set aside: it deletes the row with its keys."""
 
 
+# Dispositions of records that are neither in the table nor in the quarantine.
 SET_ASIDE = (Disposition.DUPLICATE, Disposition.DROPPED, Disposition.DELETED)
-"""Dispositions of records that are neither in the table nor in the quarantine."""
 
 # What a row breaks that is right itself, if `quarantine: record` sends it to quarantine with another of its record.
 WHOLE = "record is whole"

@@ -105,9 +105,7 @@ def flag_begun_records(
     if former is not None:
         records = records.unionByName(former).distinct()
     entries = records.select(
-        *record_id,
-        F.lit(BEGUN).cast("bigint").alias(ROW),
-        F.lit(IN_EXCHANGE).alias("reason"),
+        *record_id, F.lit(BEGUN).cast("bigint").alias(ROW), F.lit(IN_EXCHANGE).alias("reason"),
         F.explode(F.array(F.lit("insert"), F.lit("delete"))).alias(OP),
-    )
+    )  # fmt: skip
     return changes[set_aside].unionByName(entries, allowMissingColumns=True)

@@ -93,9 +93,8 @@ class Reconciliation:
         for name, reconciliation in flows.items():
             maker = aggregates.evaluator.table.flows_or_branches[name]
             reconciliation._demand_sums(rows.where(of_flow == name), maker)
-        return replace(
-            _sum_counts(aggregates.to_reconciliation(aggregates.empty_values, read), flows.values()), flows=flows
-        )
+        nothing = aggregates.to_reconciliation(aggregates.empty_values, read)
+        return replace(_sum_counts(nothing, flows.values()), flows=flows)
 
     def add_rows(self, rows: DataFrame) -> Reconciliation:
         """Return the reconciliation with more rows, of records that had none."""

@@ -35,8 +35,8 @@ LAYER = "silver"
 
 SCHEMA = "_chunk BIGINT, _pos BIGINT"
 
+# Rows of a table and its side tables that came, changed or went, by the names of the tables.
 Changed = Mapping[str, "list[DataFrame]"]
-"""Rows of a table and its side tables that came, changed or went, by the names of the tables."""
 
 
 class RecordsSince:

@@ -73,9 +73,8 @@ class _Reprocessing:
         self.chosen, self.records = bound.chosen, bound.records
         rows = self.chosen.materialize(self.evaluator.settle(bound.rows, None))
         reconciliation = Reconciliation.from_rows(self.evaluator, rows, *self._count_records())
-        rows, reconciliation = add_left_out_rows(
-            self.evaluator, rows, self.records, reconciliation, self.chosen.materialize
-        )
+        keep = self.chosen.materialize
+        rows, reconciliation = add_left_out_rows(self.evaluator, rows, self.records, reconciliation, keep)
         reconciliation.demand_rules(rows)
         changes = self._changes(self._expected_rows(rows, reconciliation))
         reconciliation.fill(self.batch.report)
@@ -289,9 +288,6 @@ class _Reprocessing:
             change.rows.where(F.col(OP).isin(*kinds)).drop(OP).write.format("delta").save(change.uri)
         else:
             merge(
-                change.uri,
-                change.rows,
-                self.chosen.scale_to(change.upsert_count + change.delete_count),
-                self.row_id,
+                change.uri, change.rows, self.chosen.scale_to(change.upsert_count + change.delete_count), self.row_id,
                 kinds,
-            )
+            )  # fmt: skip

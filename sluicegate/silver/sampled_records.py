@@ -77,11 +77,8 @@ def narrow_batch(batch: Batch, part: SampledPart) -> Batch:
         }
         counts = {name: delivery.rows.count() for name, delivery in deliveries.items()}
         return replace(
-            batch,
-            delivery=next(iter(deliveries.values())),
-            deliveries=deliveries,
-            counts=counts,
+            batch, delivery=next(iter(deliveries.values())), deliveries=deliveries, counts=counts,
             read=sum(counts.values()),
-        )
+        )  # fmt: skip
     rows = part.choose(batch.rows)
     return replace(batch, delivery=Delivery(rows, batch.flow), read=rows.count())

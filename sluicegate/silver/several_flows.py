@@ -57,11 +57,7 @@ def place(column: Column, flows: Sequence[str]) -> Column:
 
 
 def unite_flows(
-    flows: Mapping[str, OfFlow],
-    record_id: Sequence[str],
-    table: str,
-    stored: StructType | None,
-    named: Sequence[str] = (),
+    flows: Mapping[str, OfFlow], record_id: Sequence[str], table: str, stored: StructType | None, named: Sequence[str]
 ) -> tuple[DataFrame, dict[str, str]]:
     """Unite the rows of all flows, and the text of each cast by flag.
 

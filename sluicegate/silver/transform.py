@@ -83,17 +83,15 @@ class Transform:
         if self.table.gives_many_rows and self.maker.is_python:  # whose function runs once only
             return self._transform_many(rescued.watch_all_columns(self.table, source), records)
         frame = self._transform(records)
-        watched = rescued.watch_flow(
-            self.table, self.maker, source, self._transform, frame, self.view(self.maker.stream)
-        )
+        view = self.view(self.maker.stream)
+        watched = rescued.watch_flow(self.table, self.maker, source, self._transform, frame, view)
         if not watched.rules:
             return TransformedRows(self, frame, watched, ())
         if self.table.gives_many_rows:  # where the whole record does not stand beside its rows
             return self._transform_many(watched, records)
         binding = self._binding_rules(frame, watched)
-        return TransformedRows(
-            self, frame.withColumn(UNFIT, watched.broken_rules(f"{RECORD_STRUCT}.")), watched, binding
-        )
+        rows = frame.withColumn(UNFIT, watched.broken_rules(f"{RECORD_STRUCT}."))
+        return TransformedRows(self, rows, watched, binding)
 
     def _binding_rules(self, frame: DataFrame, watched: Watched) -> Collection[str]:
         """Return the rules that apply to deletes, too: on key, sequence, or what makes a record a delete.
@@ -144,9 +142,8 @@ class Transform:
         function, private = python_function.load_function(transform), self.batch.flow.private
         added = self._added_identity()
         identity = [column for column in self.record_id if column not in added]
-        rows = python_function.run(
-            function, records.drop(*added), tables, self.name, identity=identity, private=private
-        )
+        batch = records.drop(*added)
+        rows = python_function.run(function, batch, tables, self.name, identity=identity, private=private)
         return rows.join(self._add_record(records, *more).select(*self.record_id, RECORD_STRUCT), identity)
 
     def _added_identity(self) -> list[str]:
@@ -185,9 +182,8 @@ class Transform:
         named_as = None
         if isinstance(self.maker, SilverFlow):
             named_as = self.maker.first_branch
-        text = query.text_with_identity(
-            views, (*self.record_id, RECORD_STRUCT), many=self.table.gives_many_rows, by_place=named_as is not None
-        )
+        identity, many = (*self.record_id, RECORD_STRUCT), self.table.gives_many_rows
+        text = query.text_with_identity(views, identity, many=many, by_place=named_as is not None)
         frame = self.batch.session.sql(text)
         if named_as is not None and named_as.outputs is not None:  # as many as its own, none of which is a star
             frame = frame.toDF(*named_as.outputs, *frame.columns[len(named_as.outputs) :])

@@ -46,9 +46,7 @@ from sluicegate.spark.spark_errors import translate_error
 SHOWN = 3
 
 # What differing rows come to, by what a MERGE would do to them.
-DIFFERENCES = {
-    "insert": "{:,} {} missing", "delete": "{:,} should not exist", "update": "{:,} {} other values",
-}  # fmt: skip
+DIFFERENCES = {"insert": "{:,} {} missing", "delete": "{:,} should not exist", "update": "{:,} {} other values"}
 
 BY = "is what the current definition returns for the versions that it has processed, evaluated again by Spark"
 

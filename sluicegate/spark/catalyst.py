@@ -28,8 +28,8 @@ _RULES = (
     f"{_CATALYST}.optimizer.RewriteCorrelatedScalarSubquery",
 )  # fmt: skip
 
+# Kinds of joins that are put together.
 How = Literal["Inner", "LeftSemi"]
-"""Kinds of joins that are put together."""
 
 
 class Catalyst:

@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.connect.client import DefaultChannelBuilder
 
+# Spark's own variable for the address of a server.
 REMOTE = "SPARK_REMOTE"
-"""Spark's own variable for the address of a server."""
 
+# Spark's own variable for a server's token; a file is better, as other programs can read an environment.
 TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105  (the name of a variable)
-"""Spark's own variable for a server's token; a file is better, as other programs can read an environment."""
 
+# Variable that names the file of the token.
 TOKEN_FILE = "SLUICEGATE_CONNECT_TOKEN_FILE"  # noqa: S105  (the name of a variable)
-"""Variable that names the file of the token."""
 
+# Setting of the servers that ``sluicegate serve`` starts: their log quotes no values of rows, and their commits on S3
+# are atomic. Neither can be seen from here, so whoever starts another server and has seen to both sets it to ``true``.
 OURS = "spark.sluicegate.server"
-"""Setting of the servers that ``sluicegate serve`` starts: their log quotes no values of rows, and their commits on S3
-are atomic. Neither can be seen from here, so whoever starts another server and has seen to both sets it to ``true``."""
 
 # Seconds in which a server has to answer at first.
 ANSWERS_WITHIN = 10.0
@@ -59,11 +59,11 @@ ALIVE = [
     ("grpc.keepalive_time_ms", 330_000), ("grpc.keepalive_timeout_ms", 20_000), ("grpc.http2.max_pings_without_data", 0)
 ]  # fmt: skip
 
+# What a server prints before its address once it takes connections.
 SERVES = "Spark Connect serves at"
-"""What a server prints before its address once it takes connections."""
 
+# Kind of the message of that address (see ``channel``).
 SERVER_ADDRESS = "SLUICEGATE_SERVER"
-"""Kind of the message of that address (see ``channel``)."""
 
 # Settings that only a server's start can change.
 _STATIC = {"spark.sql.extensions", "spark.sql.catalog.spark_catalog"}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -145,6 +146,16 @@ def file_facts(address: str) -> tuple[int, datetime] | None:
     if info.get("type") == "directory":
         return None
     return (int(info["size"]), _to_datetime(modification_time(fs, path, info)))
+
+
+def read_text(address: str) -> str | None:
+    """Return the text of a small file; None if there is none."""
+    if file_facts(address) is None:  # not by opening it: a store that does not answer would have none
+        return None
+    fs, path = open_store(address)
+    with suppress(FileNotFoundError), fs.open(path, "rb") as file:
+        return str(file.read().decode(errors="replace"))
+    return None
 
 
 def digest(address: str) -> bytes:

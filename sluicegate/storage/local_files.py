@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 # Path, size, and microseconds since 1970 UTC.
 Entry = tuple[str, int, int]
 
+# Predicate on the name of a file below the folder.
 Admits = Callable[[str], bool]
-"""Predicate on the name of a file below the folder."""
 
 OUTSIDE = "it is a link that leads out of the landing folder: land the file itself, or name its folder as the path"
 NOTHING = "it is a broken link"

@@ -29,8 +29,8 @@ class Moment(int):
     __slots__ = ()
 
 
+# A landed time that depends on the reader's calendar.
 UNSURE = Moment(-(2**80))
-"""A landed time that depends on the reader's calendar."""
 
 
 def microseconds(value: Any) -> int | None:

@@ -21,8 +21,8 @@ from sluicegate.lake.proved_state import ProvedState
 from sluicegate.storage import filesystems
 from sluicegate.storage.concurrent import map_concurrently
 
+# Ledger batch and path of a file.
 Key = tuple[int, str]
-"""Ledger batch and path of a file."""
 
 Entry = Mapping[str, Any]
 

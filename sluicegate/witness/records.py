@@ -24,8 +24,8 @@ from sluicegate.storage import filesystems
 from sluicegate.witness import arrow_values, encodings
 from sluicegate.witness.json_text import decoder
 
+# What reads the formats that are read here.
 READERS = {"csv": "Python's csv", "json": "Python's json", "text": "Python", "parquet": "pyarrow", "orc": "pyarrow"}
-"""What reads the formats that are read here."""
 
 # Options that say nothing about values, or that are followed here.
 _OF_TIMES = {"dateformat", "timestampformat", "timestampntzformat", "timeformat"}

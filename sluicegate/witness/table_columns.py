@@ -15,8 +15,8 @@ from sluicegate.witness.values import PRINTED_DIGITS, SKIPS_FROM, Comparer, comp
 
 RESCUED, CORRUPT = "_rescued_data", "_corrupt_record"
 
+# Values of a stored row, in the order of ``BronzeColumns.names``.
 Row = Sequence[Any]
-"""Values of a stored row, in the order of ``BronzeColumns.names``."""
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ import pyarrow as pa
 from sluicegate.witness.json_text import Number, parse_json
 from sluicegate.witness.moments import DAY, Moment, microseconds
 
+# Whether a value is the landed one; None if that cannot be said.
 Verdict = bool | None
-"""Whether a value is the landed one; None if that cannot be said."""
 
+# Compares a landed value with a stored one; the third says that parts of it may lie in the rescued data instead.
 Comparer = Callable[[Any, Any, bool], Verdict]
-"""Compares a landed value with a stored one; the third says that parts of it may lie in the rescued data instead."""
 
 _LISTS = (pa.ListType, pa.LargeListType)
 

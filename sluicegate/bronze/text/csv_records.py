@@ -79,8 +79,6 @@ class Grammar:
         blanks = "".join(blank for blank in " \t" if blank not in self.separator)
         if blanks:
             blanks = f"[{blanks}]*+"
-        else:
-            blanks = ""
         before = ""
         if self.leading:
             before = blanks

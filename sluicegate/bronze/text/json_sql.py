@@ -42,9 +42,7 @@ SPECIAL = f"({UNNAMED_IN} OR value RLIKE '\\\\{{\\\\s*\\\\}}')"
 
 # Signs of an encoding that no option names; NUL is no part of JSON text (RFC 4627, section 3).
 NULS = "contains(value, CAST(X'00' AS STRING))"
-BEGINS = {
-    "UTF-32": "^(0000FEFF|000000..|FFFE0000)", "UTF-16BE": "^(FEFF|00..)", "UTF-16LE": "^(FFFE|..00)",
-}  # fmt: skip
+BEGINS = {"UTF-32": "^(0000FEFF|000000..|FFFE0000)", "UTF-16BE": "^(FEFF|00..)", "UTF-16LE": "^(FFFE|..00)"}
 
 # A text with bytes that are no UTF-8, or with an escaped half of a surrogate pair: once \\ is left out, no escape of a
 # half is left beside the pairs. Spark would replace them in silence. Few texts have an escape at all.

@@ -22,8 +22,8 @@ def _refuse_secrets(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
+# Values by names, none of which is that of a secret, at any depth.
 WithoutSecrets = Annotated[dict[str, Any], AfterValidator(_refuse_secrets)]
-"""Values by names, none of which is that of a secret, at any depth."""
 
 
 class Notify(Part):

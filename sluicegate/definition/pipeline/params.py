@@ -22,8 +22,9 @@ from sluicegate.spark_sql.placeholders import REFERENCE, Literals, Misplaced, fi
 from sluicegate.spark_sql.tokens import QuerySyntax
 
 Place = Literal["path", "option", "sql"]
+
+# Takes a mistake: code, path of the document, message, hint, and the line within the text there, if it is known.
 Report = Callable[[str, Path, str, str, int | None], None]
-"""Takes a mistake: code, path of the document, message, hint, and the line within the text there, if it is known."""
 
 
 # A value as it is written; its parameter says of which type it is.

@@ -32,8 +32,8 @@ from sluicegate.settings import TARGET, Settings, place
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
+# Takes a mistake: code, path of the document, message and hint.
 Add = Callable[[str, Path, str, str], None]
-"""Takes a mistake: code, path of the document, message and hint."""
 
 
 class Target(Part):

@@ -15,8 +15,8 @@ from pydantic.config import JsonDict, JsonValue
 from sluicegate.definition.fields import Names, Part, SqlCondition, field_error
 from sluicegate.spark_sql.condition import Condition
 
+# Columns of an SCD type 2 table: sequence at which a version begins, and the one before which it ends.
 START_AT, END_AT = "__START_AT", "__END_AT"
-"""Columns of an SCD type 2 table: sequence at which a version begins, and the one before which it ends."""
 
 SomeNames = Annotated[Names, Field(min_length=1)]
 _SCD_TYPES = {"1": 1, "2": 2}

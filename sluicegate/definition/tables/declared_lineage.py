@@ -9,8 +9,8 @@ from pydantic import Field
 
 from sluicegate.definition.fields import Names, field_error, suggest_or_list
 
+# Columns with what they come from, as ``table.column``. No row depends on it, so no fingerprint has it.
 DeclaredLineage = Annotated[dict[str, Names], Field(exclude=True)]
-"""Columns with what they come from, as ``table.column``. No row depends on it, so no fingerprint has it."""
 
 
 def demand_read(declared: Mapping[str, Sequence[str]], reads: Sequence[str] | None) -> None:

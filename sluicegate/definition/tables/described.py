@@ -82,5 +82,5 @@ class Described(Part):
     tags: Annotated[dict[str, PlainText], AfterValidator(check_identifiers)] = {}
 
 
+# Fields that decide nothing about rows.
 DESCRIBED = frozenset(Described.model_fields)
-"""Fields that decide nothing about rows."""

@@ -28,20 +28,20 @@ class ExpectationAction(StrEnum):
     """The run fails, and the table stays as it was."""
 
 
+# Action for a row that breaks a condition, by the field that the condition is in. Of each other action, also the
+# severity in a contract, the column lineage and the words of the Lakehouse page have to say what it is.
 ACTIONS = {
     "expect": ExpectationAction.WARN, "expect_or_drop": ExpectationAction.DROP,
     "expect_or_quarantine": ExpectationAction.QUARANTINE, "expect_or_fail": ExpectationAction.FAIL,
 }  # fmt: skip
-"""Action for a row that breaks a condition, by the field that the condition is in. Of each other action, also the
-severity in a contract, the column lineage and the words of the Lakehouse page have to say what it is."""
 
 CONDITIONS = tuple(ACTIONS)
 
+# Fields for several conditions with one action, and the field of a single expectation with that action.
 EXPECT_ALL = {
     "expect_all": "expect", "expect_all_or_drop": "expect_or_drop", "expect_all_or_quarantine": "expect_or_quarantine",
     "expect_all_or_fail": "expect_or_fail",
 }  # fmt: skip
-"""Fields for several conditions with one action, and the field of a single expectation with that action."""
 
 
 def _refuse_unique(condition: str) -> str:

@@ -17,11 +17,11 @@ from pathlib import Path
 
 from sluicegate.definition.fields import suggest_name, suggest_or_list
 
+# Positional arguments of a silver transform; its parameters may have any names.
 PARAMETERS = ("batch", "tables")
-"""Positional arguments of a silver transform; its parameters may have any names."""
 
+# Positional arguments of a function that makes a gold table.
 GOLD_PARAMETERS = ("tables",)
-"""Positional arguments of a function that makes a gold table."""
 
 _REFERENCE = re.compile(r"(?P<file>.+\.py):(?P<function>[^\W\d]\w*)")
 

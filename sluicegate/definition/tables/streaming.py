@@ -10,12 +10,12 @@ from sluicegate.definition.fields import IDENTIFIER, Duration, Part, field_error
 
 Mode = Literal["complete", "update", "append"]
 
+# Description of each mode, as a part of a sentence.
 BEHAVIOUR: dict[Mode, str] = {
     "complete": "mode complete writes all groups in each batch",
     "update": "mode update writes the groups that have new rows, without rows that are too late for the watermark",
     "append": "mode append writes a group once, when its time is over; rows that arrive later are dropped",
 }
-"""Description of each mode, as a part of a sentence."""
 
 
 class Streamed(Part):

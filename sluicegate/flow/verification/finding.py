@@ -8,42 +8,42 @@ from typing import Any
 
 
 class FindingKind(StrEnum):
-    """What a verification says of a table; the values are in its JSON output."""
+    """What a verification says of a table; the values are in its JSON output.
+
+    Attributes:
+        WRONG: rows are lost, doubled or have wrong values.
+        BEHIND: changes are still unprocessed, which is not a fault.
+        UNPROVED: it could not be verified.
+        UNSEEN: it was not compared.
+        PROVED: it was verified.
+    """
 
     WRONG = "wrong"
-    """Rows are lost, doubled or have wrong values."""
-
     BEHIND = "behind"
-    """Changes are still unprocessed, which is not a fault."""
-
     UNPROVED = "unproved"
-    """It could not be verified."""
-
     UNSEEN = "unseen"
-    """It was not compared."""
-
     PROVED = "proved"
-    """It was verified."""
 
 
 class FindingReason(StrEnum):
-    """Why a table is unproved or unseen, where programs need to know it."""
+    """Why a table is unproved or unseen, where programs need to know it.
+
+    Attributes:
+        IN_WORDS: the sentence gives the reason.
+        WITHOUT_SPARK: the verification did not start Spark.
+        PROVED_BEFORE: a former verification proved it, and it has not changed since.
+    """
 
     IN_WORDS = ""
-    """The sentence gives the reason."""
-
     WITHOUT_SPARK = "without-spark"
-    """The verification did not start Spark."""
-
     PROVED_BEFORE = "proved-before"
-    """A former verification proved it, and it has not changed since."""
 
 
+# How findings are told to people, by kind; what is ``proved`` is told by the word that nothing else has.
 WORDS = {
     FindingKind.WRONG: "NOT RIGHT", FindingKind.BEHIND: "behind", FindingKind.UNPROVED: "not proved",
     FindingKind.UNSEEN: "not looked at",
 }  # fmt: skip
-"""How findings are told to people, by kind; what is ``proved`` is told by the word that nothing else has."""
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ WHOLE_AFTER = 7
 # Form of the files. One with another number is not read.
 FORM = 3
 
+# Name of the state of the table itself, in a proof that also has those of others.
 TARGET = "table"
-"""Name of the state of the table itself, in a proof that also has those of others."""
 
 
 @dataclass(frozen=True)

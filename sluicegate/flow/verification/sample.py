@@ -11,8 +11,8 @@ import hashlib
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
+# Part of the whole by which the sample begins further on the next day; also its 7 and 30 times spread evenly.
 STEP = 10**0.5 - 3
-"""Part of the whole by which the sample begins further on the next day; also its 7 and 30 times spread evenly."""
 
 
 def _today() -> date:

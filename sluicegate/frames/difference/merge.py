@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 # Columns that say when a row was written, not what it is.
 WRITTEN = ("_quarantined_at",)
 
+# Column with the operation for a row, one of ``KINDS``.
 OP = "_sluicegate_op"
-"""Column with the operation for a row, one of ``KINDS``."""
 
 KINDS = ("insert", "update", "delete")
 
@@ -115,9 +115,8 @@ def exchange(new: DataFrame, old: DataFrame) -> DataFrame:
         return frame.select(*[value.alias(name) for name, value in values.items()])
 
     both = add_counts(new, new_values, 1, 0).unionByName(add_counts(old, old_values, 0, 1))
-    each = both.groupBy("key", "is").agg(
-        F.first("row").alias("row"), *(F.sum(side).alias(side) for side in ("came", "held"))
-    )
+    sums = [F.sum(side).alias(side) for side in ("came", "held")]
+    each = both.groupBy("key", "is").agg(F.first("row").alias("row"), *sums)
     same = each.groupBy("key").agg(
         F.collect_list(F.struct("row", "came", "held")).alias("rows"),
         F.bool_or(F.col("came") != F.col("held")).alias("other"),
@@ -131,11 +130,7 @@ def exchange(new: DataFrame, old: DataFrame) -> DataFrame:
 
 
 def merge(
-    uri: str,
-    changes: DataFrame,
-    records: Identities,
-    row_id: Sequence[str] = IDENTITY,
-    kinds: Sequence[str] = KINDS,
+    uri: str, changes: DataFrame, records: Identities, row_id: Sequence[str] = IDENTITY, kinds: Sequence[str] = KINDS
 ) -> None:
     """Merge rows with ``OP`` into a table by their identity, in one commit.
 
@@ -246,14 +241,7 @@ def _same_value(changes: DataFrame, column: str, names: _Names) -> Column:
 _ALIASED, _RENAMED = _Names("held.", ""), _Names("", "_sluicegate_new_")
 
 
-def _merge(
-    uri: str,
-    changes: DataFrame,
-    same: Callable[[_Names], Column],
-    *,
-    few: bool,
-    kinds: Sequence[str],
-) -> None:
+def _merge(uri: str, changes: DataFrame, same: Callable[[_Names], Column], *, few: bool, kinds: Sequence[str]) -> None:
     session = changes.sparkSession
     stored_types.demand_same(changes.drop(OP).schema, uri)
     rows = changes.where(F.col(OP).isin(*kinds))

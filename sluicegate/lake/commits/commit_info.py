@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Generic, Self, TypeVar, overload
 
+# Key of our facts in the ``userMetadata`` of a commit: other writers have metadata of their own.
 METADATA = "sluicegate"
-"""Key of our facts in the ``userMetadata`` of a commit: other writers have metadata of their own."""
 
 Value = TypeVar("Value")
 
@@ -43,38 +43,37 @@ class Fact(Generic[Value]):
 
 
 class CommitStep(StrEnum):
-    """Which of a run's commits this is, where a table beside the target has several."""
+    """Which of a run's commits this is, where a table beside the target has several.
+
+    Attributes:
+        ENTER: rows enter a side table of silver.
+        LEAVE: rows leave a side table of silver.
+        REJECT: a batch is refused, and its rows are kept.
+        CLEAR: a refusal is over.
+        DISCARD: quarantined records are discarded, or that is undone.
+    """
 
     ENTER = "enter"
-    """Rows enter a side table of silver."""
-
     LEAVE = "leave"
-    """Rows leave a side table of silver."""
-
     REJECT = "reject"
-    """A batch is refused, and its rows are kept."""
-
     CLEAR = "clear"
-    """A refusal is over."""
-
     DISCARD = "discard"
-    """Quarantined records are discarded, or that is undone."""
 
 
 class BatchMode(StrEnum):
-    """How the records of a batch were chosen."""
+    """How the records of a batch were chosen.
+
+    Attributes:
+        INCREMENTAL: the changes after the offset.
+        FULL_REFRESH: the whole source.
+        INTERVAL: also those of an interval of event times, which a person chose.
+        REPLAY: also those that a person chose to replay.
+    """
 
     INCREMENTAL = "incremental"
-    """The changes after the offset."""
-
     FULL_REFRESH = "whole"
-    """The whole source."""
-
     INTERVAL = "interval"
-    """Also those of an interval of event times, which a person chose."""
-
     REPLAY = "replay"
-    """Also those that a person chose to replay."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -57,11 +57,9 @@ def compact_newest(table: DeltaTable, column: str, texts: tuple[str, ...] = (), 
     removed = [RemoveAction(file["path"], False, milliseconds, file["size_bytes"]) for file in taken.to_pylist()]
     version = table.version() + 1
     table.create_write_transaction(
-        [*removed, added],
-        mode="append",
-        schema=table.schema(),
+        [*removed, added], mode="append", schema=table.schema(),
         commit_properties=CommitProperties(max_commit_retries=0, custom_metadata=CommitInfo(facts).properties()),
-    )
+    )  # fmt: skip
     table.load_as_version(version)
     if len(removed) > 10 * tables.MANY_FILES:
         table.create_checkpoint()  # else the next reader replays the removal of all those files

@@ -24,10 +24,10 @@ from sluicegate.lake.commits import metadata_commit
 from sluicegate.lake.damage.set_aside import set_aside_damaged
 from sluicegate.lake.exclusion.lock import pipeline_lock
 from sluicegate.lake.layout import LAYERS, Lake, is_local
-from sluicegate.storage import filesystems
+from sluicegate.storage import durable, filesystems
 
+# Table property that is set to another value where a server may still be writing.
 PROPERTY = log.FENCE
-"""Table property that is set to another value where a server may still be writing."""
 
 # Folders of the tables that Spark writes; the ledger's and the event log's are written by the client alone.
 WRITTEN = (*LAYERS, "_state")
@@ -69,7 +69,7 @@ def sole_writer(
     """
     with pipeline_lock(lake, owner, wait, renaming=renaming):
         set_aside_damaged(lake, say)
-        if (former := _note_text(lake)) is not None:
+        if (former := filesystems.read_text(_note(lake))) is not None:
             say("the last run on a Spark Connect server did not end cleanly; blocking anything that it may still write")
             _fence_all(lake)
             _forget(lake, former)
@@ -166,27 +166,14 @@ def _note(lake: Lake) -> str:
 
 def _write_note(lake: Lake, owner: str) -> str:
     """Write a unique note that names who may be writing through a server."""
-    fs, path = filesystems.open_store(_note(lake))
-    fs.makedirs(path.rpartition("/")[0], exist_ok=True)
     note = f"{owner}\n{uuid.uuid4().hex}\n"
-    with fs.open(path, "wb") as file:
-        file.write(note.encode())
+    durable.write(_note(lake), note)
     return note
-
-
-def _note_text(lake: Lake) -> str | None:
-    """Return the text of the note; None without one."""
-    if filesystems.file_facts(_note(lake)) is None:  # not by opening it: a store that does not answer would have none
-        return None
-    fs, path = filesystems.open_store(_note(lake))
-    with suppress(FileNotFoundError), fs.open(path, "rb") as file:
-        return str(file.read().decode(errors="replace"))
-    return None
 
 
 def _forget(lake: Lake, note: str) -> None:
     """Remove a note, unless another holder replaced it: who lost the lock may end after the next run has begun."""
-    if _note_text(lake) != note:
+    if filesystems.read_text(_note(lake)) != note:
         return
     fs, path = filesystems.open_store(_note(lake))
     with suppress(FileNotFoundError):

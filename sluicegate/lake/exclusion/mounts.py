@@ -13,8 +13,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+# Variable by which a user asserts that no other machine, and no host of this VM, writes to the lake.
 VOUCHED = "SLUICEGATE_ONLY_WRITER"
-"""Variable by which a user asserts that no other machine, and no host of this VM, writes to the lake."""
 
 # Shared folders of a VM's host, and other file systems whose locks other clients do not see.
 OF_THIS_MACHINE = {"9p", "virtiofs", "vboxsf", "prl_fs", "vmhgfs", "fakeowner", "drvfs", "beegfs", "afs", "ncpfs"}

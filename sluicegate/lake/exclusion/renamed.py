@@ -17,8 +17,8 @@ from sluicegate.lake.layout import Lake, is_local, local_path
 from sluicegate.storage import durable
 from sluicegate.times import utc_now
 
+# Folder of the records, beside those of the pipelines: no pipeline's name begins with ``_``.
 FOLDER = "_renames"
-"""Folder of the records, beside those of the pipelines: no pipeline's name begins with ``_``."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from contextlib import suppress
 
 from sluicegate.lake.layout import Lake
 from sluicegate.storage import filesystems
@@ -11,12 +10,7 @@ from sluicegate.storage import filesystems
 
 def owner_of(lake: Lake) -> str:
     """Return the target that owns a pipeline's tables; empty if none is entered."""
-    if filesystems.file_facts(lake.target) is None:  # not by opening it: a store that does not answer would have none
-        return ""
-    fs, path = filesystems.open_store(lake.target)
-    with suppress(FileNotFoundError), fs.open(path, "rb") as file:
-        return str(file.read().decode(errors="replace")).strip()
-    return ""
+    return (filesystems.read_text(lake.target) or "").strip()
 
 
 def warning(lake: Lake, target: str, targets: Collection[str]) -> str:

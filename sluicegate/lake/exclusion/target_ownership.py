@@ -14,7 +14,7 @@ from sluicegate.errors import TargetConflict, Where
 from sluicegate.lake.exclusion.lock import pipeline_lock
 from sluicegate.lake.exclusion.target_owner import owner_of
 from sluicegate.lake.layout import Lake
-from sluicegate.storage import filesystems
+from sluicegate.storage import durable
 
 
 def take_ownership(lake: Lake, target: str) -> None:
@@ -29,11 +29,7 @@ def take_ownership(lake: Lake, target: str) -> None:
     """
     owner = owner_of(lake)
     if not owner and target:
-        fs, path = filesystems.open_store(lake.target)
-        if filesystems.has_folders(lake.target):
-            fs.makedirs(path.rpartition("/")[0], exist_ok=True)
-        with fs.open(path, "wb") as file:
-            file.write(f"{target}\n".encode())
+        durable.write(lake.target, f"{target}\n")
     demand_ours(lake, target, owner)
 
 

@@ -21,11 +21,11 @@ from sluicegate.spark_sql.query import Query
 from sluicegate.spark_sql.tokens import QuerySyntax, Tokens, parse_sql
 from sluicegate.spark_sql.types import REFUSED
 
+# Table name that the FROM of a copy uses for the files.
 SOURCE = "source"
-"""Table name that the FROM of a copy uses for the files."""
 
+# Fields of ``_metadata`` that a copy may use.
 ABOUT = {"file_path", "file_name", "file_modification_time"}
-"""Fields of ``_metadata`` that a copy may use."""
 
 # Functions that generate rows or run arbitrary code.
 _REFUSED = {

@@ -233,9 +233,8 @@ def _path_column(names: Sequence[str], part: str, column: str | None) -> str:
     where = Where(file=part)
     if column is not None:
         if column not in names:
-            raise UserError(
-                f"unknown column {column} of the list", where=where, hint=f"its columns are {', '.join(names)}"
-            )
+            hint = f"its columns are {', '.join(names)}"
+            raise UserError(f"unknown column {column} of the list", where=where, hint=hint)
         return column
     usual = [name for name in names if name.lower() in COLUMNS]
     candidates = usual or names

@@ -17,9 +17,11 @@ import pyarrow.compute as pc
 from sluicegate.console import files
 from sluicegate.definition import BronzeTable, Pipeline
 from sluicegate.errors import LandingMissing, UserError, Where
-from sluicegate.lake import layout, tables
+from sluicegate.lake import tables
+from sluicegate.lake.layout import Lake
 from sluicegate.landing import arrivals, discovery, file_status
 from sluicegate.landing import ledger as landing_ledger
+from sluicegate.landing.discovery import Copied
 from sluicegate.landing.file_states import FileStatus, LedgerAction
 from sluicegate.landing.moves import archived_files
 from sluicegate.landing.table_files import Entry, Selected, TableFiles, to_table
@@ -38,7 +40,7 @@ class Reload:
     files: tuple[str, ...] = ()
     pattern: str | None = None
 
-    def discover(self, name: str, table: BronzeTable, lake: layout.Lake) -> discovery.Discovery:
+    def discover(self, name: str, table: BronzeTable, lake: Lake) -> discovery.Discovery:
         """Find the files to enter into the ledger (a ``landing.discovery.FileFinder``).
 
         Raises:
@@ -64,17 +66,14 @@ class Reload:
         entered = [landing_ledger.add_action(action, to_table(those)) for action, those in by_action.items()]
         return _discovery(entered, copied=copied)
 
-    def missing(self, name: str, table: BronzeTable, lake: layout.Lake) -> list[str]:
+    def missing(self, name: str, table: BronzeTable, lake: Lake) -> list[str]:
         """Return files of the ledger that match, but cannot be read again; their rows stay."""
         return [path for path, file in self._chosen_files(name, table, lake)[1].items() if file is None]
 
-    def _chosen_files(
-        self, name: str, table: BronzeTable, lake: layout.Lake
-    ) -> tuple[TableFiles, dict[str, Entry | None]]:
+    def _chosen_files(self, name: str, table: BronzeTable, lake: Lake) -> tuple[TableFiles, dict[str, Entry | None]]:
         table_files = TableFiles.from_table(name, table, lake)
-        chosen = table_files.readable_files(
-            [path for path in table_files.all_paths if self._is_wanted(path, table_files.relative_path(path))]
-        )
+        paths = [path for path in table_files.all_paths if self._is_wanted(path, table_files.relative_path(path))]
+        chosen = table_files.readable_files(paths)
         _demand_named(self.files, {*chosen, *map(table_files.relative_path, chosen)}, name, table)
         return table_files, chosen
 
@@ -103,7 +102,7 @@ class FromArchive:
 
     files: tuple[str, ...] = ()
 
-    def discover(self, name: str, table: BronzeTable, lake: layout.Lake) -> discovery.Discovery:
+    def discover(self, name: str, table: BronzeTable, lake: Lake) -> discovery.Discovery:
         """Find the files to enter into the ledger (a ``landing.discovery.FileFinder``).
 
         Raises:
@@ -141,7 +140,7 @@ class Reset:
 
     drop_missing: bool = False
 
-    def discover(self, name: str, table: BronzeTable, lake: layout.Lake) -> discovery.Discovery:
+    def discover(self, name: str, table: BronzeTable, lake: Lake) -> discovery.Discovery:
         """Find the files to enter into the ledger, as one ledger batch (a ``landing.discovery.FileFinder``).
 
         Raises:
@@ -224,7 +223,7 @@ class ResetPreview:
         return lines
 
 
-def preview(name: str, table: BronzeTable, lake: layout.Lake) -> ResetPreview:
+def preview(name: str, table: BronzeTable, lake: Lake) -> ResetPreview:
     """Return what a reset would do; writes nothing.
 
     Raises:
@@ -236,9 +235,7 @@ def preview(name: str, table: BronzeTable, lake: layout.Lake) -> ResetPreview:
     return _preview(table_files, selected, table_files.split_by_options(selected.present)[1], lake)
 
 
-def _preview(
-    table_files: TableFiles, selected: Selected, copied: Sequence[discovery.Copied], lake: layout.Lake
-) -> ResetPreview:
+def _preview(table_files: TableFiles, selected: Selected, copied: Sequence[Copied], lake: Lake) -> ResetPreview:
     lost = {file["path"]: table_files.last_batches(file["path"]) for file in selected.missing}
     former = [(path, arrival.batches) for path, arrival in selected.former]
     statuses = file_status.STATUSES.empty_table()
@@ -282,11 +279,7 @@ def _demand_named(names_of_command: Sequence[str], paths: set[str], name: str, t
 
 
 def _discovery(
-    entered: Sequence[pa.Table],
-    *,
-    whole: bool = False,
-    copied: Sequence[discovery.Copied] = (),
-    remarks: Sequence[str] = (),
+    entered: Sequence[pa.Table], *, whole: bool = False, copied: Sequence[Copied] = (), remarks: Sequence[str] = ()
 ) -> discovery.Discovery:
     nothing = FILES.empty_table()
     new = landing_ledger.sort_files(pa.concat_tables([landing_ledger.add_action(LedgerAction.READ, nothing), *entered]))

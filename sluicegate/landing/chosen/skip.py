@@ -28,11 +28,11 @@ from sluicegate.landing.chosen import listed_files
 from sluicegate.landing.file_states import LedgerAction
 from sluicegate.storage.listings import FILES
 
+# Files of each kind that a preview names; all are counted.
 SHOWN = 10
-"""Files of each kind that a preview names; all are counted."""
 
+# What a listed file is: to be entered, skipped, changed since it was skipped, read by the table, or not in landing.
 Kind = Literal["new", "skipped", "changed", "read", "gone"]
-"""What a listed file is: to be entered, skipped, changed since it was skipped, read by the table, or not in landing."""
 
 
 @dataclass(frozen=True)

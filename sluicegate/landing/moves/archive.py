@@ -38,8 +38,8 @@ ARCHIVE_KEYS = pa.schema(list(map(ARCHIVE.field, KEYS)))
 
 EPOCH = datetime.fromtimestamp(0, UTC)
 
+# Identity of a landed file: path, size and modification time.
 Facts = tuple[str, int, datetime]
-"""Identity of a landed file: path, size and modification time."""
 
 
 def facts_of(row: Mapping[str, Any]) -> Facts:

@@ -30,7 +30,7 @@ from sluicegate.lake import layout
 from sluicegate.lake.table import Tables
 from sluicegate.landing import folders, ledger_index, status_log
 from sluicegate.landing import ledger as landing_ledger
-from sluicegate.landing.file_states import LedgerAction, RemovalMode
+from sluicegate.landing.file_states import OPENED, RemovalMode
 from sluicegate.landing.moves import archive, file_moves
 from sluicegate.landing.readers import LandingReader, Readers, no_readers
 from sluicegate.storage import durable, filesystems
@@ -222,8 +222,7 @@ def files_due(
     # Entries come newest first; only the newest entry of a path can describe the file that is there now.
     paths = entries["path"].unique()
     last = entries.take(pc.index_in(paths, value_set=entries["path"]))
-    readable = pa.array([LedgerAction.READ, LedgerAction.REPLACE, LedgerAction.RESET])
-    last = last.filter(pc.is_in(last["action"], readable))
+    last = last.filter(pc.is_in(last["action"], pa.array(OPENED)))
     due_files = last.join(read, keys=["path", "chunk"], join_type="left semi").select(DUE.names)
     moved = archive.match_files(lake, name, ledger, due_files)
     if moved.num_rows:

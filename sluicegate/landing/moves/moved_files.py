@@ -17,6 +17,7 @@ from deltalake import DeltaTable
 
 from sluicegate.errors import LandingMissing, StoreUnreachable, Where
 from sluicegate.lake import layout, tables
+from sluicegate.lake.layout import Lake
 from sluicegate.landing import ledger_index, status_log
 from sluicegate.landing.file_names import relative_names
 from sluicegate.landing.file_states import LedgerAction, RemovalMode
@@ -28,8 +29,8 @@ from sluicegate.storage.listings import FILES
 if TYPE_CHECKING:
     from sluicegate.landing.folders import Home
 
+# Size and modification time of a file.
 Facts = tuple[int, datetime]
-"""Size and modification time of a file."""
 
 ENTERED = pa.schema([*FILES, pa.field("action", pa.string(), nullable=False)])
 
@@ -101,7 +102,7 @@ def _count_common_parts(first: str, second: str) -> int:
 
 
 def adopt_files(
-    lake: layout.Lake, name: str, ledger: DeltaTable, place: Home, files: pa.Table, failed: Collection[str]
+    lake: Lake, name: str, ledger: DeltaTable, place: Home, files: pa.Table, failed: Collection[str]
 ) -> pa.Table:
     """Return entries for new files that the ledger has below a former landing folder (schema ``ENTERED``).
 
@@ -137,7 +138,7 @@ def _is_nested(first: str, second: str) -> bool:
 
 
 def _entries_at_former(
-    lake: layout.Lake, name: str, ledger: DeltaTable, former: str, place: Home, files: pa.Table, failed: Collection[str]
+    lake: Lake, name: str, ledger: DeltaTable, former: str, place: Home, files: pa.Table, failed: Collection[str]
 ) -> pa.Table:
     former_entries = _last_entries(ledger, former, place, files)
     paths = former_entries["path"]
@@ -167,9 +168,7 @@ def _entries_at_former(
     return entered.filter(selected).cast(ENTERED)
 
 
-def read_mask(
-    lake: layout.Lake, name: str, was: pa.Table, candidates: pa.Array, failed: Collection[str]
-) -> pa.ChunkedArray:
+def read_mask(lake: Lake, name: str, was: pa.Table, candidates: pa.Array, failed: Collection[str]) -> pa.ChunkedArray:
     """Return whether each of some former files has been read, or is left out for good.
 
     A file that failed without giving a row counts as neither: it can be read here, and nothing would be duplicated.
@@ -259,7 +258,7 @@ def _store_error(error: Exception, folder: str) -> LandingMissing | StoreUnreach
 
 
 def overwritten_entries(
-    lake: layout.Lake, name: str, ledger: DeltaTable, place: Home, files: pa.Table, moved: pa.Table
+    lake: Lake, name: str, ledger: DeltaTable, place: Home, files: pa.Table, moved: pa.Table
 ) -> pa.Table:
     """Return entries for files that were overwritten since their folder was moved (schema ``ENTERED``).
 
@@ -292,7 +291,7 @@ def overwritten_entries(
 
 
 def _is_moved(
-    lake: layout.Lake, name: str, ledger: DeltaTable, former: str, place: Home, candidates: pa.Table, moved: pa.Table
+    lake: Lake, name: str, ledger: DeltaTable, former: str, place: Home, candidates: pa.Table, moved: pa.Table
 ) -> bool:
     """Whether most names that the landing folder has in common with a former one are of files that were moved."""
     former_names = _actions_by_name(ledger_index.entries(ledger, *ledger_index.path_range(former)), former)

@@ -18,17 +18,12 @@ from sluicegate.landing.moves import archive, moved_files
 from sluicegate.storage import filesystems
 from sluicegate.storage.listings import FILES
 
+# Name without folders, size and modification time of a file.
 _Named = tuple[str, int, datetime]
-"""Name without folders, size and modification time of a file."""
 
 
 def entries(
-    lake: layout.Lake,
-    name: str,
-    ledger: DeltaTable,
-    files: pa.Table,
-    partitions: Collection[str],
-    failed: Collection[str],
+    lake: layout.Lake, name: str, ledger: DeltaTable, files: pa.Table, partitions: list[str], failed: Collection[str]
 ) -> pa.Table:
     """Entries for new files that were read from another folder of the landing folder (schema ``moved_files.ENTERED``).
 

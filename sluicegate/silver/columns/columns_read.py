@@ -26,8 +26,8 @@ _APART = "\x1f"
 # What stands before a star that is all columns, or all rows.
 _BEFORE_STAR = (TokenType.SELECT, TokenType.DISTINCT, TokenType.ALL, TokenType.COMMA, TokenType.DOT, TokenType.L_PAREN)
 
+# Gives the result of a query over records.
 Run = Callable[["DataFrame"], "DataFrame"]
-"""Gives the result of a query over records."""
 
 
 def plan_columns(result: DataFrame, view: str, columns: Collection[str]) -> set[str]:

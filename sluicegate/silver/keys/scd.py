@@ -75,15 +75,12 @@ class History:
         """
         tracked = changes.track_history_column_list
         return cls(
-            keys=tuple(changes.keys),
-            sequence_by=changes.sequence_by,
-            scd_type=changes.stored_as_scd_type,
+            keys=tuple(changes.keys), sequence_by=changes.sequence_by, scd_type=changes.stored_as_scd_type,
             track=None if tracked is None else tuple(tracked),
             track_except=tuple(changes.track_history_except_column_list or ()),
             ignore_null_updates=isinstance(changes, ApplyChanges) and changes.ignore_null_updates,
-            snapshots=isinstance(changes, ApplyChangesFromSnapshot),
-            arrival=order,
-        )
+            snapshots=isinstance(changes, ApplyChangesFromSnapshot), arrival=order,
+        )  # fmt: skip
 
     def settle(self, evaluated: DataFrame, outputs: Sequence[str]) -> DataFrame:
         """Decide the disposition of each record. Costs one shuffle by the keys, however many the expectations.

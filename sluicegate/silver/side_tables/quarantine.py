@@ -43,13 +43,9 @@ def quarantine(evaluator: RowEvaluator, rows: DataFrame, records: DataFrame, cou
     if "source_file" not in evaluator.outputs:
         provenance.append(F.col(SOURCE).alias("source_file"))
     return broken.select(
-        *map(quote_name, evaluator.outputs),
-        *evaluator.row_id,
-        F.col(BROKEN).alias("_failed_expectations"),
-        RECORD,
-        *provenance,
-        F.current_timestamp().alias("_quarantined_at"),
-    )
+        *map(quote_name, evaluator.outputs), *evaluator.row_id, F.col(BROKEN).alias("_failed_expectations"), RECORD,
+        *provenance, F.current_timestamp().alias("_quarantined_at"),
+    )  # fmt: skip
 
 
 def _add_texts(evaluator: RowEvaluator, broken: DataFrame, records: DataFrame, count: int) -> DataFrame:
@@ -109,8 +105,6 @@ def _set_aside_rows(
 ) -> DataFrame:
     columns = zip(identity or evaluator.row_id, evaluator.row_id, strict=True)
     return rows.select(
-        *[F.col(column).alias(name) for column, name in columns],
-        reason.alias("reason"),
-        F.col(BROKEN).alias("rules"),
+        *[F.col(column).alias(name) for column, name in columns], reason.alias("reason"), F.col(BROKEN).alias("rules"),
         evaluator.key.alias("_key"),
-    )
+    )  # fmt: skip

@@ -27,8 +27,8 @@ from sluicegate.tools.scaffold import staging_folder
 from sluicegate.tools.scaffold.naming import comment_text, table_name
 from sluicegate.tools.scaffold.render import SCHEMA
 
+# Bytes beyond which a contract is not read.
 LARGEST = 4 << 20
-"""Bytes beyond which a contract is not read."""
 
 _OF_JAVA = {"java_method", "reflect", "try_reflect"}
 _FIELDS: dict[str, str] = {action: name for name, action in ACTIONS.items()}

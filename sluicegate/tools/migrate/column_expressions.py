@@ -27,8 +27,8 @@ _SAME = {
 }  # fmt: skip
 _OTHER = {"mean": "avg", "countDistinct": "count", "count_distinct": "count"}
 
+# The functions that are understood.
 KNOWN = {*_SAME, *_OTHER, "col", "column", "lit", "expr", "input_file_name"}
-"""The functions that are understood."""
 
 # Positions of arguments that are strings in SQL too; elsewhere a string names a column.
 _TEXTS = {"to_date": {1}, "to_timestamp": {1}, "date_trunc": {0}, "from_unixtime": {1}}

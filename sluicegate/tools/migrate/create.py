@@ -24,11 +24,12 @@ from sluicegate.tools.scaffold.naming import comment_text, scalar, table_name
 from sluicegate.tools.scaffold.render import SCHEMA
 
 _READERS = {".sql": sql_source.read, ".py": python_source.read}
-_PACKAGES = ("%pip", "%environment")
-"""Cells that install packages."""
 
+# Cells that install packages.
+_PACKAGES = ("%pip", "%environment")
+
+# Bytes beyond which a source is not read.
 LARGEST = 4 << 20
-"""Bytes beyond which a source is not read."""
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,12 @@ from sluicegate.tools.scaffold.naming import ident
 
 _JOINS = {"inner": "JOIN", "left": "LEFT JOIN", "leftouter": "LEFT JOIN", "left_outer": "LEFT JOIN"}
 _READERS = ("json", "csv", "parquet", "orc", "text")
+
+# How many arguments methods of a reader have.
 _ARGUMENTS = {"format": 1, "option": 2, "schema": 1}
-"""How many arguments methods of a reader have."""
+
+# How many arguments methods of a DataFrame may have; of the others any number.
 _STEPS = {"filter": (1,), "where": (1,), "withColumn": (2,), "join": (2, 3)}
-"""How many arguments methods of a DataFrame may have; of the others any number."""
 
 
 @dataclass

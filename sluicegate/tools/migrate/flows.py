@@ -14,8 +14,8 @@ from sluicegate.tools.migrate.rewriting import stream_first_table
 from sluicegate.tools.migrate.table_names import unique_name
 from sluicegate.tools.scaffold.naming import table_name
 
+# Comment on a table with ``as_of_run(…)``.
 AS_OF_RUN = "Joined values are those of a row's run, as in a streaming table; without `lookups` rows follow changes."
-"""Comment on a table with ``as_of_run(…)``."""
 
 
 def take_over(
@@ -69,10 +69,10 @@ def _fields(dataset: Dataset, tables: Draft) -> dict[str, Any]:
     for objection in Query.parse(text).stream_objections(many=True):
         raise objection
     tables.queries[dataset.name] = text
-    many = {}
+    fields: dict[str, Any] = {"sql": f"{dataset.name}.sql"}
     if Query.parse(text).stream_objections():
-        many = {"rows": "many"}
-    return {"sql": f"{dataset.name}.sql", **many, **lookups_as_of_run([Query.parse(dataset.query)])}
+        fields["rows"] = "many"
+    return fields | lookups_as_of_run([Query.parse(dataset.query)])
 
 
 def _add_flow(

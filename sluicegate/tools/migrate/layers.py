@@ -64,12 +64,10 @@ def shape(text: str) -> Shape | None:
 def _union(branches: Sequence[Shape]) -> Shape:
     streams = all(branch.streams for branch in branches)
     return Shape(
-        reads=list(dict.fromkeys(name for branch in branches for name in branch.reads)),
-        streams=streams,
+        reads=list(dict.fromkeys(name for branch in branches for name in branch.reads)), streams=streams,
         aggregates=not streams or any(branch.aggregates for branch in branches),
-        joins=any(branch.joins for branch in branches),
-        unstable=any(branch.unstable for branch in branches),
-    )
+        joins=any(branch.joins for branch in branches), unstable=any(branch.unstable for branch in branches),
+    )  # fmt: skip
 
 
 def depends_on_time(condition: str) -> bool:

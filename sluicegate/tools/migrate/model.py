@@ -148,5 +148,5 @@ class ParsedSource:
         return next((dataset for dataset in self.datasets if dataset.name == name), None)
 
 
+# Name in a query of the files that its dataset reads.
 FILES = "files__"
-"""Name in a query of the files that its dataset reads."""

@@ -10,15 +10,15 @@ from typing import Any
 
 from sluicegate.tools.migrate.settings_of_source import SourceSettings
 
+# Modules that declare tables.
 PIPELINES = ("dlt", "pyspark.pipelines")
-"""Modules that declare tables."""
 
 FUNCTIONS = "pyspark.sql.functions"
 
+# Methods that mutate the list or dictionary they are called on.
 _CHANGING = (
     "update", "append", "extend", "insert", "pop", "popitem", "clear", "remove", "setdefault", "sort", "reverse",
 )  # fmt: skip
-"""Methods that mutate the list or dictionary they are called on."""
 
 
 @dataclass

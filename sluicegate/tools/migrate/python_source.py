@@ -20,8 +20,9 @@ from sluicegate.tools.migrate.settings_of_source import SourceSettings
 
 _KINDS = {"table": "table", "create_table": "table", "view": "view", "temporary_view": "view",
           "materialized_view": "materialized"}  # fmt: skip
+
+# Positional arguments of a flow of changes, as far as all versions agree on them.
 _POSITIONS = ("target", "source", "keys", "sequence_by")
-"""Positional arguments of a flow of changes, as far as all versions agree on them."""
 
 _RULES: dict[str, Action] = {
     "expect": "expect", "expect_or_drop": "expect_or_drop", "expect_or_fail": "expect_or_fail",
@@ -30,19 +31,21 @@ _RULES: dict[str, Action] = {
 _CDC = ("create_auto_cdc_flow", "apply_changes")
 _FLOWS = ("append_flow", "update_flow", "foreach_batch_sink")
 _TARGET = ("create_streaming_table", "create_target_table", "create_streaming_live_table")
+
+# Functions that declare a table when they are called, and not used as decorators.
 _DECLARING = (*_TARGET, *_KINDS)
-"""Functions that declare a table when they are called, and not used as decorators."""
+
+# Arguments of a table that say how it is stored or refreshed, and nothing of its rows.
 _STORAGE = {
     "table_properties", "partition_cols", "cluster_by", "cluster_by_auto", "path", "format", "temporary", "private",
     "refresh_policy",
 }  # fmt: skip
-"""Arguments of a table that say how it is stored or refreshed, and nothing of its rows."""
 
+# How calls begin that neither declare a table nor set anything that one depends on.
 _SILENT_CALLS = ("print", "display", "dbutils.widgets.", "dbutils.library.", "logging.", "logger.", "log.")
-"""How calls begin that neither declare a table nor set anything that one depends on."""
 
+# Modules whose functions declare no table, but those that are read.
 _HARMLESS_MODULES = {"dlt", "pyspark", "delta", *sys.stdlib_module_names}
-"""Modules whose functions declare no table, but those that are read."""
 
 _FIELDS = {
     "keys", "sequence_by", "stored_as_scd_type", "apply_as_deletes", "ignore_null_updates", "column_list",
@@ -239,9 +242,8 @@ class _Reader:
         """Read a function that adds rows to a table which is declared elsewhere."""
         if not dataset.into:
             raise NotTaken("the target of the flow is not a string literal: write target=…", node.lineno)
-        of_flow = Dataset.from_flow(
-            dataset.flow or node.name.lower(), dataset.into, node.lineno, f"the flow {node.name}"
-        )
+        name = dataset.flow or node.name.lower()
+        of_flow = Dataset.from_flow(name, dataset.into, node.lineno, f"the flow {node.name}")
         self._read_chain(of_flow, node)
         self.source.datasets.append(of_flow)
 

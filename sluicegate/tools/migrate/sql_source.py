@@ -26,18 +26,19 @@ _CLAUSES = {
     "TRIGGER", "DEFAULT", "FLOW", "AS", "ROW",
 }  # fmt: skip
 
+# Clauses that say how a table is stored or refreshed, and nothing of its rows.
 _STORAGE = {
     "PARTITIONED", "CLUSTER", "TBLPROPERTIES", "USING", "LOCATION", "SCHEDULE", "REFRESH", "OPTIONS", "TRIGGER",
 }  # fmt: skip
-"""Clauses that say how a table is stored or refreshed, and nothing of its rows."""
 
 _OF_COLUMN = ("NOT", "COMMENT", "GENERATED", "DEFAULT", "MASK", "CONSTRAINT", "PRIMARY")
+
+# How statements begin that leave the rows of all tables as they are, and who reads them.
 _READING = re.compile(
     r"(SELECT|SHOW|DESC|DESCRIBE|EXPLAIN|OPTIMIZE|VACUUM|ANALYZE|"
     r"SET(?!\s+(TIME|ANSI_MODE|LEGACY_TIME|VAR|spark)))\b",
     re.IGNORECASE,
 )
-"""How statements begin that leave the rows of all tables as they are, and who reads them."""
 
 _KEY = "readers of the table may rely on it, and nothing checks it here: write keys, or a rule"
 

@@ -13,9 +13,9 @@ from sluicegate.errors import UserError, Where
 # End of a cell in an exported notebook.
 _CELL = re.compile(r"^[ \t]*--[ \t]*COMMAND[ \t]*-{3,}[ \t]*$", re.MULTILINE)
 
+# Words between CREATE and the kind of what it declares.
 MODIFIERS = {"OR", "REFRESH", "REPLACE", "PRIVATE", "TEMPORARY", "TEMP", "STREAMING", "LIVE", "MATERIALIZED",
               "INCREMENTAL", "GLOBAL"}  # fmt: skip
-"""Words between CREATE and the kind of what it declares."""
 
 _CREATED = ("TABLE", "VIEW", "FLOW", "FUNCTION", "SCHEMA", "DATABASE", "CATALOG", "VOLUME")
 

@@ -23,11 +23,11 @@ from sluicegate.tools.simulators.engine import Order, Simulation
 
 NONE = Faults()
 
+# Module that makes the files, by the name of the pipeline that reads them.
 SIMULATIONS: dict[str, Simulation] = {
     "heart_rate": heart_rate, "healthcare_dlh": heart_rate, "online_school": online_school,
     "online_school_python": online_school, "retail": retail,
 }  # fmt: skip
-"""Module that makes the files, by the name of the pipeline that reads them."""
 
 
 @dataclass

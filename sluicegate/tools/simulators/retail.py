@@ -86,12 +86,9 @@ def files(home: Path, number: int, order: Order) -> Iterable[File]:
         facts = [make(f"{begins}{number:06d}{n:06d}", _text(moment), number, lot) for n, moment in enumerate(moments)]
         invalid = sum(record["quantity"] == 0 for record in facts)
         yield kind.file(
-            number,
-            facts,
-            order.faults,
-            engine.dice(seed, "faults", kind.folder, number),
+            number, facts, order.faults, engine.dice(seed, "faults", kind.folder, number),
             engine.landed_facts(moments, invalid=invalid),
-        )
+        )  # fmt: skip
 
 
 def product_count(number: int) -> int:

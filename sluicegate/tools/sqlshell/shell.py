@@ -378,10 +378,8 @@ def _result(engine: duckdb.DuckDBPyConnection, ran: str) -> pa.Table:
     types = list(map(str, relation.types))
     table: pa.Table = relation.to_arrow_table()
     taken: set[str] = set()
-    columns, names = [], []
-    for name, kind, column in zip(table.column_names, types, table.columns, strict=True):
-        columns.append(_plain_column(column, kind))
-        names.append(_free_name(name, taken))
+    columns = list(map(_plain_column, table.columns, types))
+    names = [_free_name(name, taken) for name in table.column_names]
     if columns:
         return pa.table(columns, names=names)
     return table

@@ -69,10 +69,7 @@ def _run(arguments: argparse.Namespace) -> RunReport:
 
 
 def run_each_case(
-    run: Callable[[Case, Path], CaseResult],
-    cases: Sequence[Case],
-    folder: Path,
-    tell: Callable[[CaseResult], None],
+    run: Callable[[Case, Path], CaseResult], cases: Sequence[Case], folder: Path, tell: Callable[[CaseResult], None]
 ) -> list[CaseResult]:
     """Run each case in a folder of its own, and report it as it ends."""
     results = []

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+# Value in the common form: hashable, and equal to what means the same.
 Value = Any
-"""Value in the common form: hashable, and equal to what means the same."""
 
 
 class Unfit(Exception):
