@@ -56,7 +56,7 @@ def tells(tables):
 def job(heartbeats: Workspace, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, ReportLines]]:
     """Runs a job by its command line in the session of the tests; gives its exit code and its lines for programs."""
     # Else it would hide Spark's log from all tests after it.
-    heartbeats.edit("pipeline.yaml", "    pii: [name]\n", "")
+    heartbeats.edit("pipeline.yaml", "    pii: [mrn, name]\n", "")
 
     def ran(main: Callable[[Sequence[str]], int], *arguments: str) -> tuple[int, ReportLines]:
         places = heartbeats.settings.arguments
