@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 import urllib.error
@@ -183,6 +184,8 @@ def test_runs_of_every_kind(airflow: LocalAirflow, workspace: Workspace) -> None
     # Files land while the sensor waits in the triggerer.
     waiting = run(airflow, tables=["recordings_bronze"], max_files=1)
     reaches(airflow, waiting, "wait_for_files", "deferred")
+    log = f"{DAGS}/dagRuns/{waiting}/taskInstances/wait_for_files/logs/1?full_content=true"
+    until(lambda: "Could not read served logs" not in json.dumps(airflow.call("GET", log)), seconds=90)
     workspace.land("recordings/a.json", "[]")
     assert ended(airflow, waiting) == "failed"
     assert airflow.result(DAG, waiting, "wait_for_files") == {"files": 1, "bytes": 2}

@@ -37,6 +37,10 @@ LOCKED_FOR = 60.0  # seconds that a process waits for the database lock
 STARTS_WITHIN = 180.0  # seconds; some 8 on two cores that are free
 POLL_SECONDS = 2.0  # seconds between two checks whether the processes run
 
+# Of Airflow, which serves it itself on all addresses of the machine alone.
+LOG_SERVER = "airflow.utils.serve_logs.log_server:get_app"
+LOG_PORT = "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT"
+
 
 class LocalAirflow:
     """Starts and stops Airflow, and calls its API; a context manager.
@@ -82,12 +86,16 @@ class LocalAirflow:
         self._since = datetime.now(UTC)
         try:
             self._migrate()
-            self._start("api-server")
-            self._start("dag-processor", *([] if self.lasting else ["--num-runs", "1"]))
+            self._start_part("api-server")
+            self._start_part("dag-processor", *([] if self.lasting else ["--num-runs", "1"]))
         except BaseException:
             self.stop()
             raise
         return self
+
+    def _start_part(self, name: str, *arguments: str) -> None:
+        """Start a command of Airflow."""
+        self._start(name, "airflow", name, *arguments)
 
     def _start(self, name: str, *arguments: str) -> None:
         self._arguments[name] = arguments
@@ -95,7 +103,7 @@ class LocalAirflow:
             raise RuntimeError("Airflow is started by `with`")
         with self.log.open("ab") as log:
             self._processes[name] = subprocess.Popen(
-                [sys.executable, "-m", "airflow", name, *arguments],
+                [sys.executable, "-m", *arguments],
                 cwd=self.home,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
@@ -174,17 +182,23 @@ class LocalAirflow:
         # Nothing of another Airflow that this person may use: its settings have the address of its database.
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("AIRFLOW")}
         unproxied = ",".join(filter(None, [os.environ.get("NO_PROXY") or os.environ.get("no_proxy"), "127.0.0.1"]))
+        log_port = str(_free_port(0))
         return inherited | {
             "AIRFLOW_HOME": str(self.home), "AIRFLOW__API__BASE_URL": self.url, "AIRFLOW__API__HOST": "127.0.0.1",
             "AIRFLOW__API__PORT": str(port), "AIRFLOW__API__SECRET_KEY": secrets.token_urlsafe(32),
             "AIRFLOW__API__WORKERS": "1", "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_urlsafe(32),
             "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
-            "AIRFLOW__CORE__EXECUTOR": "LocalExecutor", "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+            # Of a task that runs or waits, the API server asks the host of its worker or triggerer for the log.
+            "AIRFLOW__CORE__HOSTNAME_CALLABLE": "sluicegate.tools.demo.loopback.host_name",
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__PARALLELISM": "4",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.password_file),
             # Its processes write to one SQLite file; by default a request fails after waiting 5 seconds.
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home / 'airflow.db'}?timeout={LOCKED_FOR:.0f}",
+            LOG_PORT: log_port,
+            "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": log_port,
             # Tasks of a scheduler that was killed: by default they wait five minutes to be tried again.
             "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "60",
             "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.3",
@@ -199,7 +213,7 @@ class LocalAirflow:
         marker, airflow_version = self.home / "migrated", version("apache-airflow")
         if (self.home / "airflow.db").exists() and marker.exists() and marker.read_text() == airflow_version:
             return
-        self._start("db", "migrate")
+        self._start_part("db", "migrate")
         if self._processes.pop("db").wait():
             raise SluicegateError(
                 f"Airflow's database in {self.home} cannot be created",
@@ -243,10 +257,11 @@ class LocalAirflow:
                 self._token = self.call("POST", "/auth/token", self._credentials)["access_token"]
             if "scheduler" not in self._processes:
                 # Only once the server answers: tasks of an unfinished run would be started, find no server, and fail.
-                # Logs are read from their files; serving them opens a port on every address of the machine.
-                self._start("scheduler", "--skip-serve-logs")
+                self._start_part("scheduler", "--skip-serve-logs")
                 if self.lasting:
                     self.start_triggerer()
+                    address = ("--host", "127.0.0.1", "--port", self.environment[LOG_PORT], "--log-level", "warning")
+                    self._start("log-server", "uvicorn", LOG_SERVER, "--factory", *address)
             health = self.call("GET", "/api/v2/monitor/health")
         except OSError:  # nobody listens yet, or an HTTP error
             return "its api-server does not respond"
@@ -260,7 +275,7 @@ class LocalAirflow:
     def start_triggerer(self) -> None:
         """Start the triggerer, which runs deferred tasks; unless it runs."""
         if "triggerer" not in self._processes:
-            self._start("triggerer", "--skip-serve-logs")
+            self._start_part("triggerer", "--skip-serve-logs")
 
     def _is_dag_parsed(self, dag: str) -> bool:
         for error in self.call("GET", "/api/v2/importErrors")["import_errors"]:

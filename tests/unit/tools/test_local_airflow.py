@@ -10,7 +10,7 @@ import pytest
 
 from sluicegate.errors import SluicegateError
 from sluicegate.settings import Settings
-from sluicegate.tools.demo.local_airflow import LocalAirflow, _free_port
+from sluicegate.tools.demo.local_airflow import LOG_PORT, LocalAirflow, _free_port
 
 pytestmark = pytest.mark.unit
 
@@ -42,3 +42,18 @@ def test_of_a_part_that_ended_the_last_lines_of_the_log_are_said(airflow: LocalA
     with pytest.raises(SluicegateError, match="its scheduler ended with exit code 3") as failed:
         airflow.wait("heart_rate")
     assert "all is well" in failed.value.for_people()
+
+
+def test_the_log_of_a_task_is_asked_for_on_this_machine_alone(airflow: LocalAirflow) -> None:
+    """Where a task runs or waits, Airflow's server asks its host; without an answer the log begins with an error."""
+    program = (
+        "from airflow.configuration import conf; from airflow.utils.net import get_hostname\n"
+        "ports = [conf.get('logging', f'{kind}_log_server_port') for kind in ('worker', 'trigger')]\n"
+        "print(get_hostname(), *ports)"
+    )
+    env = airflow._settings_of_airflow(8080)
+    done = subprocess.run([sys.executable, "-c", program], env=env, check=True, capture_output=True, text=True)
+    host, *ports = done.stdout.split()[-3:]
+    assert host == "127.0.0.1"
+    assert ports == [env[LOG_PORT]] * 2
+    assert env[LOG_PORT].isdecimal()
