@@ -33,7 +33,7 @@ EXPLANATIONS = {
         (
             "A misspelled field, table or column.",
             "Fields that exclude each other, such as `sql` and `from`.",
-            "SQL that does not parse, or tables that read each other in a circle.",
+            "SQL that Spark would refuse, or tables that read each other in a circle.",
         ),
         (
             "Correct each listed line; `sluicegate plan PIPELINE` checks again without starting Spark.",

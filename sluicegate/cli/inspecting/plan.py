@@ -86,6 +86,7 @@ def _as_json(definition: Pipeline, waiting: Plan, facts: Sequence[Mapping[str, A
         "pipeline": definition.name, "schedule": definition.schedule, "target": definition.settings.target or None,
         "params": _params(definition), "nothing": waiting.nothing, "reads": graph.reads(definition), "tables": facts,
         "complete": not waiting.problems, "remarks": [*waiting.remarks, *waiting.landing],
+        "unchecked": definition.unchecked,
         "problems": {name: error.as_dict() for name, error in waiting.problems.items()},
     }  # fmt: skip
 
@@ -101,7 +102,7 @@ def _show(definition: Pipeline, waiting: Plan, facts: Sequence[Mapping[str, Any]
     say("", "each table with what it reads:", *(f"  {line}" for line in graph.graph_lines(definition)), "")
     columns = ["layer", "table", "reads", "how", "a run would"]
     show_table(columns, [[fact[column] for column in columns] for fact in facts])
-    say("", waiting.sentence())
+    say("", *_unchecked_texts(definition.unchecked), waiting.sentence())
     if definition.settings.remote:
         say(f"new rows are read by queries instead of streams: {ON_CONNECT}")
     for stale in waiting.outdated.values():
@@ -112,6 +113,13 @@ def _show(definition: Pipeline, waiting: Plan, facts: Sequence[Mapping[str, Any]
         say(f"landing: {remark}")
     for problem in dict.fromkeys(error.for_people() for error in waiting.problems.values()):
         warn(*f"warning: the plan is incomplete: {problem}".split("\n"))
+
+
+def _unchecked_texts(unchecked: Mapping[str, str]) -> Iterator[str]:
+    """Describe which queries only a run can check completely, those of one reason together."""
+    for reason in dict.fromkeys(unchecked.values()):
+        names = [name for name, of_name in unchecked.items() if of_name == reason]
+        yield f"only a run checks all of {', '.join(names)}: {reason}"
 
 
 def _show_header(definition: Pipeline) -> None:

@@ -85,6 +85,7 @@ class Pipeline(Header):
     _views: Views = PrivateAttr(default_factory=Views)
     _folder: Path = PrivateAttr(Path())
     _settings: Settings = PrivateAttr(default_factory=Settings.of)
+    _unchecked: dict[str, str] = PrivateAttr(default_factory=dict)
     _values: dict[str, ParamValue] = PrivateAttr(default_factory=dict)
 
     @property
@@ -96,6 +97,11 @@ class Pipeline(Header):
     def settings(self) -> Settings:
         """Settings with which it was loaded: lake, landing and master."""
         return self._settings
+
+    @property
+    def unchecked(self) -> dict[str, str]:
+        """Tables and views whose queries only Spark can check completely, each with the reason."""
+        return self._unchecked
 
     @property
     def values(self) -> dict[str, ParamValue]:

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +18,7 @@ from sluicegate.definition.checks import rules as rule_checks
 from sluicegate.definition.checks import types as type_checks
 from sluicegate.definition.checks.columns import findings
 from sluicegate.definition.checks.known_tables import DefinedTables
+from sluicegate.definition.checks.queries import OF_PLAIN_SPARK, QueryChecks
 from sluicegate.definition.dag_ids import OTHERS, dag_id
 from sluicegate.definition.fields import Part, name_fault, suggest_name, suggest_or_list
 from sluicegate.definition.pipeline import targets as definition_targets
@@ -36,6 +38,7 @@ from sluicegate.definition.tables.table_rules import TableRule
 from sluicegate.errors import PipelineMissing
 from sluicegate.settings import Settings
 from sluicegate.spark_sql import union_all
+from sluicegate.spark_sql.analysis.functions import argument_mistakes
 from sluicegate.spark_sql.query import Query
 from sluicegate.spark_sql.tokens import QuerySyntax
 
@@ -48,6 +51,9 @@ SUFFIXES = {"_quarantine": "quarantine", REJECTED: "rejected rows", DEIDENTIFIED
 _BY_NAME = ("expectations", *EXPECT_ALL, "expect_table", "options", "lookups", "flows")
 _SOURCES = ("path", "format", "options", "sql", "python", "from", "flows")
 _MODELS: dict[Layer, type[Ruled]] = {"bronze": BronzeTable, "silver": SilverTable, "gold": GoldTable}
+
+# Variables of a Spark with settings of its own, and of a catalog that may have functions.
+_OTHER_SPARK = ("SPARK_CONF_DIR", "SLUICEGATE_METASTORE")
 
 P = TypeVar("P", bound=Part)
 
@@ -110,6 +116,11 @@ class _Loader:
         """Values of ``${NAME}``."""
         return {**os.environ, "landing": self.settings.landing, "lake": self.settings.lake}
 
+    @property
+    def _has_other_spark(self) -> bool:
+        """Whether runs may have functions or conversions of types that Spark itself has not."""
+        return bool(self.settings.remote) or any(map(os.environ.get, _OTHER_SPARK))
+
     def load(self) -> Pipeline:
         """Load the pipeline; raises ``DefinitionError`` with all mistakes, if there are any."""
         document = self.mistakes.document = yaml.read(self._read_text(self.path, ()) or "")
@@ -125,8 +136,11 @@ class _Loader:
         self.views = self._load_views(data)
         tables = self._load_tables(data)
         alerts = alert_checks.findings(tables, getattr(header, "alerts", None))
-        for finding in (*findings(tables), *rule_checks.findings(tables), *type_checks.findings(tables), *alerts):
-            self.mistakes.add_finding(finding)
+        queries = QueryChecks(tables)
+        checks = (findings(tables), rule_checks.findings(tables), type_checks.findings(tables), queries.findings())
+        for finding in (*chain.from_iterable(checks), *alerts):
+            if finding.code not in OF_PLAIN_SPARK or not self._has_other_spark:
+                self.mistakes.add_finding(finding)
         for name in self.params.values:
             if name not in self.params.used:
                 self.mistakes.add("unused-param", ("params", name), f"unused parameter {name}", "remove it")
@@ -137,6 +151,7 @@ class _Loader:
             | self._target_fields()
         )
         pipeline._folder, pipeline._settings, pipeline._views = self.folder, self.settings, self.views
+        pipeline._unchecked = queries.unchecked
         pipeline._values = {name: value for name, value in self.params.values.items() if value is not None}
         return pipeline
 
@@ -221,7 +236,7 @@ class _Loader:
         try:
             return Query.parse(sql)
         except QuerySyntax as error:
-            self.mistakes.add_sql("sql", path, error.message, "", error.line, file)
+            self._report_syntax(error, sql, file, path)
             return None
 
     def _load_tables(self, data: dict[str, Any]) -> DefinedTables:
@@ -325,7 +340,7 @@ class _Loader:
             written = [Query.parse(branch) for branch in branches or [text]]
             queries = [query for query in map(self.views.expand, written) if query is not None]
         except QuerySyntax as error:
-            self.mistakes.add_sql("sql", path, error.message, "", error.line, file)
+            self._report_syntax(error, text, file, path)
             return False
         if len(queries) < len(written):  # a view has a mistake, which is reported there
             return False
@@ -334,6 +349,14 @@ class _Loader:
         else:
             model._resolve(queries[0], file, written[0])
         return True
+
+    def _report_syntax(self, error: QuerySyntax, text: str, file: str | None, path: yaml.Path) -> None:
+        """Report a query that does not parse, by its calls with a wrong number of arguments if there are any."""
+        calls = argument_mistakes(text)
+        for call in calls:
+            self.mistakes.add_sql(call.code, path, call.message, call.hint, call.line, file)
+        if not calls:
+            self.mistakes.add_sql("sql", path, error.message, "", error.line, file)
 
     def _query_text(self, text: str, path: yaml.Path) -> tuple[str, str | None] | None:
         """Return the text of a query, and the file that it is in, if it is in one; None if there is none."""

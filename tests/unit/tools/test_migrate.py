@@ -504,12 +504,12 @@ def test_folders_with_patterns_stay_apart(tmp_path: Path) -> None:
 def test_columns_that_begin_with_an_underscore_have_another_name_wherever_they_are_read(tmp_path: Path) -> None:
     text = f"""{RAW}CREATE STREAMING TABLE t (CONSTRAINT c EXPECT (`_At` IS NOT NULL)) AS
     SELECT id, _id, '_at' AS said, current_timestamp() AS _at, now() AS `_Source_File` FROM STREAM(raw);
-    CREATE MATERIALIZED VIEW n AS SELECT t._at, count(*) AS _n, max(at) AS at FROM t GROUP BY t._at;"""
+    CREATE MATERIALIZED VIEW n AS SELECT t._at, count(*) AS _n, max(id) AS at FROM t GROUP BY t._at;"""
     made = imported(tmp_path, text)
     assert made.draft.queries["t"].split("SELECT ")[1] == (
         "id, _id, '_at' AS said, receipt_time AS at_, receipt_time AS source_file_ FROM STREAM(raw)"
     )
-    assert made.draft.queries["n"] == "SELECT t.at_, count(*) AS n, max(at) AS at FROM t GROUP BY t.at_"
+    assert made.draft.queries["n"] == "SELECT t.at_, count(*) AS n, max(id) AS at FROM t GROUP BY t.at_"
     assert made.draft.silver["t"]["expectations"]["c"] == {"expect": "at_ IS NOT NULL"}
     assert [one.subject for one in made.remarks] == [
         "the column _at", "the column _source_file", "the time of the run in t", "the column _n",

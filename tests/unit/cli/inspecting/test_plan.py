@@ -120,8 +120,10 @@ def test_the_command_prints_the_graph_and_hands_it_on(shop: Pipeline) -> None:
     done = CliRunner().invoke(app.app, ["plan", "shop", *places])
     assert done.exit_code == 0, done.output
     assert "\neach table with what it reads:\n  gold    c\n  gold    ├─ a\n" in done.output
+    assert "\nonly a run checks all of orders, prices, c: the columns of raw" in done.output
     done = CliRunner().invoke(app.app, ["plan", "shop", *places, "--json"])
     assert json.loads(done.output)["reads"] == graph.reads(shop)
+    assert [*json.loads(done.output)["unchecked"]] == ["orders", "prices", "c"]
 
 
 def test_a_table_follows_what_those_of_its_layer_will_write(shop: Pipeline, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ bronze:
 silver:
   orders:
     sql: |
-      SELECT o.id, o.price, o.day -- not ${{param:this}}
+      SELECT o.id, o.price, o.day, o.region -- not ${{param:this}}
       FROM STREAM(orders_raw) AS o
       WHERE o.day IN (${{param:days}}) AND {where}
     expect_all: {{dear: "{condition}"}}
