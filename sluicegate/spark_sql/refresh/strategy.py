@@ -97,14 +97,19 @@ def _window_strategy(
     Spark compares this.
     """
     named = _Reading(window.text, schemas).refresh_strategy().grouped
-    if named is None:
-        return strategy
     for fields in FIELDS:
         by_fields = _Reading(window.text_grouped_by(fields), schemas).refresh_strategy()
         parts = by_fields.grouped
-        if by_fields.kind == StrategyKind.INCREMENTAL and parts is not None and parts.is_locatable:
+        if named and parts and parts.is_locatable and by_fields.kind == StrategyKind.INCREMENTAL:
             return replace(by_fields, grouped=replace(parts, recomposed=named.recomposed, sums=grouped.sums))
     return strategy
+
+
+def _is_named(node: exp.Expr) -> bool:
+    """Return whether an output has the name that its text ends with: Spark names a field of a call by all its text."""
+    while isinstance(node, exp.Dot):
+        node = node.this
+    return isinstance(node, (exp.Alias, exp.Column))
 
 
 def _unselected_groups(grouped: Grouped) -> list[str]:
@@ -286,7 +291,8 @@ class _Reading:
         if len(parts) != len(self.tree.expressions):
             raise Whole("its SELECT list cannot be parsed")
         for (start, end), name, node in zip(parts, names, self.tree.expressions, strict=True):
-            name = name or ""
+            if name is None or not _is_named(node):
+                name = ""
             last, alias = end, ""
             if isinstance(node, exp.Alias):
                 last, alias = end - 1, f" AS {quote_name(name)}"
@@ -345,7 +351,7 @@ class _Reading:
         outputs = {tuple(self.words.names(*place)): name for place, name in ranges}
         for number, group in enumerate(groups):
             name = outputs.get(tuple(self.words.names(*group)))
-            if name is not None and name not in keys.values():
+            if name and name not in keys.values():
                 keys[number] = name
         return keys
 

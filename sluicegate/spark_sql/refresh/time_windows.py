@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from sqlglot.tokenizer_core import TokenType
 
@@ -38,9 +39,7 @@ class TimeWindow:
     fields: tuple[Span, ...]
 
     @classmethod
-    def of_groups(
-        cls, words: Expressions, groups: Sequence[tuple[int, int]], items: Sequence[Item]
-    ) -> TimeWindow | None:
+    def of_groups(cls, words: Expressions, groups: Sequence[tuple[int, int]], items: Sequence[Item]) -> Self | None:
         """Return the window among grouping expressions; None if there is none, or all of its struct is selected.
 
         Args:

@@ -178,6 +178,17 @@ def test_a_column_named_window_is_no_field_of_a_window() -> None:
     assert not found.grouped.is_locatable
 
 
+@pytest.mark.parametrize("item", ["window(g, '6 hours').start", "struct(g AS k).k", "h[0].k.j"])
+def test_a_field_of_a_call_has_no_name_by_which_groups_are_found(item: str) -> None:
+    query = f"SELECT {item}, count(*) AS n FROM t GROUP BY 1"
+    unnamed = refresh_strategy(query, {"t": ["g", "h"]}).grouped
+    assert unnamed is not None
+    assert unnamed.keys == {}
+    named = refresh_strategy(query.replace(", count", " AS k, count"), {"t": ["g", "h"]}).grouped
+    assert named is not None
+    assert named.keys == {0: "k"}
+
+
 def test_a_session_window_is_left_to_sparks_plan() -> None:
     found = refresh_strategy("SELECT `session_window`(g, '1 hour') AS w, count(*) AS n FROM t GROUP BY 1")
     assert (found.kind, found.grouped) == ("keys", None)
