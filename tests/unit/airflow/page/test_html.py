@@ -108,6 +108,15 @@ def test_an_edge_passes_a_column_where_no_box_is() -> None:
     assert not silver.y <= height <= silver.y + silver.height
 
 
+def test_a_graph_without_a_run_says_nothing_of_one() -> None:
+    nodes = Node("landing/a", "landing", "a"), Node("a", "bronze", "a", "no table")
+    view = Graph("p", "", nodes, (Edge("landing:a", "a", "stream"),), (), None, PipelineBacklog())
+    text = html.page("graph", Addresses(), view=view, pipeline="p", tab="graph", key=None)
+    assert "by this run" not in text
+    assert "files in this run" not in text
+    assert "no run yet" in text
+
+
 def test_an_empty_pipeline_has_an_empty_graph() -> None:
     assert graph([], []).boxes == ()
 
