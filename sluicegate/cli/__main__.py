@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 
 def main() -> None:
@@ -16,22 +14,14 @@ def main() -> None:
     once: an exception would be printed from anywhere within Python's import, or be lost there.
     """
     _open_missing_streams()
-    with _end_at_interrupt():
-        from sluicegate.cli import app
-
-        app.import_command()
-    app.main()
-
-
-@contextmanager
-def _end_at_interrupt() -> Iterator[None]:
     former = signal.getsignal(signal.SIGINT)
-    if former is signal.SIG_IGN:
-        yield
-        return
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    yield
+    if former is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from sluicegate.cli import app
+
+    app.import_command()
     signal.signal(signal.SIGINT, former)
+    app.main()
 
 
 def _open_missing_streams() -> None:

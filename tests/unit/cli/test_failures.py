@@ -138,7 +138,7 @@ def _copy(template: Path, folder: Path) -> Path:
     return folder
 
 
-@settings(max_examples=int(os.environ.get("SLUICEGATE_EXAMPLES", 1)) * 60, deadline=None)
+@settings(max_examples=int(os.environ.get("SLUICEGATE_EXAMPLES", 1)) * 25, deadline=None)
 @given(command_lines(), st.sampled_from([*SPOTS, None]), st.sampled_from(DAMAGES))
 def test_no_traceback_of_odd_arguments_and_folders(
     template: Path,
@@ -162,13 +162,21 @@ def test_no_traceback_of_odd_arguments_and_folders(
     assert "Traceback" not in output
 
 
-@pytest.mark.parametrize("file", ["sluicegate.toml", "pipelines/heart_rate/pipeline.yaml"])
-@pytest.mark.parametrize("command", ["plan", "status", "doctor", "settings", "test"])
+@pytest.mark.parametrize(
+    ("file", "command"),
+    [
+        ("sluicegate.toml", "settings"),
+        ("sluicegate.toml", "plan"),
+        ("pipelines/heart_rate/pipeline.yaml", "plan"),
+        ("pipelines/heart_rate/pipeline.yaml", "test"),
+        ("pipelines/heart_rate/pipeline.yaml", "doctor"),
+    ],
+)
 def test_no_traceback_of_odd_settings_and_definitions(
     template: Path, no_java: None, tmp_path: Path, file: str, command: str
 ) -> None:
     folder = _copy(template, tmp_path / "copy")
-    words = [command, *(["heart_rate"] if command in ("plan", "status", "test") else [])]
+    words = [command, *(["heart_rate"] if command in ("plan", "test") else [])]
     for content in {"sluicegate.toml": TOML}.get(file, YAML):
         (folder / file).write_bytes(content)
         code, output = _run(folder, words)
