@@ -205,18 +205,19 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Seq
     """
     cells = [list(map(escape_text, columns)), *(list(map(_text, row)) for row in rows)]
     table: list[Sequence[str]] = list(zip(*cells, strict=True))
+    if not sys.stdout.isatty():
+        _print_table(table, [None] * len(table), right, 200)
+        return
+    width = shutil.get_terminal_size().columns
     empty: list[Sequence[str]] = []
-    width = 200
-    if sys.stdout.isatty():
-        width = shutil.get_terminal_size().columns
-        if narrow.fit_widths(table, width) is None:
-            filled, empty = narrow.split_empty(table, right)
-            table = filled or empty
+    if narrow.fit_widths(table, width) is None:
+        filled, empty = narrow.split_empty(table, right)
+        table = filled or empty
     widths = narrow.fit_widths(table, width)
-    if widths is None and sys.stdout.isatty():
+    if widths is None:
         say(*narrow.records(table))
     else:
-        _print_table(table, widths or [None] * len(table), right, width)
+        _print_table(table, widths, right, width)
     if empty and table is not empty:
         say("", f"nothing or 0 in: {', '.join(column[0] for column in empty)}")
 
