@@ -310,7 +310,7 @@ class Query:
             f"{_name(self.stream_alias or '')}.{_name(column)} AS {_name(column)}"
             for column in self._missing_columns(identity)
         ]
-        failures = [sql_casts.failure(self._tokens, cast, spans, first, end) for cast in self._casts]
+        failures = sql_casts.failures(self._tokens, self._casts, spans, first, end)
         failures += [failed for part in self._where for failed in where_casts.failures(self._tokens, part, spans)]
         added += [f"{failed} AS {CAST_PREFIX}{number}" for number, failed in enumerate(failures)]
         spans = where_casts.rewritten_spans(self._tokens, self._where, spans)

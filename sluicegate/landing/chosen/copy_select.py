@@ -96,7 +96,7 @@ class Select:
         starts, stops = [first, *(comma + 1 for comma in commas)], [*commas, end]
         for start, stop, (name, node) in zip(starts, stops, query_shape.outputs(tree), strict=True):
             casts_of_output = [cast for cast in casts if start <= cast.index < stop]
-            failures = [sql_casts.failure(tokens, cast, tried, first, end) for cast in casts_of_output]
+            failures = sql_casts.failures(tokens, casts_of_output, tried, first, end)
             whole = tokens.compose(tried, start, stop, compact=True)
             outputs.append(Output("*" if name is None else name, whole, _fields(node, alias), tuple(failures)))
         return cls(alias, tuple(outputs))

@@ -10,7 +10,7 @@ a column that is true exactly when the cast was evaluated, its value was not NUL
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot.tokenizer_core import TokenType
@@ -198,12 +198,12 @@ def generator_objections(tokens: Tokens, generators: Collection[str], first: int
     return objections
 
 
-def failure(tokens: Tokens, cast: Watched, spans: Sequence[Span], first: int, end: int) -> str:
-    """Return the boolean expression of a failed cast: it is evaluated, its value is not NULL, and its result is.
+def failures(tokens: Tokens, casts: Iterable[Watched], spans: Sequence[Span], first: int, end: int) -> list[str]:
+    """Return the boolean expression of each failed cast: it is evaluated, its value is not NULL, and its result is.
 
     Args:
         tokens: the query.
-        cast: one of ``reportable_casts``.
+        casts: some of ``reportable_casts``.
         spans: replacements in the query, which apply to the cast's value too.
         first: first token of the SELECT list.
         end: the token after it.
@@ -212,9 +212,14 @@ def failure(tokens: Tokens, cast: Watched, spans: Sequence[Span], first: int, en
     def text(start: int, stop: int) -> str:
         return tokens.compose(spans, start, stop, compact=True)
 
+    groups = _groups(tokens, first, end)
+    return [_failure(tokens, cast, groups, text) for cast in casts]
+
+
+def _failure(tokens: Tokens, cast: Watched, groups: Sequence[_Group], text: _Text) -> str:
     failed = cast.failure_sql(text)
     # From the inside out: a cast in a branch that is not taken has not failed.
-    for group in _enclosing_groups(_groups(tokens, first, end), cast):
+    for group in _enclosing_groups(groups, cast):
         failed = _guard_failure(tokens, group, cast, failed, text)
     return failed
 

@@ -88,20 +88,19 @@ def rewritten_spans(tokens: Tokens, condition_parts: Sequence[Conjunct], spans: 
 def failures(tokens: Tokens, part: Conjunct, spans: Sequence[Span]) -> list[str]:
     """Return an expression for each cast of a conjunct: it failed, and the conjunct alone drops the record."""
     text = tokens.compose(spans, part.first, part.end, compact=True)
-    return [f"(({text}) IS NOT TRUE AND {_failure(tokens, part, cast, spans)})" for cast in part.casts]
+    return [f"(({text}) IS NOT TRUE AND {failed})" for failed in _failures_of_casts(tokens, part, spans)]
 
 
 def _keep_failed(tokens: Tokens, part: Conjunct, spans: Sequence[Span]) -> str:
     text = tokens.compose(spans, part.first, part.end, compact=True)
-    failures = [_failure(tokens, part, cast, spans) for cast in part.casts]
-    failed = " OR ".join(failures)
+    failed = " OR ".join(_failures_of_casts(tokens, part, spans))
     if may_hide_null(tokens, part.first, part.end):
         return f"(({text}) OR ({failed}))"
     return f"(({text}) OR (({text}) IS NULL AND ({failed})))"
 
 
-def _failure(tokens: Tokens, part: Conjunct, cast: Watched, spans: Sequence[Span]) -> str:
-    return sql_casts.failure(tokens, cast, spans, part.first, part.end)
+def _failures_of_casts(tokens: Tokens, part: Conjunct, spans: Sequence[Span]) -> list[str]:
+    return sql_casts.failures(tokens, part.casts, spans, part.first, part.end)
 
 
 def may_hide_null(tokens: Tokens, first: int, end: int) -> bool:

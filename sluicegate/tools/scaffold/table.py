@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -78,13 +79,20 @@ class NewTable:
     def bronze_column(self, column: NewColumn) -> str:
         """Name of a column in bronze; empty if its values are in the rescued data, not in a column of their own."""
         name = normalize_name(column.field)
-        fields = [other.field for other in self.columns if normalize_name(other.field) == name]
-        # Of several fields with one name it is the column of that which has it as it is, else of the first by name.
-        first = min(fields, key=lambda field: (field != name, field))
-        owner = next(other for other in self.columns if other.field == first)
-        if owner is column:
+        if self._owners[name] is column:
             return name
         return ""
+
+    @cached_property
+    def _owners(self) -> Mapping[str, NewColumn]:
+        """Column whose values have each name in bronze: its field has that name as it is, else is the first by name."""
+        owners: dict[str, NewColumn] = {}
+        for column in sorted(self.columns, key=lambda column: column.field):
+            name = normalize_name(column.field)
+            owner = owners.setdefault(name, column)
+            if column.field == name != owner.field:
+                owners[name] = column
+        return owners
 
 
 def make_table(name: str, samples: list[FileSample], files: list[Path]) -> NewTable:
