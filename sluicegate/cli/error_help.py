@@ -172,10 +172,7 @@ EXPLANATIONS = {
     ),
     "SG212": Explanation(
         "`apply_changes` names columns that the records do not have, or records have columns that it adds itself.",
-        (
-            "A typo in `keys`, `sequence_by` or a column list.",
-            "A source column called `__START_AT` or `__END_AT`.",
-        ),
+        ("A typo in `keys`, `sequence_by` or a column list.", "A source column called `__START_AT` or `__END_AT`."),
         ("Correct the name, or exclude the column with `except_column_list`.",),
         "howto/slowly-changing-dimensions.md",
     ),
@@ -294,10 +291,7 @@ EXPLANATIONS = {
     ),
     "SG302": Explanation(
         "A verification found records that are lost, duplicated or different.",
-        (
-            "Another program wrote to the tables.",
-            "A table was restored to an older version, or files were deleted.",
-        ),
+        ("Another program wrote to the tables.", "A table was restored to an older version, or files were deleted."),
         ("Run the commands that the message names: they repair what can be repaired.",),
         "howto/verifying.md",
     ),

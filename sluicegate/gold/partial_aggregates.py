@@ -19,20 +19,7 @@ from typing import TYPE_CHECKING
 
 from pyspark import cloudpickle
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    BooleanType,
-    ByteType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    TimestampNTZType,
-    TimestampType,
-)  # fmt: skip
+from pyspark.sql import types as T
 
 from sluicegate.gold import exact_sum
 from sluicegate.gold.exact_sum import COUNT, FUNCTIONS, PLACES, Sum, add_limbs, add_square_limbs, entry, variance
@@ -57,9 +44,9 @@ LAYOUT = 3
 """Format of the state; stored state of another format is not used."""
 
 _ROWS = f"coalesce(try_element_at(_sums, {COUNT}), 0L)"
-_WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
-_PLAIN = (*_WHOLE_NUMBERS, FloatType, DoubleType, DecimalType, StringType, BooleanType, DateType, TimestampType,
-          TimestampNTZType)  # fmt: skip
+_WHOLE_NUMBERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+_PLAIN = (*_WHOLE_NUMBERS, T.FloatType, T.DoubleType, T.DecimalType, T.StringType, T.BooleanType, T.DateType,
+          T.TimestampType, T.TimestampNTZType)  # fmt: skip
 
 
 class NotPartial(Exception):
@@ -96,7 +83,7 @@ class Partials:
         for kind in partials.types.values():
             if not isinstance(kind, _PLAIN):
                 raise NotPartial(f"it groups by or aggregates a value of type {kind.simpleString().upper()}")
-            if isinstance(kind, StringType) and kind.simpleString() != "string":
+            if isinstance(kind, T.StringType) and kind.simpleString() != "string":
                 raise NotPartial("a group by text with a collation has several spellings")
         for call in partials.calls:
             if call.function in SUMS and partials.kind(call) is None:
@@ -141,17 +128,17 @@ class Partials:
         if call.function not in SUMS:
             return False
         kind = self.types[_argument(call)]
-        short = isinstance(kind, DecimalType) and kind.precision <= 11 and call.function == "avg"
+        short = isinstance(kind, T.DecimalType) and kind.precision <= 11 and call.function == "avg"
         return short or self.kind(call) == "double"
 
     def kind(self, call: Call) -> Kind | None:
         """Return the number kind in which a sum or average is computed; None if its type has none."""
         type_ = self.types[_argument(call)]
-        if isinstance(type_, DecimalType):
+        if isinstance(type_, T.DecimalType):
             return "decimal"
         if isinstance(type_, _WHOLE_NUMBERS) and call.function == "sum":
             return "whole"
-        if isinstance(type_, (*_WHOLE_NUMBERS, FloatType, DoubleType, StringType)):
+        if isinstance(type_, (*_WHOLE_NUMBERS, T.FloatType, T.DoubleType, T.StringType)):
             return "double"
         return None
 
@@ -317,7 +304,7 @@ class Partials:
         if call.function in ("min", "max"):
             return f"_held_{call.number}"
         type_ = self.types[_argument(call)]
-        if isinstance(type_, DecimalType):
+        if isinstance(type_, T.DecimalType):
             return self._value_of_decimals(call, type_)
         kind = self.kind(call) or "double"
         total = Sum("_sums", call.number + 1, kind, 0)
@@ -325,7 +312,7 @@ class Partials:
             return total.mean("DOUBLE")
         return total.total("BIGINT" if kind == "whole" else "DOUBLE")
 
-    def _value_of_decimals(self, call: Call, type_: DecimalType) -> str:
+    def _value_of_decimals(self, call: Call, type_: T.DecimalType) -> str:
         """Return the SQL of a decimal sum or average, in Spark's result type."""
         total = Sum("_sums", call.number + 1, self.kind(call) or "double", type_.scale)
         if call.function == "sum":

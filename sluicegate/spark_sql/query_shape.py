@@ -272,34 +272,22 @@ def _several_records(select: exp.Select) -> Iterator[Objection]:
         place: exp.Expr = select
         if isinstance(clause, exp.Expr) and offset(clause) is not None:
             place = clause
-        yield (
-            f"{name} combines several records, which is only possible in gold",
-            place,
-        )
+        yield (f"{name} combines several records, which is only possible in gold", place)
 
 
 def _aggregates_and_windows(select: exp.Select) -> Iterator[Objection]:
     for node in _own_nodes(select):
         name = aggregate(node)
         if isinstance(node, exp.Window):
-            yield (
-                "a window function reads other records, which is only possible in gold",
-                node,
-            )
+            yield ("a window function reads other records, which is only possible in gold", node)
         elif name and not isinstance(node.parent, exp.Window):
-            yield (
-                f"{name} combines several records, which is only possible in gold",
-                node,
-            )
+            yield (f"{name} combines several records, which is only possible in gold", node)
 
 
 def _orders(tree: exp.Select) -> Iterator[Objection]:
     for part, name in (("order", "ORDER"), ("sort", "SORT"), ("cluster", "CLUSTER"), ("distribute", "DISTRIBUTE")):
         if tree.args.get(part):
-            yield (
-                f"{name} BY has no effect on a stream, which only appends rows: sort in gold or when reading",
-                tree,
-            )
+            yield (f"{name} BY has no effect on a stream, which only appends rows: sort in gold or when reading", tree)
 
 
 def function_name(node: exp.Expr) -> str:

@@ -26,8 +26,7 @@ def new(
         bool, typer.Option("--land", help="Copy the files to the landing folder of the new pipeline.")
     ] = False,
     header: Annotated[
-        bool | None,
-        typer.Option("--header/--no-header", help="Override the guess whether CSV files have a header."),
+        bool | None, typer.Option("--header/--no-header", help="Override the guess whether CSV files have a header.")
     ] = None,
     *,
     settings: Settings,

@@ -29,8 +29,7 @@ def simulate(
         float, typer.Option("--bad", min=0, max=1, help="Share of records with a missing number or cut off.")
     ] = 0.0,
     late: Annotated[
-        float,
-        typer.Option("--late", min=0, max=1, help="Share of records that are late or refer to an unknown key."),
+        float, typer.Option("--late", min=0, max=1, help="Share of records that are late or refer to an unknown key.")
     ] = 0.0,
     begin: Annotated[
         str | None,

@@ -46,8 +46,7 @@ def status(
         ),
     ] = "100%",
     since_last: Annotated[
-        bool,
-        typer.Option("--since-last", help="With --verify: compare only what changed since the last verification."),
+        bool, typer.Option("--since-last", help="With --verify: compare only what changed since the last verification.")
     ] = False,
     no_spark: Annotated[
         bool, typer.Option("--no-spark", help="With --verify: skip what needs Spark: silver's values and gold.")

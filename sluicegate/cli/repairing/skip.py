@@ -28,8 +28,7 @@ def skip(
         ),
     ] = None,
     from_prefix: Annotated[
-        list[str],
-        typer.Option("--from-prefix", help="Prefix of the paths in the list, as dbfs:/mnt; repeatable."),
+        list[str], typer.Option("--from-prefix", help="Prefix of the paths in the list, as dbfs:/mnt; repeatable.")
     ] = NONE,
     to_prefix: Annotated[
         list[str], typer.Option("--to-prefix", help="Prefix to replace it with, as s3://lake; repeatable.")

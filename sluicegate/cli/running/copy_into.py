@@ -31,8 +31,7 @@ def copy_into(
         str | None, typer.Option("--format", help="Format of the files; the table's format by default.")
     ] = None,
     option: Annotated[
-        list[str],
-        typer.Option("--option", help="Option of Spark's reader, for example header=true; repeatable."),
+        list[str], typer.Option("--option", help="Option of Spark's reader, for example header=true; repeatable.")
     ] = NONE,
     dialect: Annotated[
         str | None,

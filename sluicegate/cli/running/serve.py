@@ -41,9 +41,5 @@ def serve(
     resolved = resolve_settings(flags)
     resolved.export()
     spark_server.serve(
-        Settings.from_resolved(flags, resolved),
-        host,
-        port,
-        Path(token_file).expanduser() if token_file else None,
-        say,
+        Settings.from_resolved(flags, resolved), host, port, Path(token_file).expanduser() if token_file else None, say
     )

@@ -160,13 +160,7 @@ EPOCHS = (
 ISO_TIMES = (
     Reading("DATE", _DAY, "try_cast(t AS DATE)", _cast("DATE")),
     Reading("TIMESTAMP", f"{_DAY}{_CLOCK}{_ZONE}", _INSTANT, _cast("TIMESTAMP")),
-    Reading(
-        "TIMESTAMP",
-        f"{_DAY}(?:{_CLOCK}{_ZONE}?)?",
-        _INSTANT,
-        _cast("TIMESTAMP"),
-        remark="times are in UTC",
-    ),
+    Reading("TIMESTAMP", f"{_DAY}(?:{_CLOCK}{_ZONE}?)?", _INSTANT, _cast("TIMESTAMP"), remark="times are in UTC"),
 )
 
 
