@@ -10,33 +10,17 @@ import os
 import signal
 
 POINTS = (
-    "ledger.before_commit",
-    "ledger.after_commit",
-    "bronze.before_commit",
-    "bronze.after_commit",
-    "silver.before_commit",
-    "silver.between_commits",
-    "silver.after_commit",
-    "silver.after_removal",
-    "copy.after_commit",
-    "copy.after_checkpoint",
-    "copy.after_data",
-    "copy.after_log",
-    "gold.between_commits",
-    "gold.before_commit",
-    "gold.after_commit",
-    "rules.after_rejection",
-    "rules.after_clearing",
+    "ledger.before_commit", "ledger.after_commit",
+    "bronze.before_commit", "bronze.after_commit",
+    "silver.before_commit", "silver.between_commits", "silver.after_commit", "silver.after_removal",
+    "copy.after_commit", "copy.after_checkpoint", "copy.after_data", "copy.after_log",
+    "gold.between_commits", "gold.before_commit", "gold.after_commit",
+    "rules.after_rejection", "rules.after_clearing",
     "events.before_commit",
     "discards.before_commit",
-    "clean.after_announcement",
-    "clean.between_copy_and_removal",
-    "clean.after_removal",
-    "clean.after_note",
-    "rename.recorded",
-    "rename.tables_moved",
-    "rename.definition_moved",
-)
+    "clean.after_announcement", "clean.between_copy_and_removal", "clean.after_removal", "clean.after_note",
+    "rename.recorded", "rename.tables_moved", "rename.definition_moved",
+)  # fmt: skip
 
 
 def point(name: str) -> None:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow.sdk import Asset, AssetWatcher
 
 from sluicegate.airflow import bundles
-from sluicegate.definition import LAYERS
-
-if TYPE_CHECKING:
-    from sluicegate.definition import Layer, Pipeline
-    from sluicegate.lake.layout import Lake
-    from sluicegate.settings import Settings
+from sluicegate.definition import LAYERS, Layer, Pipeline
+from sluicegate.lake.layout import Lake
+from sluicegate.settings import Settings
 
 # Commit info that an asset event carries, as far as the commit has it.
 _FACTS = ("mode", "interval", "run_id", "read", "written", "quarantined", "dropped", "duplicates", "rows",

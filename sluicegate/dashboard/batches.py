@@ -9,19 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from deltalake import DeltaTable
 
+from sluicegate.dashboard.source import Source
+from sluicegate.definition import Pipeline
 from sluicegate.errors import SluicegateError
 from sluicegate.lake import tables
 from sluicegate.lake.commits.commit_info import CommitStep
 from sluicegate.monitor import event_log
 from sluicegate.monitor.event_log import Logged
-
-if TYPE_CHECKING:
-    from sluicegate.dashboard.source import Source
-    from sluicegate.definition import Pipeline
 
 NEWEST = 3_000
 """Batches of a pipeline that the dashboard has; of a table whose last ones are older, its own log is read."""

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from sluicegate.dashboard import batches
+from sluicegate.dashboard.batches import CommittedBatch
+from sluicegate.dashboard.runs import DagRun
+from sluicegate.dashboard.source import Source
+from sluicegate.definition import Pipeline
 from sluicegate.lake import tables
-
-if TYPE_CHECKING:
-    from sluicegate.dashboard.batches import CommittedBatch
-    from sluicegate.dashboard.runs import DagRun
-    from sluicegate.dashboard.source import Source
-    from sluicegate.definition import Pipeline
 
 SHOWN = 400
 """Days that a calendar has, the last ones."""

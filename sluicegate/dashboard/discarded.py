@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from sluicegate.dashboard.source import Source
 from sluicegate.lake import discards, layout, tables
 from sluicegate.lake.discards import Discarded
-
-if TYPE_CHECKING:
-    from sluicegate.dashboard.source import Source
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sluicegate.dashboard.one_table import ColumnSummary, columns_of
+from sluicegate.dashboard.source import Source
+from sluicegate.definition import Pipeline
 from sluicegate.definition.tables.table import LAYERS
 from sluicegate.errors import SluicegateError
 from sluicegate.lake import tables
-
-if TYPE_CHECKING:
-    from sluicegate.dashboard.source import Source
-    from sluicegate.definition import Pipeline
 
 MOST = 200
 """Results of a search, the best ones."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,15 +23,13 @@ from sluicegate.dashboard.ledger_files import (
     version_of,
 )
 from sluicegate.dashboard.source import Answer, Source
+from sluicegate.definition import BronzeTable, Pipeline
 from sluicegate.definition.pipeline.model import bronze_table
 from sluicegate.errors import PipelineMissing
 from sluicegate.lake import layout, tables
 from sluicegate.landing import file_status, status_log
 from sluicegate.landing.file_states import FileStatus
 from sluicegate.monitor import status
-
-if TYPE_CHECKING:
-    from sluicegate.definition import BronzeTable, Pipeline
 
 
 @dataclass(frozen=True)

@@ -10,21 +10,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from sluicegate.dashboard.source import Answer, Source
+from sluicegate.definition import BronzeTable
 from sluicegate.lake import layout, tables
 from sluicegate.landing import file_status, status_log
 from sluicegate.landing.file_states import RENEWING, FileStatus, LedgerAction
 from sluicegate.landing.moves import archive
 from sluicegate.monitor import status
-
-if TYPE_CHECKING:
-    from sluicegate.definition import BronzeTable
 
 PAGE = 100
 """Files of a page, at least: the ledger batch of the last of them is there as a whole."""

@@ -6,25 +6,22 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from deltalake import DeltaTable
 
 from sluicegate.dashboard import batches, column_links, discarded, personal
-from sluicegate.dashboard.batches import RuleCount
+from sluicegate.dashboard.batches import CommittedBatch, RuleCount
 from sluicegate.dashboard.column_links import ColumnLink, ColumnLinks
 from sluicegate.dashboard.flow_graph import place_of
+from sluicegate.dashboard.source import Source
+from sluicegate.definition import Pipeline
 from sluicegate.definition.tables.table import LAYERS
 from sluicegate.errors import PipelineMissing, SluicegateError
 from sluicegate.lake import tables
 from sluicegate.monitor import status
 from sluicegate.schema import history as schema_history
 from sluicegate.schema.columns import ENGINE_COLUMNS, PROVENANCE
-
-if TYPE_CHECKING:
-    from sluicegate.dashboard.batches import CommittedBatch
-    from sluicegate.dashboard.source import Source
-    from sluicegate.definition import Pipeline
 
 SAMPLE_ROWS = 10
 """Rows of a sample."""

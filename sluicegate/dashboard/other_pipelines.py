@@ -5,16 +5,12 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
-from sluicegate.dashboard.source import Answer
+from sluicegate.dashboard.source import Answer, Source
+from sluicegate.definition import Pipeline
 from sluicegate.definition.tables.table import LAYERS
 from sluicegate.errors import SluicegateError
 from sluicegate.lake import layout
-
-if TYPE_CHECKING:
-    from sluicegate.dashboard.source import Source
-    from sluicegate.definition import Pipeline
 
 Place = tuple[str, str, str]
 """Pipeline, layer and name of a table."""

@@ -7,24 +7,22 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from croniter import croniter
 
 from sluicegate.console import files, quantity
 from sluicegate.dashboard import batches, discarded, runs
 from sluicegate.dashboard.as_json import OF_THE_MOMENT
+from sluicegate.dashboard.batches import CommittedBatch
+from sluicegate.dashboard.runs import DagRun, PipelineRun
+from sluicegate.dashboard.source import Answer, Source
+from sluicegate.definition import Pipeline
 from sluicegate.definition.tables.table import LAYERS
 from sluicegate.errors import DefinitionError, LandingMissing, SluicegateError
 from sluicegate.flow import flows
 from sluicegate.monitor.plan import Pending, TableState, pending
-
-if TYPE_CHECKING:
-    from sluicegate.dashboard.batches import CommittedBatch
-    from sluicegate.dashboard.runs import DagRun, PipelineRun
-    from sluicegate.dashboard.source import Answer, Source
-    from sluicegate.definition import Pipeline
-    from sluicegate.settings import Settings
+from sluicegate.settings import Settings
 
 NEWEST = 400
 """Batches of a pipeline that its line is made of."""

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sluicegate.dashboard import personal_columns
 from sluicegate.dashboard.column_links import kinds
-
-if TYPE_CHECKING:
-    from sluicegate.dashboard.source import Source
-    from sluicegate.definition import Pipeline
+from sluicegate.dashboard.source import Source
+from sluicegate.definition import Pipeline
 
 HIDDEN = "••••"
 """What stands in place of a value that is not shown."""

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from sluicegate.dashboard import other_pipelines
 from sluicegate.dashboard.column_links import kinds, lineage_of
+from sluicegate.dashboard.source import Source
+from sluicegate.definition import Pipeline
 from sluicegate.definition.tables.table import LAYERS
 from sluicegate.errors import SluicegateError
 from sluicegate.monitor.lineage import QUARANTINE, TableLineage
 from sluicegate.schema.columns import CORRUPT, RECORD, RESCUED
 from sluicegate.spark_sql.lineage.model import EVERY, Origins
 from sluicegate.spark_sql.lineage.model import SourceColumn as Column
-
-if TYPE_CHECKING:
-    from sluicegate.dashboard.source import Source
-    from sluicegate.definition import Pipeline
 
 # Columns that the engine adds, which have no value of a record in them.
 _OURS = ("_chunk", "_pos", "_record_row", "_record_flow", "receipt_time", "_file_modification_time", "source_file",

@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from sluicegate.dashboard import batches, discarded, one_table, personal
+from sluicegate.dashboard.source import Source
+from sluicegate.definition import Pipeline
+from sluicegate.definition.tables.silver import SilverTable
 from sluicegate.errors import PipelineMissing
 from sluicegate.lake import tables
 from sluicegate.lake.discards import KEYS, Discarded
 from sluicegate.monitor.lineage import QUARANTINE
 from sluicegate.schema.columns import ENGINE_COLUMNS, RECORD
-
-if TYPE_CHECKING:
-    from sluicegate.dashboard.source import Source
-    from sluicegate.definition import Pipeline
-    from sluicegate.definition.tables.silver import SilverTable
 
 EXAMPLES = 20
 """Records of a page."""

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from sluicegate.dashboard import batches, runs, techniques
+from sluicegate.dashboard.batches import Balance, CommittedBatch
+from sluicegate.dashboard.runs import DagRun, PipelineRun
+from sluicegate.dashboard.source import Source
+from sluicegate.definition import Pipeline
 from sluicegate.definition.tables.table import LAYERS
 from sluicegate.errors import PipelineMissing, UserError
-
-if TYPE_CHECKING:
-    from sluicegate.dashboard.batches import Balance, CommittedBatch
-    from sluicegate.dashboard.runs import DagRun, PipelineRun
-    from sluicegate.dashboard.source import Source
-    from sluicegate.definition import Pipeline
 
 UNUSUAL = 0.3
 """Share by which the rows of a table differ from the usual number, above which the page says so."""

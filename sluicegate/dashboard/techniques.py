@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from sluicegate.dashboard.batches import CommittedBatch
 from sluicegate.flow import thresholds
 from sluicegate.flow.refresh_cost import Technique
 from sluicegate.spark_sql.refresh.strategy_kind import StrategyKind
-
-if TYPE_CHECKING:
-    from sluicegate.dashboard.batches import CommittedBatch
 
 WORDS: Mapping[str, str] = {
     Technique.INCREMENTAL: "incremental", Technique.RESTART: "restart of the aggregate state",

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluicegate.frames.difference.value_equality import exact_form
 from sluicegate.lake import log
+from sluicegate.lake.proved_state import ProvedState
 from sluicegate.schema.columns import CHANGE_COLUMNS
 from sluicegate.spark import table_reader
 from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.spark_sql.type_parts import has_variant
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
-    from pyspark.sql import DataFrame, SparkSession
-
-    from sluicegate.lake.proved_state import ProvedState
 
 
 def rows_changed_since(

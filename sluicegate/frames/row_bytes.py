@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate.spark import connect
 from sluicegate.spark_sql.identifiers import quote_name
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
 
 # Bytes that come to the driver at a time. There they are in Spark, in Arrow and in the writer of files at once, and
 # several tables may be written side by side.

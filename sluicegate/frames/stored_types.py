@@ -7,18 +7,14 @@ field name; new columns and fields are schema evolution, which is allowed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from deltalake import DeltaTable
+from pyspark.sql.types import StructType
 
 from sluicegate.errors import SchemaMismatch, Where
 from sluicegate.lake import tables
 from sluicegate.spark import table_reader
 from sluicegate.spark_sql import types
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
-    from pyspark.sql.types import StructType
-
-    from sluicegate.spark_sql.types import TypeDifference
+from sluicegate.spark_sql.types import TypeDifference
 
 # Property of a table whose columns Delta widens as values of a wider type come.
 WIDENS = "delta.enableTypeWidening"

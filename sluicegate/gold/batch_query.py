@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
+from pyspark.sql import DataFrame
+
+from sluicegate.definition import GoldTable
+from sluicegate.definition.tables.python_function import PythonTransform
+from sluicegate.flow.batch import Batch
 from sluicegate.frames import python_function
 from sluicegate.spark import connect
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pyspark.sql import DataFrame
-
-    from sluicegate.definition import GoldTable
-    from sluicegate.definition.tables.python_function import PythonTransform
-    from sluicegate.flow.batch import Batch
-    from sluicegate.spark_sql.tokens import Span
+from sluicegate.spark_sql.tokens import Span
 
 
 @dataclass

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate.flow import thresholds
@@ -20,11 +21,6 @@ from sluicegate.lake import tables as lake_tables
 from sluicegate.spark import table_reader
 from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.spark_sql.refresh.strategy_kind import StrategyKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyspark.sql import Column, DataFrame
 
 
 @dataclass(frozen=True)

@@ -10,18 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import DataType, StructType
 
 from sluicegate.lake import tables
 from sluicegate.spark_sql.identifiers import quote_name
+from sluicegate.spark_sql.order_by import Ordering
 from sluicegate.spark_sql.types import columns_of
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import DataType, StructType
-
-    from sluicegate.spark_sql.order_by import Ordering
 
 # View of the rows to write.
 _MADE = "_sluicegate_made"

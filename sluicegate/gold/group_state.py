@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from deltalake import DeltaTable
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate.flow import histories, thresholds
-from sluicegate.flow.batch import overtaken_error
+from sluicegate.flow.batch import Batch, overtaken_error
 from sluicegate.frames.data_skipping import range_predicate, ranges
 from sluicegate.frames.difference.merge import OP, collect_changes, merge_by_keys
-from sluicegate.gold.partial_aggregates import LAYOUT, select_groups
+from sluicegate.gold.partial_aggregates import LAYOUT, Partials, select_groups
 from sluicegate.lake import offsets, tables
 from sluicegate.spark import table_reader
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from deltalake import DeltaTable
-    from pyspark.sql import Column, DataFrame
-
-    from sluicegate.flow.batch import Batch
-    from sluicegate.gold.partial_aggregates import Partials
 
 # Number of the bucket that a group is in, by a hash of its keys, and how many there are.
 _BUCKET, BUCKETS = "_bucket", 4096

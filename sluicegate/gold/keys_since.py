@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate.console import quantity
+from sluicegate.definition import GoldTable
+from sluicegate.flow.batch import Batch
 from sluicegate.flow.model import ProgressKind
 from sluicegate.flow.streaming.delivery import Delivery
 from sluicegate.flow.verification.proofs import TARGET, Proof, Proofs, states_of
@@ -26,13 +29,6 @@ from sluicegate.lake import tables
 from sluicegate.spark import table_reader
 from sluicegate.spark_sql.identifiers import quote_name
 from sluicegate.spark_sql.refresh.strategy_kind import StrategyKind
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
-    from pyspark.sql import DataFrame
-
-    from sluicegate.definition import GoldTable
-    from sluicegate.flow.batch import Batch
 
 LAYER = "gold"
 

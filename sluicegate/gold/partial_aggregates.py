@@ -15,27 +15,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import and_
-from typing import TYPE_CHECKING
 
 from pyspark import cloudpickle
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.types import DataType
 
 from sluicegate.gold import exact_sum
-from sluicegate.gold.exact_sum import COUNT, FUNCTIONS, PLACES, Sum, add_limbs, add_square_limbs, entry, variance
+from sluicegate.gold.exact_sum import COUNT, FUNCTIONS, PLACES, Kind, Sum, add_limbs, add_square_limbs, entry, variance
 from sluicegate.schema.columns import working_column
 from sluicegate.spark import connect
 from sluicegate.spark_sql.identifiers import quote_name
-from sluicegate.spark_sql.refresh.group_by import MOMENTS, SUMS
+from sluicegate.spark_sql.refresh.group_by import MOMENTS, SUMS, Call, Grouped
 from sluicegate.spark_sql.refresh.joins import ROWS
 from sluicegate.spark_sql.types import has_odd_parts
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType
-
-    from sluicegate.gold.exact_sum import Kind
-    from sluicegate.spark_sql.refresh.group_by import Call, Grouped
 
 SIGN = "_sluicegate_sign"
 """Weight of a row delta: 1 for an inserted row, -1 for a deleted one."""

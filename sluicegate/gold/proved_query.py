@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructField
 
 from sluicegate.errors import QueryError, Where
 from sluicegate.gold import partial_aggregates, query_analysis, rules
@@ -18,20 +20,12 @@ from sluicegate.gold.batch_query import BatchQuery
 from sluicegate.gold.partial_aggregates import NotPartial, Partials, group_columns, rows_of, select_groups
 from sluicegate.gold.row_deltas import create_join_views
 from sluicegate.spark import connect
-from sluicegate.spark_sql.refresh.group_by import outputs_sql
+from sluicegate.spark_sql.refresh.group_by import Grouped, outputs_sql
 from sluicegate.spark_sql.refresh.joins import ROWS
 from sluicegate.spark_sql.refresh.strategy import RefreshStrategy
 from sluicegate.spark_sql.refresh.strategy_kind import StrategyKind
 from sluicegate.spark_sql.tokens import Span
 from sluicegate.spark_sql.types import columns_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructField
-
-    from sluicegate.spark_sql.refresh.group_by import Grouped
 
 # View of the exact sums of groups.
 _EXACT = "_sluicegate_exact"

@@ -11,30 +11,24 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.logger import PySparkLogger
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 from sqlglot.tokenizer_core import TokenType
 
 from sluicegate.spark.session import override_settings
 from sluicegate.spark_sql.query import Query
+from sluicegate.spark_sql.refresh.group_by import Grouped
 from sluicegate.spark_sql.refresh.joins import ROWS, view
 from sluicegate.spark_sql.tokens import Span, Tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
-
-    from sluicegate.spark_sql.refresh.group_by import Grouped
 
 # Functions without arguments whose value is nevertheless the same with each run.
 _CONSTANTS = {"pi", "e", "map", "array", "struct", "named_struct"}

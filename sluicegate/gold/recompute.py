@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from sluicegate.definition import GoldTable
 from sluicegate.flow.batch import Batch
 from sluicegate.frames import record_ids
+from sluicegate.gold.keys_since import KeysToCompare
 from sluicegate.gold.partial_aggregates import select_groups
 from sluicegate.gold.proved_query import ProvedQuery
 from sluicegate.gold.rules import remaining_rows
 from sluicegate.spark_sql.refresh.strategy_kind import StrategyKind
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from sluicegate.definition import GoldTable
-    from sluicegate.gold.keys_since import KeysToCompare
 
 
 class Recomputation:

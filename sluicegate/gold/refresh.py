@@ -8,11 +8,15 @@ feed.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
 
 from sluicegate import _faults
+from sluicegate.definition import GoldTable
 from sluicegate.flow import refresh_cost
 from sluicegate.flow.batch import Batch
 from sluicegate.flow.refresh_cost import RefreshCost, Technique, TechniqueChoice, Work
@@ -29,13 +33,6 @@ from sluicegate.lake import tables as lake_tables
 from sluicegate.spark import table_reader
 from sluicegate.spark.session import override_settings
 from sluicegate.spark_sql.refresh.strategy_kind import StrategyKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    from pyspark.sql import Column, DataFrame
-
-    from sluicegate.definition import GoldTable
 
 
 def apply(batch: Batch, name: str, table: GoldTable, lake: layout.Lake) -> None:

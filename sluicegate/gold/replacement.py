@@ -8,21 +8,18 @@ that get other columns, types or clustering.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from sluicegate.flow import thresholds
+from sluicegate.flow.batch import Batch
 from sluicegate.gold import clustering
 from sluicegate.gold.table_changes import TableChanges
 from sluicegate.lake import tables
 from sluicegate.spark import table_reader
 from sluicegate.spark_sql.types import columns_of
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
-    from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
-
-    from sluicegate.flow.batch import Batch
 
 
 def is_comparable(batch: Batch, expected: StructType, by: Sequence[str] = ()) -> bool:

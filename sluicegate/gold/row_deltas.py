@@ -10,23 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from sluicegate.flow.batch import Batch
 from sluicegate.frames import lookup_changes
 from sluicegate.frames.lookup_changes import TOUCHED
 from sluicegate.frames.record_ids import materialize
 from sluicegate.gold.partial_aggregates import SIGN
 from sluicegate.schema import columns
 from sluicegate.schema.columns import ENGINE_COLUMNS
+from sluicegate.spark_sql.join_keys import JoinKey
 from sluicegate.spark_sql.refresh.joins import view
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from sluicegate.flow.batch import Batch
-    from sluicegate.spark_sql.join_keys import JoinKey
 
 
 def create_join_views(

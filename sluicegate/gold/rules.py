@@ -10,12 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
+from sluicegate.definition import GoldTable
 from sluicegate.definition.tables.expectations import ExpectationAction
 from sluicegate.errors import QueryError, Where
+from sluicegate.flow.batch import Batch
 from sluicegate.frames.record_ids import materialize
 from sluicegate.frames.rules import failing_rules, rejected
 from sluicegate.frames.rules.rejected import BROKEN
@@ -26,13 +30,6 @@ from sluicegate.lake import tables
 from sluicegate.spark import table_reader
 from sluicegate.spark.session import override_settings
 from sluicegate.spark_sql.identifiers import literal
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
-
-    from sluicegate.definition import GoldTable
-    from sluicegate.flow.batch import Batch
 
 # What Spark has said in this process of conditions over columns; it would say the same again.
 _MOMENTS: dict[tuple[tuple[str, ...], str], str] = {}

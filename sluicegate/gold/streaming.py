@@ -18,11 +18,14 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from sluicegate import _faults
+from sluicegate.definition import GoldTable
 from sluicegate.definition.checks.streaming_query import Unkeyed, keys
 from sluicegate.errors import QueryError, SluicegateError, UserError, Where
 from sluicegate.flow import histories, source_changes, thresholds
@@ -47,12 +50,6 @@ from sluicegate.lake.table import Tables
 from sluicegate.schema.columns import ENGINE_COLUMNS
 from sluicegate.spark import connect, table_reader
 from sluicegate.spark.session import override_settings
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
-
-    from sluicegate.definition import GoldTable
 
 # Name of the metric in which Spark counts the rows delivered to a batch.
 DELIVERED = "sluicegate_delivered"

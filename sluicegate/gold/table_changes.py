@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate.flow import thresholds
@@ -25,9 +25,6 @@ from sluicegate.frames.difference.value_equality import is_plain
 from sluicegate.frames.record_ids import materialize
 from sluicegate.spark_sql.engine_columns import working_column
 from sluicegate.spark_sql.identifiers import quote_name
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 _ROWS = working_column("rows")
 

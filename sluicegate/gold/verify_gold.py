@@ -11,13 +11,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
 
 from sluicegate.console import ignore_line, inflect, quantity, time_left
+from sluicegate.definition import GoldTable, Pipeline
 from sluicegate.errors import SluicegateError
 from sluicegate.flow import flows
 from sluicegate.flow.batch import Batch
-from sluicegate.flow.model import Progress, ProgressKind, name_of
+from sluicegate.flow.model import Flow, Progress, ProgressKind, name_of
 from sluicegate.flow.progress import progress
 from sluicegate.flow.streaming.delivery import Delivery
 from sluicegate.flow.table_report import TableReport
@@ -32,13 +36,6 @@ from sluicegate.lake import layout, log, offsets, tables
 from sluicegate.lake.commits.commit_info import CommitInfo
 from sluicegate.spark.spark_errors import translate_error
 from sluicegate.spark_sql.identifiers import quote_name
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
-    from pyspark.sql import DataFrame, SparkSession
-
-    from sluicegate.definition import GoldTable, Pipeline
-    from sluicegate.flow.model import Flow
 
 # Functions that do not depend on the order of the rows; `any_value`, a `First`, stands for what each group has once.
 STEADY = {"Count", "CountIf", "Min", "Max", "AnyValue", "First", "BoolAnd", "BoolOr", "HyperLogLogPlusPlus"}

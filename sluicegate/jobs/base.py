@@ -8,10 +8,10 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sluicegate import channel, processes
-from sluicegate.definition import load
+from sluicegate.definition import Pipeline, load
 from sluicegate.errors import SluicegateError, UserError
 from sluicegate.flow import report
 from sluicegate.flow.report import RunReport
@@ -22,9 +22,6 @@ from sluicegate.lake.exclusion.target_ownership import take_ownership
 from sluicegate.settings import Settings, resolve_settings
 from sluicegate.spark import connect
 from sluicegate.storage import store_errors
-
-if TYPE_CHECKING:
-    from sluicegate.definition import Pipeline
 
 
 def run_guarded(work: Callable[[], RunReport]) -> int:

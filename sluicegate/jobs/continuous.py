@@ -13,10 +13,10 @@ import os
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sluicegate import console, processes
-from sluicegate.definition import load
+from sluicegate.definition import Pipeline, load
 from sluicegate.errors import (
     AccountingError,
     DefinitionError,
@@ -36,10 +36,6 @@ from sluicegate.monitor import event_log, plan, streams
 from sluicegate.settings import Settings
 from sluicegate.spark.session import SharedSpark
 from sluicegate.times import utc_now
-
-if TYPE_CHECKING:
-    from sluicegate.definition import Pipeline
-
 
 # Consecutive ticks that may fail for a cause that may be gone at the next: a lost executor, another writer's commit.
 FAILURES = 3

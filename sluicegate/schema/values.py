@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
@@ -13,13 +12,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType, DecimalType, StringType
 
 from sluicegate.schema import json_values, text_values, typed_values
+from sluicegate.schema.evolution import Column
 from sluicegate.schema.text_values import Fitted
 from sluicegate.spark_sql.engine_columns import working_column
 from sluicegate.spark_sql.types import UNNAMED
-
-if TYPE_CHECKING:
-    from sluicegate.schema.evolution import Column
-
 
 # JSON times as exact as in a table; Spark's default truncates them to milliseconds.
 MICROSECONDS = {

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 _CATALYST = "org.apache.spark.sql.catalyst"
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from py4j.java_gateway import JavaClass, JavaMember  # type: ignore[import-untyped]
 
+from sluicegate.settings import Settings
 from sluicegate.spark import scratch, session, spark_submit
-
-if TYPE_CHECKING:
-    from sluicegate.settings import Settings
-
 
 # Classes of the JVM whose functions PySpark calls again and again, by the names that it has for them. At each call of
 # ``F.col`` it asks the JVM for the class, then for the function, and only then calls it: of three round trips, two have

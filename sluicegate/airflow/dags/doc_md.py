@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from sluicegate.airflow.markdown import escape_markdown
-from sluicegate.definition import LAYERS
-
-if TYPE_CHECKING:
-    from sluicegate.definition import BronzeTable, GoldTable, Layer, Pipeline, SilverTable
+from sluicegate.definition import LAYERS, BronzeTable, GoldTable, Layer, Pipeline, SilverTable
 
 _RUNS = """\
 **What a run does.** Scheduled, triggered by hand or by an asset: it ingests new data. A backfill also reprocesses its

@@ -6,14 +6,12 @@ combination is checked by the run's first task.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow.sdk import Param
 
+from sluicegate.definition import Pipeline
 from sluicegate.launch.discard import LONGEST_NOTE
-
-if TYPE_CHECKING:
-    from sluicegate.definition import Pipeline
 
 # A day or a time: Airflow checks ``format`` only where another package is installed.
 _TIME = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:?\d{2})?)?$"

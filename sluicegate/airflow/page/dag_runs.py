@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun as Stored
@@ -12,12 +12,10 @@ from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XCOM_RETURN_KEY, XComModel
 from airflow.utils.session import create_session
 from sqlalchemy import and_, func, select, tuple_
+from sqlalchemy.orm import Session
 
 from sluicegate.airflow.reporting.failure_reason import REASON
 from sluicegate.dashboard.runs import SENSOR, TASKS, DagRun, RunStep
-
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
 
 NEWEST = 50
 """Runs that the pages of one pipeline have."""

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from openlineage.client.facet_v2 import DatasetFacet
 from openlineage.client.facet_v2 import column_lineage_dataset as facets
 
+from sluicegate.definition import Pipeline
+from sluicegate.lake.layout import Lake
 from sluicegate.monitor.lineage import QUARANTINE, TableLineage, lineage
 from sluicegate.schema.columns import ENGINE_COLUMNS, PROVENANCE
 from sluicegate.spark_sql.lineage.model import EVERY, IDENTITY, Origins, SourceColumn, Use
-
-if TYPE_CHECKING:
-    from openlineage.client.facet_v2 import DatasetFacet
-
-    from sluicegate.definition import Pipeline
-    from sluicegate.lake.layout import Lake
 
 # Columns of bronze that the engine adds: no field of what has landed.
 _ADDED = {*PROVENANCE, *ENGINE_COLUMNS}

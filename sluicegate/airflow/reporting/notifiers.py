@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow.sdk.bases.notifier import BaseNotifier
 
@@ -12,9 +12,7 @@ from sluicegate.airflow.reporting.task_alerts import TaskAlert
 from sluicegate.definition.pipeline.notify import Notify
 from sluicegate.definition.reading import loader
 from sluicegate.errors import DefinitionError, Mistake
-
-if TYPE_CHECKING:
-    from sluicegate.settings import Settings
+from sluicegate.settings import Settings
 
 # When a notifier is called for a run, and not for a task.
 OF_RUNS = ("failure", "success")

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from sluicegate.definition import Pipeline
 from sluicegate.errors import DamagedTable
-
-if TYPE_CHECKING:
-    from sluicegate.definition import Pipeline
-    from sluicegate.monitor.plan import Pending
+from sluicegate.monitor.plan import Pending
 
 
 class Arrived(NamedTuple):

@@ -6,20 +6,18 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 
 from sluicegate.airflow import bundles, connections
 from sluicegate.airflow.bundles import Places
 from sluicegate.airflow.sensors.check import Arrived, FilesWaiting, find_arrived, find_landed, settle_seconds
+from sluicegate.airflow.sensors.sqs import Queue
 from sluicegate.definition.reading.reloaded import Reloaded
 from sluicegate.errors import DamagedTable, UserError
 from sluicegate.escapes import escape_text
 from sluicegate.storage import aws
-
-if TYPE_CHECKING:
-    from sluicegate.airflow.sensors.sqs import Queue
 
 # Seconds; see FileArrivalTrigger.
 AT_LEAST_EVERY = 600.0

@@ -6,23 +6,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluicegate.frames import small_writes, stored_types
 from sluicegate.frames.data_skipping import chunk_predicate
 from sluicegate.frames.difference.value_equality import comparable_forms, group_form, is_loose, is_plain
+from sluicegate.frames.record_ids import Identities
 from sluicegate.schema.columns import IDENTITY
 from sluicegate.spark import commit_settings, connect
 from sluicegate.spark.session import override_settings
 from sluicegate.spark_sql.identifiers import quote_name
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-
-    from sluicegate.frames.record_ids import Identities
 
 # Columns that say when a row was written, not what it is.
 WRITTEN = ("_quarantined_at",)

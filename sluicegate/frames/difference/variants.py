@@ -10,11 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column
-    from pyspark.sql.types import VariantVal
+from pyspark.sql import Column
+from pyspark.sql.types import VariantVal
 
 _PRIMITIVE, _SHORT_TEXT, _OBJECT = 0, 1, 2
 

@@ -11,22 +11,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate import _faults
 from sluicegate.errors import ExpectationFailed, TableRuleFailed, Where
+from sluicegate.flow.batch import Batch
 from sluicegate.lake import layout, log, tables
 from sluicegate.lake.commits.commit_info import CommitStep
 from sluicegate.spark import table_reader
 from sluicegate.spark_sql.identifiers import quote_name
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
-    from pyspark.sql import DataFrame
-
-    from sluicegate.flow.batch import Batch
 
 # Column with the names of all rules that a row broke, until it is written: no landed field has such a name.
 BROKEN = "_sluicegate_broken"

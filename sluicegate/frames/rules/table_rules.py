@@ -11,13 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import and_
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
+from sluicegate.definition.tables.table_rules import RowCount, TableRule
 from sluicegate.errors import QueryError, Where
+from sluicegate.flow.batch import Batch
 from sluicegate.frames import column_types
 from sluicegate.frames.rules.rejected import BROKEN, Refusal
 from sluicegate.lake import log, tables
@@ -27,12 +30,6 @@ from sluicegate.spark import connect, table_reader
 from sluicegate.spark.session import override_settings
 from sluicegate.spark.spark_errors import translate_error
 from sluicegate.spark_sql.identifiers import quote_name
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from sluicegate.definition.tables.table_rules import RowCount, TableRule
-    from sluicegate.flow.batch import Batch
 
 # Column of the rejected rows with a row that a query gave, as JSON: it has other columns than the table.
 FOUND = "_found"

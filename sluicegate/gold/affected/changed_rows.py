@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate.flow import thresholds
+from sluicegate.flow.batch import Batch
 from sluicegate.frames.changed_rows import net_changes
 from sluicegate.frames.record_ids import materialize
 from sluicegate.gold.affected.keys import Keys, lenient_session
 from sluicegate.schema.columns import ENGINE_COLUMNS
-
-if TYPE_CHECKING:
-    from sluicegate.flow.batch import Batch
 
 
 @dataclass(frozen=True)

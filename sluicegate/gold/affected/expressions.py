@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sluicegate.spark.catalyst import elements, name_of, number_of
-
-if TYPE_CHECKING:
-    from sluicegate.spark.catalyst import Catalyst
+from sluicegate.spark.catalyst import Catalyst, elements, name_of, number_of
 
 # Expressions that are no value of one row alone, or cannot be computed outside of their place in a plan.
 _NOT_OF_A_ROW = {"AggregateExpression", "WindowExpression", "ScalarSubquery", "Exists", "ListQuery", "InSubquery",

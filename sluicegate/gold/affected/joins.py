@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from sluicegate.gold.affected.expressions import Expression
 from sluicegate.gold.affected.operators import Columns, Inputs, Operator, unite_plans
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from sluicegate.gold.affected.expressions import Expression
 
 JoinKind = Literal["inner", "left", "right", "full", "semi"]
 """Kinds of joins by the rows that they have: pairs; with them also rows of one or of both sides alone; or rows of the

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from sluicegate.gold.affected.expressions import is_compared, is_loose
 from sluicegate.gold.affected.operators import Blocker, Columns, Inputs, Operator, TouchesAll
@@ -16,12 +18,7 @@ from sluicegate.gold.affected.peers import peers
 from sluicegate.gold.affected.reading import UnreadablePlan, columns_read, create_stand_in, read
 from sluicegate.spark.catalyst import Catalyst
 from sluicegate.spark.session import override_settings
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
-
-    from sluicegate.spark_sql.query import Query
+from sluicegate.spark_sql.query import Query
 
 # A value that is NULL where it would be an error must not be computed outside of the place where it is tried.
 _TRIED = {"spark.sql.subexpressionElimination.enabled": "false"}

@@ -18,11 +18,10 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from sluicegate.gold.affected.expressions import Expression
-    from sluicegate.spark.catalyst import Catalyst
+from sluicegate.gold.affected.expressions import Expression
+from sluicegate.spark.catalyst import Catalyst
 
 
 class TouchesAll(Exception):

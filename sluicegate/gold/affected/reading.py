@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from sluicegate.gold.affected.expressions import Expression, aggregate_functions, conjuncts, read_expression, subqueries
 from sluicegate.gold.affected.joins import Joined, JoinKind
 from sluicegate.gold.affected.operators import Blocker, Branches, Filtered, Leaf, Opaque, Operator, Passed, Projected
 from sluicegate.gold.affected.windows import Expanded, Generated, Windowed
-from sluicegate.spark.catalyst import elements, name_of, number_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
-
-    from sluicegate.spark.catalyst import Catalyst
+from sluicegate.spark.catalyst import Catalyst, elements, name_of, number_of
 
 # The first number of those by which tables are known in a plan: an empty range of numbers from there to there.
 _FIRST = 7_340_000_000_000

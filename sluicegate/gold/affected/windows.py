@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sluicegate.gold.affected.expressions import Expression
 from sluicegate.gold.affected.operators import Columns, Inputs, Operator, unite_plans
-
-if TYPE_CHECKING:
-    from sluicegate.gold.affected.expressions import Expression
 
 
 @dataclass

@@ -7,19 +7,15 @@ before anything is written.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pyspark.sql.types import StructType
 
 from sluicegate.errors import UserError, Where
+from sluicegate.flow.batch import Batch
 from sluicegate.flow.definitions.definition_changes import refused_refresh_error
 from sluicegate.schema.columns import SEQUENCE
+from sluicegate.silver.silver_batch import SilverBatch
 from sluicegate.spark import table_reader
 from sluicegate.spark_sql import types
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
-
-    from sluicegate.flow.batch import Batch
-    from sluicegate.silver.silver_batch import SilverBatch
 
 
 class ColumnsChanged(Exception):

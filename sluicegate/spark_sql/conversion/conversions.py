@@ -113,25 +113,12 @@ def _unread_text(function: str, arguments: list[str]) -> str:
 
 
 # Functions with a twin, try_…, that gives NULL for a value that does not convert; how such a value is known.
-_TWINS: dict[str, _Failed] = {
-    "TO_DATE": _is_null("try_to_date"),
-    "TO_TIMESTAMP": _is_null("try_to_timestamp"),
-    "TO_NUMBER": _is_null("try_to_number"),
-    "TO_BINARY": _is_null("try_to_binary"),
-    "TO_TIME": _is_null("try_to_time"),
-    "MAKE_TIMESTAMP": _is_null("try_make_timestamp"),
-    "MAKE_TIMESTAMP_NTZ": _is_null("try_make_timestamp_ntz"),
-    "MAKE_TIMESTAMP_LTZ": _is_null("try_make_timestamp_ltz"),
-    "MAKE_INTERVAL": _is_null("try_make_interval"),
-    "PARSE_JSON": _is_null("try_parse_json"),
-    "PARSE_URL": _no_url,
-    "URL_DECODE": _is_null("try_url_decode"),
-    "VARIANT_GET": _misfit_variant,
-    "ELEMENT_AT": _index_out_of_range,
-    "AES_DECRYPT": _is_null("try_aes_decrypt"),
-    "VALIDATE_UTF8": _is_null("try_validate_utf8"),
-    "MOD": _is_null("try_mod"),
-}
+_OF_TWINS = (
+    "TO_DATE", "TO_TIMESTAMP", "TO_NUMBER", "TO_BINARY", "TO_TIME", "MAKE_TIMESTAMP", "MAKE_TIMESTAMP_NTZ",
+    "MAKE_TIMESTAMP_LTZ", "MAKE_INTERVAL", "PARSE_JSON", "URL_DECODE", "AES_DECRYPT", "VALIDATE_UTF8", "MOD",
+)  # fmt: skip
+_TWINS: dict[str, _Failed] = {name: _is_null(f"try_{name.lower()}") for name in _OF_TWINS}
+_TWINS |= {"PARSE_URL": _no_url, "VARIANT_GET": _misfit_variant, "ELEMENT_AT": _index_out_of_range}
 # Functions that raise and have no twin.
 _GUARDED: dict[str, _Failed] = {
     "TO_TIMESTAMP_NTZ": _no_local_timestamp,
