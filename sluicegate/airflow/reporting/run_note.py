@@ -163,7 +163,7 @@ def _failure_lines(task: str, reason: str, request: str) -> list[str]:
     """Lines on the first task that failed, and on what was requested of the run."""
     sentence = f"failed in {task}"
     if reason:
-        sentence = f"{sentence}: {escape_markdown(_cut(reason, LONGEST_LINE))}"
+        sentence = f"{sentence}: {escape_markdown(_shorten(reason, LONGEST_LINE))}"
     lines = [f"{BEGINS}{sentence}**\n"]
     if request:
         lines.append(f"Requested: it {request}\n")
@@ -175,13 +175,13 @@ def _unread_text(results: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
 
     They are those of this run out of the files that it opened, or else those that earlier runs left.
     """
-    jobs, accounts = (
+    jobs, reconciliations = (
         [results.get(task) for task in kinds if kinds[task] == kind] for kind in ("SluicegateJob", "Account")
     )
     unread = _unread_files_of_run(table for result in jobs for table in _job_tables(result))
-    unread = unread or unread_files(table for tables in accounts for table in tables or ())
+    unread = unread or unread_files(table for tables in reconciliations for table in tables or ())
     if unread:
-        return f"; {escape_markdown(_cut(unread, LONGEST_LINE // 2))}"  # the name of a file may be long
+        return f"; {escape_markdown(_shorten(unread, LONGEST_LINE // 2))}"  # the name of a file may be long
     return ""
 
 
@@ -228,7 +228,7 @@ def _job_lines(result: Any) -> Iterator[str]:
         if table.state != "idle":
             lines = [table.line(), *replace(table, samples=[]).remarks()]
             summary = "; ".join(" ".join(line.split()) for line in lines)
-            yield f"- {escape_markdown(_cut(summary, LONGEST_LINE))}"
+            yield f"- {escape_markdown(_shorten(summary, LONGEST_LINE))}"
 
 
 def _open_lines(tables: list[dict[str, Any]]) -> Iterator[str]:
@@ -253,7 +253,7 @@ _LINES: Mapping[str, Callable[[Any], Iterable[str]]] = {
 }
 
 
-def _cut(text: str, length: int) -> str:
+def _shorten(text: str, length: int) -> str:
     if len(text) > length:
         return f"{text[: length - 1]}…"
     return text

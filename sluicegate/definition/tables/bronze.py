@@ -6,7 +6,7 @@ import hashlib
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, ModelWrapValidatorHandler, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ModelWrapValidatorHandler, model_validator
 from pydantic.config import JsonDict
 
 from sluicegate.definition.fields import (
@@ -79,6 +79,12 @@ Clean = Annotated[
 ]
 
 
+def _check_record_path(path: str) -> str:
+    if not all(path.split(".")):
+        raise field_error("wrong-type", f"{path} is not a path of fields", "for example data, or response.items")
+    return path
+
+
 class BronzeTable(Described, Ruled):
     """A table of files or records as they came, or of another Delta table's rows.
 
@@ -149,7 +155,7 @@ class BronzeTable(Described, Ruled):
     dialect: Literal["rfc4180", "spark"] = "rfc4180"
     kafka: KafkaSource | None = None
     options: dict[str, OptionText] = {}
-    records: Annotated[str, Field(pattern=r"^[^.]+(\.[^.]+)*$")] | None = None
+    records: Annotated[str, AfterValidator(_check_record_path)] | None = None
     schema_: Ddl | None = Field(None, alias="schema")
     schemaHints: Hints | None = None
     inferColumnTypes: bool = False
