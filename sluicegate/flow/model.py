@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from sluicegate.flow.definitions.definition_changes import StoredRows
 from sluicegate.flow.policies import Policy
 from sluicegate.lake.table_description import Description
-from sluicegate.spark_sql.refresh.strategy import RefreshStrategy
+
+if TYPE_CHECKING:
+    from sluicegate.flow.definitions.definition_changes import StoredRows
+    from sluicegate.spark_sql.refresh.strategy import RefreshStrategy
+
 
 # Trigger of a stream that takes in what is available, and ends.
 AVAILABLE_NOW = "availableNow"

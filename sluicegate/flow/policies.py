@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from sluicegate.flow.definitions.definition_changes import StoredRows
-from sluicegate.flow.source_changes import SourceChanges
-from sluicegate.spark_sql.refresh.strategy import RefreshStrategy
+if TYPE_CHECKING:
+    from sluicegate.flow.definitions.definition_changes import StoredRows
+    from sluicegate.flow.source_changes import SourceChanges
+    from sluicegate.spark_sql.refresh.strategy import RefreshStrategy
 
 
 @dataclass(frozen=True)

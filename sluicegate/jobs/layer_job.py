@@ -163,17 +163,11 @@ class Job:
         spark: SparkSession | SharedSpark | None = None,
     ) -> Job:
         """Create the job for a layer's part of a request."""
+        full_refresh = request.mode == RunMode.FULL_REFRESH
         return cls(
-            pipeline,
-            lake,
-            layer,
-            facts,
-            spark,
-            only=request.names(pipeline, layer),
-            finder=request.finder,
-            choice=request.interval,
-            full_refresh=request.mode == RunMode.FULL_REFRESH,
-        )
+            pipeline, lake, layer, facts, spark, only=request.names(pipeline, layer), finder=request.finder,
+            choice=request.interval, full_refresh=full_refresh,
+        )  # fmt: skip
 
     def run(self) -> RunReport:
         """Run the tables in order; a table that fails does not stop the others.

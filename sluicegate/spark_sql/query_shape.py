@@ -232,14 +232,9 @@ def is_outermost(tree: exp.Query, table: exp.Table) -> bool:
 
 
 _CLAUSES_OF_SEVERAL_RECORDS = {
-    "group": "GROUP BY",
-    "having": "HAVING",
-    "distinct": "DISTINCT",
-    "qualify": "QUALIFY",
-    "limit": "LIMIT",
-    "offset": "OFFSET",
-    "windows": "WINDOW",
-}
+    "group": "GROUP BY", "having": "HAVING", "distinct": "DISTINCT", "qualify": "QUALIFY", "limit": "LIMIT",
+    "offset": "OFFSET", "windows": "WINDOW",
+}  # fmt: skip
 
 
 def record_objections(tree: exp.Select, stream: exp.Table, *, many: bool) -> Iterator[Objection]:

@@ -15,17 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from sluicegate.definition import SilverTable
 from sluicegate.definition.tables.silver_flow import SilverFlow
 from sluicegate.errors import SchemaMismatch, Where
 from sluicegate.flow.definitions import foreseen_types
 from sluicegate.lake.commits.commit_info import CommitInfo
-from sluicegate.lake.log import Commit
-from sluicegate.spark_sql.query import Query
+
+if TYPE_CHECKING:
+    from sluicegate.definition import SilverTable
+    from sluicegate.lake.log import Commit
+    from sluicegate.spark_sql.query import Query
 
 
 @dataclass(frozen=True)

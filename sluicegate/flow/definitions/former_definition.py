@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from sluicegate.definition import SilverTable
-from sluicegate.flow.model import Flow
 from sluicegate.lake.commits.commit_info import CommitInfo
-from sluicegate.lake.log import Commit
+
+if TYPE_CHECKING:
+    from sluicegate.definition import SilverTable
+    from sluicegate.flow.model import Flow
+    from sluicegate.lake.log import Commit
 
 
 def flow_definitions(table: SilverTable, flows: Iterable[str]) -> dict[str, str]:
