@@ -16,7 +16,7 @@ OF_THE_MOMENT = {"of the moment": True}
 
 
 def facts(value: Any) -> Any:
-    """A result as dictionaries, lists, texts and numbers; a property of a class in it is not there."""
+    """Convert a result to dictionaries, lists, texts and numbers, without the properties of its classes."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: facts(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
@@ -33,7 +33,7 @@ def facts(value: Any) -> Any:
 
 
 def tag(value: Any) -> str:
-    """An entity tag of a result (RFC 9110): another one if a fact has changed, fields ``OF_THE_MOMENT`` left out."""
+    """Return an entity tag (RFC 9110) that changes with any fact of a result except the fields ``OF_THE_MOMENT``."""
     facts_as_json = json.dumps(facts(_lasting_facts(value)), ensure_ascii=False)
     return f'"{hashlib.sha256(facts_as_json.encode()).hexdigest()[:32]}"'
 
@@ -53,5 +53,5 @@ def _lasting_facts(value: Any) -> Any:
 
 
 def text(value: Any) -> str:
-    """A result as JSON text."""
+    """Serialize a result as JSON."""
     return json_text(json.dumps(facts(value), ensure_ascii=False))

@@ -90,7 +90,7 @@ class Balance:
         return self.made
 
     def __add__(self, other: Balance) -> Balance:
-        """Both together."""
+        """Add the counts of two balances."""
         produced = None
         if self.made is not None or other.made is not None:
             produced = self._produced_rows + other._produced_rows
@@ -158,7 +158,7 @@ class CommittedBatch:
 
 
 def newest_batches(source: Source, pipeline: Pipeline, limit: int = NEWEST) -> tuple[CommittedBatch, ...]:
-    """The last batches of a pipeline's tables, newest first.
+    """Return the newest batches of a pipeline's tables, newest first.
 
     A job copies its commits to the event log when it ends, and one that is killed leaves that to the next: until then
     they are in the logs of the tables alone, of which the newest commits are read.
@@ -190,12 +190,15 @@ def _copied_batches(events: DeltaTable, limit: int) -> Copied:
 
 
 def _place(batch: CommittedBatch) -> tuple[datetime, str, int]:
-    """Place of a batch among others, as ``history`` has them."""
+    """Return the sort key of a batch, in the order of ``history``."""
     return batch.time, batch.table, batch.version
 
 
 def _uncopied_batches(source: Source, of: Logged, versions: Mapping[str, int]) -> tuple[CommittedBatch, ...]:
-    """Batches of a table since those of the event log; none of one that cannot be read, whose own page says why."""
+    """Return the batches of a table that are not yet in the event log.
+
+    A table that cannot be read has none here: its own page says why.
+    """
     try:
         table = source.table(of.uri)
         if table is None:
@@ -214,7 +217,10 @@ def _batches_since(table: DeltaTable, of: Logged, copied: int) -> tuple[Committe
 
 
 def table_batches(source: Source, pipeline: Pipeline, layer: str, table: str) -> tuple[CommittedBatch, ...]:
-    """The last batches of one table, newest first; those that the newest of its pipeline lack are from its own log."""
+    """Return the newest batches of one table, newest first.
+
+    Its own log supplies those that the newest batches of its pipeline lack.
+    """
     of_log = [batch for batch in newest_batches(source, pipeline) if batch.table == table]
     if len(of_log) < OF_A_TABLE:
         of = Logged(table, source.lake(pipeline).table(layer, table))
@@ -243,12 +249,12 @@ def _batch(row: Mapping[str, Any]) -> CommittedBatch:
 
 
 def _text(facts: Mapping[str, Any], name: str) -> str:
-    """A fact as text; empty where it is missing or empty."""
+    """Return a fact as text, empty where it is missing or empty."""
     return str(facts.get(name) or "")
 
 
 def _bytes(layer: str, details: Mapping[str, Any]) -> int | None:
-    """Bytes of the files that bronze read, or those that gold wrote."""
+    """Return the bytes of the files that bronze read, or that gold wrote."""
     size = details.get("bytes")
     if layer == "bronze":
         return size
@@ -277,7 +283,7 @@ def _rules(counts: Mapping[str, Mapping[str, int]]) -> tuple[RuleCount, ...]:
 
 
 def total_balance(batches: Sequence[CommittedBatch]) -> Balance:
-    """Balance of several batches together."""
+    """Add up the balances of several batches."""
     return sum((batch.balance for batch in batches), Balance())
 
 

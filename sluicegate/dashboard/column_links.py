@@ -67,7 +67,7 @@ class ColumnLinks:
 
 
 def lineage_of(source: Source, pipeline: Pipeline) -> Mapping[str, TableLineage]:
-    """Column lineage of a pipeline, read once for a definition and the columns that its tables have.
+    """Read the column lineage of a pipeline once for each definition and the columns of its tables.
 
     Raises:
         SluicegateError: a table cannot be read.
@@ -82,7 +82,7 @@ def lineage_of(source: Source, pipeline: Pipeline) -> Mapping[str, TableLineage]
 
 
 def kinds(source: Source, pipeline: Pipeline, layer: str, table: str) -> dict[str, str]:
-    """Types of a table's columns by their lower-case names; none if there is no table.
+    """Return the types of a table's columns by lower-case name, empty if there is no table.
 
     Raises:
         SluicegateError: it cannot be read.
@@ -95,13 +95,13 @@ def _kinds(table: DeltaTable) -> dict[str, str]:
 
 
 def links(source: Source, pipeline: Pipeline, table: str, readable: Collection[str] = ()) -> ColumnLinks:
-    """Links of the columns of a table; none, with the reason, if another table of the pipeline cannot be read.
+    """Link the columns of a table to their sources and uses, or give the reason why a table cannot be read.
 
     Args:
-        source: where things are.
+        source: the source of the lake's tables.
         pipeline: the definition.
         table: the table.
-        readable: other pipelines whose tables and columns may be named.
+        readable: other pipelines whose tables and columns the viewer may see.
     """
     try:
         tables = lineage_of(source, pipeline)
@@ -145,14 +145,14 @@ def _spell_column(tables: Mapping[str, TableLineage], source: Origin) -> str:
 
 
 def _words(uses: Iterable[Use]) -> tuple[str, ...]:
-    """What is done with a column, as ``plan --impact`` writes it."""
+    """Describe the uses of a column in the words of ``plan --impact``."""
     return tuple(sorted({use.subtype.lower().replace("_", " ") + (" (masked)" if use.masked else "") for use in uses}))
 
 
 def _column_uses(
     tables: Mapping[str, TableLineage], pipeline: str, of_table: TableLineage
 ) -> dict[str, tuple[ColumnLink, ...]]:
-    """Columns of other tables of the pipeline that use those of a table, by the order of the tables.
+    """Find the columns of the pipeline's other tables that use a table's columns, in the order of the tables.
 
     Quarantines are left out: a record in one has every column of what it was read from.
     """
@@ -178,7 +178,7 @@ def _column_uses(
 def _columns_of_source(
     source: Source, pipeline: Pipeline, bronze: str, columns: Iterable[str], readable: Collection[str]
 ) -> dict[str, tuple[ColumnLink, ...]]:
-    """Columns of another pipeline's table that a bronze table has as they are."""
+    """Link a bronze table's columns to those of the other pipeline's table that it copies."""
     place = other_pipelines.source_table(source, pipeline, bronze)
     if place is None or place[0] not in readable:
         return {}
@@ -192,7 +192,7 @@ def _columns_of_source(
 
 
 def _passed_columns(source: Source, other: str, bronze: str, of_table: TableLineage) -> dict[str, ColumnLink]:
-    """Columns of a bronze table of another pipeline that are those of a table."""
+    """Find the columns that a bronze table of another pipeline copies from a table."""
     try:
         present = kinds(source, source.pipeline(other), "bronze", bronze)
     except SluicegateError:  # as above

@@ -60,7 +60,7 @@ class Rebuild:
     run: str
 
     def covers(self, day: date) -> bool:
-        """Whether all of a day is in it."""
+        """Return whether the rebuild includes the whole day."""
         begin = datetime(day.year, day.month, day.day, tzinfo=UTC)
         return self.since <= begin and self.until - begin >= timedelta(days=1)
 
@@ -95,13 +95,13 @@ class DayDetails:
 def day_details(
     source: Source, pipeline: Pipeline, name: str | None = None, dag_runs: Sequence[DagRun] = ()
 ) -> DayDetails:
-    """The calendar of a silver table, by default the first that has an event time.
+    """Return the calendar of a silver table, by default of the first with an event time.
 
     Args:
-        source: where things are.
+        source: the source of the lake's tables.
         pipeline: the definition.
         name: the table.
-        dag_runs: runs in Airflow; of one that changed no row there is no commit.
+        dag_runs: runs in Airflow, which include those that changed no row and made no commit.
     """
     with_event_time = tuple(name for name, table in pipeline.silver.items() if table.event_time)
     if not with_event_time or (name is not None and name not in with_event_time):
@@ -128,7 +128,7 @@ def day_details(
 
 
 def _count_days(table: DeltaTable, column: str) -> tuple[dict[date, int], int]:
-    """Rows by day, and rows without one that a calendar has; of the table that one column alone is read, in parts."""
+    """Count rows by day, and those without a day of the calendar, reading only the event time in batches."""
     name = {field.name.lower(): field.name for field in table.schema().fields}.get(column.lower())
     if name is None:  # the definition has it since today, and no run has made it yet
         return {}, tables.rows(table)

@@ -31,7 +31,7 @@ class Standing:
 
 
 def discard_table(source: Source, lake: layout.Lake, name: str) -> DeltaTable | None:
-    """The table of discards of a silver table; None where nothing is discarded."""
+    """Open the table of discards of a silver table, None where nothing is discarded."""
     uri = lake.discards(name)
     if source.rows(uri):
         return source.table(uri)
@@ -39,7 +39,7 @@ def discard_table(source: Source, lake: layout.Lake, name: str) -> DeltaTable | 
 
 
 def read_standing(source: Source, lake: layout.Lake, name: str) -> Standing | None:
-    """What waits and what is discarded in a quarantine; None while that is being counted.
+    """Count the waiting and discarded rows of a quarantine, None while the count is running.
 
     Raises:
         SluicegateError: a table cannot be read.
@@ -53,7 +53,7 @@ def read_standing(source: Source, lake: layout.Lake, name: str) -> Standing | No
 
 
 def rows(source: Source, lake: layout.Lake, name: str) -> int:
-    """Rows of a quarantine that are discarded; 0 while they are being counted."""
+    """Return the number of discarded rows of a quarantine, 0 while the count is running."""
     discards_of_table = read_standing(source, lake, name)
     if discards_of_table is not None:
         return discards_of_table.discarded
@@ -61,7 +61,7 @@ def rows(source: Source, lake: layout.Lake, name: str) -> int:
 
 
 def waiting_rows(source: Source, lake: layout.Lake, name: str) -> int:
-    """Rows of a quarantine that wait: those that nobody has discarded."""
+    """Return the number of rows of a quarantine that nobody has discarded."""
     quarantined = source.rows(lake.quarantine(name))
     if quarantined:
         return quarantined - rows(source, lake, name)
@@ -71,10 +71,10 @@ def waiting_rows(source: Source, lake: layout.Lake, name: str) -> int:
 def discards_of_rows(
     source: Source, lake: layout.Lake, name: str, records: Sequence[dict[str, Any]]
 ) -> dict[int, dict[str, Any]]:
-    """Those of a few rows of a quarantine that are discarded: by their place, the discard of each.
+    """Return the discards of a few rows of a quarantine by the position of the row.
 
     Args:
-        source: where things are.
+        source: the source of the lake's tables.
         lake: the lake.
         name: the silver table.
         records: the rows, with the columns of ``lake.discards.KEYS`` that the quarantine has.

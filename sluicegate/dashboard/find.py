@@ -41,7 +41,7 @@ class Hit:
 
 
 def search(source: Source, names: Sequence[str], text: str) -> tuple[Hit, ...]:
-    """Tables and columns whose name or comment has a text in it, best first; none for an empty text."""
+    """Search the names and comments of tables and columns, best match first; an empty text matches nothing."""
     words = text.strip().lower()
     if not words:
         return ()
@@ -73,7 +73,7 @@ def _pipeline_hits(source: Source, pipeline: Pipeline, words: str) -> Iterator[H
 
 
 def _columns(source: Source, pipeline: Pipeline, uri: str, name: str) -> tuple[ColumnSummary, ...]:
-    """Columns of a table; none of one that cannot be read."""
+    """Return the columns of a table, empty if it cannot be read."""
     try:
         table = source.table(uri)
         if table is None:

@@ -115,12 +115,12 @@ class Graph:
 
 
 def graph(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], key: str | None = None) -> Graph:
-    """The graph as of a run, by default the newest that changed something.
+    """Return the graph as of a run, by default the newest that changed something.
 
     Args:
-        source: where things are.
+        source: the source of the lake's tables.
         pipeline: the definition.
-        dag_runs: its runs in Airflow; that of ``key`` with its tasks and seconds.
+        dag_runs: its runs in Airflow, that of ``key`` with its tasks and durations.
         key: key of the run.
     """
     source.open_together(source.lake(pipeline).table(layer, name) for layer in LAYERS for name in pipeline.names(layer))
@@ -140,7 +140,7 @@ def graph(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], key: s
 
 
 def _as_run_left(node: Node) -> Node:
-    """A node without what it has now: later runs may have changed that."""
+    """Remove the present state of a table from its node: later runs may have changed it."""
     state = ""
     if node.balance is not None:
         state = "written"
@@ -155,7 +155,7 @@ _STEP_STATES = {"failed": "failed", "upstream_failed": "not run", "skipped": "sk
 
 
 def _ordered_tables(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
-    """Layer and name of each table, in the order in which they are made."""
+    """Yield layer and name of each table, in the order in which a run writes them."""
     for layer in LAYERS:
         copies = (name for name in pipeline.names(layer) if name in pipeline.deidentified_tables)
         yield from ((layer, name) for name in (*pipeline.in_order(layer), *copies))
@@ -196,7 +196,7 @@ def _folder_state(work: TableWork | None) -> str:
 
 
 def _add_state(node: Node, work: TableWork | None) -> Node:
-    """A node with what is said of its table, the worst first; up to date while landing is being listed."""
+    """Add the worst state of its table to a node, which is up to date while landing is being listed."""
     if node.state:
         return node
     if node.step == "running":
@@ -209,14 +209,14 @@ def _add_state(node: Node, work: TableWork | None) -> Node:
 
 
 def place_of(table: BronzeTable) -> str:
-    """Where a bronze table reads from: a folder, a table, or topics."""
+    """Return the folder, table or topics that a bronze table reads."""
     if table.kafka is None:
         return table.path or ""
     return table.kafka.topic or table.kafka.topic_pattern or ", ".join(table.kafka.topics or ())
 
 
 def _node(source: Source, pipeline: Pipeline, layer: str, name: str) -> tuple[Node, TableFacts | None]:
-    """A table with what is wrong with it, and what it has; None of one that cannot be read."""
+    """Return the node of a table with its problems, and its facts, which are None if it cannot be read."""
     comment = ""
     if name not in pipeline.deidentified_tables:
         comment = pipeline.table(name)[1].comment
@@ -245,7 +245,7 @@ class _OfRun:
 
 
 def _table_run(run: PipelineRun | None, name: str) -> _OfRun:
-    """What a run did for a table."""
+    """Return the part of a run that concerns one table."""
     if run is None:
         return _OfRun()
     commits, seconds = run.table_batches(name), run.table_seconds(name)
@@ -280,7 +280,7 @@ def _edges(pipeline: Pipeline) -> Iterator[Edge]:
 
 
 def _streams(pipeline: Pipeline, name: str) -> list[str]:
-    """Tables whose rows a table is made of; the others that it reads are joined to these."""
+    """List the tables that a table streams, without those that it only joins."""
     if name in pipeline.silver:
         return pipeline.silver[name].streams
     if name in pipeline.gold:

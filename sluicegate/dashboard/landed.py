@@ -47,7 +47,7 @@ class _Landing:
         return cls(answer.value or (), answer.since)
 
     def counts(self) -> dict[str, int | None]:
-        """Files by state; None while they are being listed."""
+        """Count the files by state, None while they are being listed."""
         if self.listed is None:
             return dict.fromkeys(LANDED)
         return {state: sum(file.state == state for file in self.files) for state in LANDED}
@@ -89,10 +89,10 @@ class FileDetails:
 def file_details(
     source: Source, pipeline: Pipeline, name: str, state: str = "", before: int | None = None
 ) -> FileDetails:
-    """A page of files.
+    """Return a page of files.
 
     Args:
-        source: where things are.
+        source: the source of the lake's tables.
         pipeline: the definition.
         name: the bronze table.
         state: only files in this state; empty for all.
@@ -113,7 +113,7 @@ def file_details(
 
 
 def _landed_details(request: FilesRequest, pipeline: Pipeline) -> FileDetails:
-    """Files of the ledger, after those that landing has and the ledger has not."""
+    """Return the files of landing that are not in the ledger, then those of the ledger."""
     source, name = request.source, request.name
     entries = source.rows(request.ledger)
     answer = source.compute_soon(("landed", pipeline.name, name), lambda: _landed_files(pipeline, name))
@@ -128,7 +128,7 @@ def _landed_details(request: FilesRequest, pipeline: Pipeline) -> FileDetails:
 
 
 def _range_details(request: FilesRequest, pipeline: Pipeline) -> FileDetails:
-    """Ranges of offsets of Kafka's topics, in place of files."""
+    """Return ranges of offsets of Kafka's topics in place of files."""
     entries = _ranges(request.source, request.ledger)
     return _view(request, pipeline, _Landing(), entries, _counts(request, entries))
 
@@ -136,7 +136,7 @@ def _range_details(request: FilesRequest, pipeline: Pipeline) -> FileDetails:
 def _view(
     request: FilesRequest, pipeline: Pipeline, landing: _Landing, entries: int, counts: dict[str, int | None]
 ) -> FileDetails:
-    """The view of a table with a ledger.
+    """Return the view of a table with a ledger.
 
     Raises:
         UserError: the page of the ledger cannot be read.
@@ -168,7 +168,7 @@ def _view(
 
 
 def _version_details(request: FilesRequest, pipeline: Pipeline) -> FileDetails:
-    """What each run took of a Delta table, and the versions that wait, in place of files."""
+    """Return the versions of a Delta table that each run read, and those that wait, in place of files."""
     source, name, path = request.source, request.name, request.table.path
     stamp = tuple(version_of(source.table(uri)) for uri in (request.lake.table("bronze", name), path))
     answer = source.compute_soon(("versions", pipeline.name, name, stamp), lambda: _versions(pipeline, name))
@@ -204,14 +204,14 @@ def _versions(pipeline: Pipeline, name: str) -> tuple[LedgerFile, ...]:
 
 
 def _end_version(file: LedgerFile) -> int:
-    """Version of its source that a run ended at."""
+    """Return the version of its source at which a run ended."""
     if file.batch is not None:
         return file.batch
     return -1
 
 
 def _ranges(source: Source, ledger: str) -> int:
-    """Ranges of offsets that a ledger has."""
+    """Count the offset ranges of a ledger."""
     ranges = source.compute_once(
         ledger, "ranges", lambda table: status.nonempty_ranges(tables.dataset(table).to_table(["size"]))
     )
@@ -221,7 +221,7 @@ def _ranges(source: Source, ledger: str) -> int:
 
 
 def _landed_files(pipeline: Pipeline, name: str) -> tuple[LedgerFile, ...]:
-    """Files in landing that the ledger does not have as they are."""
+    """List the files in landing that are not in the ledger with the same content."""
     lake = layout.Lake(pipeline.settings.lake, pipeline.name)
     if tables.rows(tables.delta_table(lake.ledger(name))) <= ledger_files.FEW:
         files = status.files(name, pipeline, pipeline.settings, LANDED)
@@ -232,7 +232,7 @@ def _landed_files(pipeline: Pipeline, name: str) -> tuple[LedgerFile, ...]:
 
 
 def _discover_files(pipeline: Pipeline, name: str, lake: layout.Lake) -> pa.Table:
-    """The same as ``status.files`` for files that are not in the ledger, without the ledger's own."""
+    """Discover the files of ``status.files`` that landing alone has, without reading the ledger's files."""
     from sluicegate.landing import discovery
 
     discovered = discovery.discover(name, pipeline.bronze[name], lake)
@@ -241,7 +241,7 @@ def _discover_files(pipeline: Pipeline, name: str, lake: layout.Lake) -> pa.Tabl
 
 
 def _counts(request: FilesRequest, entries: int) -> dict[str, int | None]:
-    """Entries of the ledger by state; of many entries those that failed or wait, which are few of them."""
+    """Count the ledger's entries by state, in a long ledger only those that failed or wait."""
     source, lake, name = request.source, request.lake, request.name
     if entries <= ledger_files.FEW:
         uris = (lake.table("bronze", name), lake.file_status(name), lake.archive(name))

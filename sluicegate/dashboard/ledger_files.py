@@ -112,12 +112,12 @@ class FilesRequest:
         return not self.state or file.state == self.state
 
     def newest_files(self, files: Iterable[LedgerFile]) -> tuple[LedgerFile, ...]:
-        """The first files to be shown, as many as a page has."""
+        """Return the first files of the order of display, as many as fit on a page."""
         return tuple(islice(filter(self.shows, files), PAGE))
 
 
 def page_of(request: FilesRequest) -> Answer[Page]:
-    """Files of a page, read once for the versions of the tables that they are in."""
+    """Read the files of a page once for the versions of the tables that have them."""
     source, lake, name = request.source, request.lake, request.name
     uris = (request.ledger, lake.table("bronze", name), lake.file_status(name), lake.archive(name))
     versions = tuple(version_of(source.table(uri)) for uri in uris)
@@ -147,7 +147,7 @@ def _ledger_page(request: FilesRequest) -> Page:
 
 
 def _windows(ledger: DeltaTable, before: int | None) -> Iterator[int]:
-    """First ledger batch of ever larger windows that end before a batch, the first of them with some ``PAGE`` files."""
+    """Yield first batches of ever larger windows that end before a batch; the first window has about ``PAGE`` files."""
     sizes = tables.statistics(ledger, "max.chunk", "num_records").to_pylist()
     newest = max((int(size["max.chunk"]) for size in sizes if size["max.chunk"] is not None), default=0)
     if before is None:
@@ -163,13 +163,13 @@ def _windows(ledger: DeltaTable, before: int | None) -> Iterator[int]:
 
 
 def _has_before(ledger: DeltaTable, batch: int) -> bool:
-    """Whether the ledger may have batches before this one; a data file without statistics may have some."""
+    """Return whether the ledger may have earlier batches; a data file without statistics may contain some."""
     first_batches = tables.statistics(ledger, "min.chunk")["min.chunk"].to_pylist()
     return any(first is None or first < batch for first in first_batches)
 
 
 def _window(request: FilesRequest, first: int) -> list[LedgerFile]:
-    """Files of ledger batches from one on and before the requested one, in the order of reading."""
+    """Return the files from one ledger batch up to the requested one, exclusive, in the order of reading."""
     before = request.before
     inside = pc.field("chunk") >= first
     if before is not None:
@@ -186,7 +186,7 @@ def _window(request: FilesRequest, first: int) -> list[LedgerFile]:
 
 
 def _later_entries(request: FilesRequest, entries: pa.Table, before: int) -> list[pa.Table]:
-    """Entries from a ledger batch on of the files that were replaced there, or read after being skipped."""
+    """Return later ledger entries of the files that were replaced, or read after being skipped."""
     ledger = request.source.dataset(request.ledger)
     skipped = entries.filter(pc.equal(entries["action"], LedgerAction.SKIP))["path"].unique()
     replacing = pc.field("action").isin(RENEWING) | pc.field("path").isin(skipped)
@@ -201,7 +201,7 @@ def _later_entries(request: FilesRequest, entries: pa.Table, before: int) -> lis
 
 
 def _archive_addresses(request: FilesRequest, entries: pa.Table) -> pa.Array:
-    """Addresses in the archive of some entries, under which they may have been read again."""
+    """Return the archive addresses of entries, under which they may have been read again."""
     opened = request.source.table_handles()
     ledger, log = opened[request.ledger].delta, opened[request.lake.archive(request.name)].delta
     if ledger is None or log is None:
@@ -210,7 +210,7 @@ def _archive_addresses(request: FilesRequest, entries: pa.Table) -> pa.Array:
 
 
 def _failed_page(request: FilesRequest) -> Page:
-    """The newest files that could not be read."""
+    """Return a page of the newest files that could not be read."""
     source, lake, name = request.source, request.lake, request.name
     failures = status_log.read(lake, name, ["path", "chunk"], FAILED, source.table_handles())
     if request.before is not None:
@@ -240,7 +240,7 @@ def file_of(row: dict[str, Any]) -> LedgerFile:
 
 
 def version_of(table: DeltaTable | None) -> tuple[str, int] | None:
-    """What tells one state of a table from all others; None without a table."""
+    """Return id and version of a table, None without a table."""
     if table is None:
         return None
     return (tables.table_id(table), table.version())

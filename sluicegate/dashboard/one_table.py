@@ -196,14 +196,14 @@ class TableDetails:
 def table_details(
     source: Source, pipeline: Pipeline, name: str, *, rows: bool = True, readable: Collection[str] = ()
 ) -> TableDetails:
-    """One table, as far as it can be read.
+    """Return one table, as far as it can be read.
 
     Args:
-        source: where things are.
+        source: the source of the lake's tables.
         pipeline: the definition.
         name: the table.
         rows: whether the viewer may read rows.
-        readable: pipelines whose tables and columns may be named where this table reads them, or they read it.
+        readable: other pipelines whose tables and columns the viewer may see.
 
     Raises:
         PipelineMissing: there is no such table.
@@ -227,7 +227,7 @@ def table_details(
 
 
 def _link_columns(links: ColumnLinks, columns: Sequence[ColumnSummary]) -> dict[str, Any]:
-    """Columns with what they are computed from, and what uses them."""
+    """Attach to the columns their sources and uses."""
     linked = tuple(
         replace(
             column, reads=links.reads.get(column.name.lower(), ()), used_by=links.used_by.get(column.name.lower(), ())
@@ -238,7 +238,7 @@ def _link_columns(links: ColumnLinks, columns: Sequence[ColumnSummary]) -> dict[
 
 
 def layer_of(pipeline: Pipeline, name: str) -> str:
-    """Layer of a table, a de-identified one included.
+    """Return the layer of a table, de-identified tables included.
 
     Raises:
         PipelineMissing: there is no such table.
@@ -268,7 +268,7 @@ def _definition_facts(pipeline: Pipeline, layer: str, name: str) -> dict[str, An
 
 
 def _sql(pipeline: Pipeline, table: Any) -> str:
-    """The query as a person wrote it, with its comments."""
+    """Return the query as the author wrote it, with its comments."""
     if table.sql is None:
         return ""
     file = pipeline.folder / table.sql_file if table.sql_file else None
@@ -300,7 +300,7 @@ def _read(source: Source, pipeline: Pipeline, layer: str, name: str, *, rows: bo
 
 
 def _drift(source: Source, pipeline: Pipeline, name: str) -> tuple[SchemaVersion, ...]:
-    """Versions that changed the columns of a bronze table, as far as they are read by now."""
+    """Return the versions that changed a bronze table's columns, as far as they have been read."""
     lake = source.lake(pipeline)
     answer = source.compute_soon(("schemas", pipeline.name, name), lambda: schema_history.versions(lake, name))
     versions = reversed(answer.value or ())
@@ -312,7 +312,7 @@ def _sizes(table: DeltaTable) -> list[int]:
 
 
 def columns_of(pipeline: Pipeline, name: str, table: DeltaTable) -> tuple[ColumnSummary, ...]:
-    """Columns of a table, with what the definition says of them."""
+    """Describe the columns of a table by its schema and the definition."""
     return tuple(_columns(pipeline, name, table))
 
 
@@ -350,7 +350,7 @@ def _sample(table: DeltaTable, shows: personal.Shows) -> SampleRows:
 
 
 def newest_rows(table: DeltaTable, columns: Sequence[str], count: int) -> list[dict[str, Any]]:
-    """Rows of the data files that were written last; only their first pages are read."""
+    """Return rows of the newest data files, of which only the first pages are read."""
     store = tables.filesystem(table)
     if store is None or not tables.is_plain(table):
         return rows_of(tables.dataset(table).head(count, columns=list(columns)))
@@ -371,7 +371,7 @@ def newest_rows(table: DeltaTable, columns: Sequence[str], count: int) -> list[d
 
 
 def rows_of(batch: Any) -> list[dict[str, Any]]:
-    """Rows of an Arrow batch or table; of a time that Python has none for, as of the year 10000, its text."""
+    """Convert an Arrow batch or table to rows; times that Python cannot hold, as of the year 10000, become text."""
     names = batch.schema.names
     return [dict(zip(names, row, strict=True)) for row in zip(*map(_values, batch.columns), strict=True)]
 

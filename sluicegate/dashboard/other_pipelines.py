@@ -20,7 +20,7 @@ Readers = Mapping[Place, tuple[tuple[str, str], ...]]
 
 
 def places(path: str) -> set[Place]:
-    """Pipeline, layer and name of the table that an address is of, if it is one of a lake; links are followed."""
+    """Find the pipeline, layer and name of the table of a lake at an address, following symbolic links."""
     parts = [address.rstrip("/").split("/")[-3:] for address in _addresses(path)]
     return {(part[0], part[1], part[2]) for part in parts if len(part) == 3}
 
@@ -31,7 +31,7 @@ def _addresses(path: str) -> set[str]:
 
 
 def source_table(source: Source, pipeline: Pipeline, bronze: str) -> Place | None:
-    """The table of this lake that a bronze table reads; None if it reads files, topics or a table of elsewhere."""
+    """Return the table of this lake that a bronze table reads, None if it reads anything else."""
     table = pipeline.bronze[bronze]
     if table.format != "delta":
         return None
@@ -45,7 +45,7 @@ def source_table(source: Source, pipeline: Pipeline, bronze: str) -> Place | Non
 
 
 def readers(source: Source) -> Answer[Readers]:
-    """Bronze tables that read tables of pipelines, of all that can be loaded; as far as they are read by now."""
+    """Find the bronze tables that read tables of pipelines, among the definitions read so far."""
     return source.compute_soon("readers", lambda: _readers(source))
 
 

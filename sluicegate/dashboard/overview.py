@@ -174,14 +174,14 @@ def overview(
     source: Source, names: Sequence[str], dag_runs: Mapping[str, Sequence[DagRun]], time: datetime | None = None,
     paused: Collection[str] = (),
 ) -> tuple[Line, ...]:  # fmt: skip
-    """A line for each pipeline, those in trouble first.
+    """Return a line for each pipeline, those in trouble first.
 
     Args:
-        source: where things are.
-        names: the pipelines that may be seen.
-        dag_runs: their last runs in Airflow, as far as there are any.
-        time: the time by which a pipeline is late (UTC; the clock's by default).
-        paused: those whose DAG is paused.
+        source: the source of the lake's tables.
+        names: pipelines that the viewer may see.
+        dag_runs: last runs in Airflow by pipeline, where there are any.
+        time: UTC time by which a pipeline is late, by default the current time.
+        paused: pipelines whose DAG is paused.
     """
     time, until = time or datetime.now(UTC), source.deadline()
     if source.patience is not None:  # all at once; those that are not read in time are there as being read
@@ -228,7 +228,7 @@ def _read(source: Source, name: str) -> _Facts:
 
 
 def _pause(of_dag: Line) -> Line:
-    """The line of a pipeline whose DAG is paused."""
+    """Return a pipeline's line with its DAG shown as paused."""
     if of_dag.state in _IDLE:
         of_dag = replace(of_dag, state=PipelineState.PAUSED, sentence="its DAG is paused: Airflow starts no run")
     return replace(of_dag, paused=True)
@@ -239,7 +239,7 @@ _IDLE = (PipelineState.LATE, PipelineState.BEHIND, PipelineState.FINE)
 
 
 def line(source: Source, name: str, dag_runs: Sequence[DagRun], moment: datetime, until: float | None = None) -> Line:
-    """The line of one pipeline, which is there whatever is wrong with it."""
+    """Return the line of one pipeline, whatever is wrong with it."""
     answer = source.compute_soon(("line", name), partial(_read, source, name), until)
     if isinstance(answer.error, DefinitionError):
         mistakes = mistakes_of(answer.error, source.settings)
@@ -270,13 +270,14 @@ def line(source: Source, name: str, dag_runs: Sequence[DagRun], moment: datetime
 
 
 def mistakes_of(error: DefinitionError, settings: Settings) -> tuple[str, ...]:
-    """Mistakes of a definition in words, with its file as it is called in the folder of the definitions."""
+    """List the mistakes of a definition in words, with its file relative to the definitions' folder."""
     return tuple(str(mistake).replace(f"{settings.pipelines}/", "") for mistake in error.mistakes)
 
 
 def pending_work(source: Source, pipeline: Pipeline, until: float | None = None) -> Answer[Pending]:
-    """What waits for each table of a pipeline, as far as it is known by now: a landing folder of a million files takes
-    a while. See ``Source.compute_soon``.
+    """Return the work that waits for each table, as far as it is known: a large landing folder takes a while to list.
+
+    See ``Source.compute_soon``.
     """
     return source.compute_soon(("pending", pipeline.name), lambda: _pending(source, pipeline), until)
 
@@ -287,7 +288,7 @@ def _pending(source: Source, pipeline: Pipeline) -> Pending:
 
 
 def backlog_from_answer(answer: Answer[Pending]) -> PipelineBacklog:
-    """What waits, in numbers and in words."""
+    """Summarize the waiting work in numbers and words."""
     if answer.error is not None:
         return PipelineBacklog(error=answer.error.message, since=answer.since)
     if answer.value is None:
@@ -357,7 +358,7 @@ def _failure_sentence(run: PipelineRun) -> str:
 
 
 def _late_since(last: Sequence[PipelineRun], schedule: str | None, time: datetime) -> datetime | None:
-    """The end of the last successful run if a schedule has wanted several since; None without one."""
+    """Return the end of the last successful run if several are due since by the schedule, else None."""
     ended = next((run.ended for run in last if run.state == "success"), None)
     if ended is None or schedule is None:
         return None

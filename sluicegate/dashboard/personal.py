@@ -23,15 +23,15 @@ Shows = Callable[[str], bool]
 
 
 def has_personal_data(source: Source, pipeline: Pipeline) -> bool:
-    """Whether a pipeline has personal data, of its own or of another pipeline whose tables it reads."""
+    """Return whether a pipeline has personal data, its own or from pipelines whose tables it reads."""
     return personal_columns.find_columns(source, pipeline) is not None
 
 
 def column_visibility(source: Source, pipeline: Pipeline, layer: str, table: str) -> Shows:
-    """Whether values of a column may be shown, by its name.
+    """Return a predicate that says by a column's name whether its values may be shown.
 
     Args:
-        source: where things are.
+        source: the source of the lake's tables.
         pipeline: the definition.
         layer: layer of the table.
         table: the table, or the quarantine of a silver table.
@@ -47,7 +47,7 @@ def column_visibility(source: Source, pipeline: Pipeline, layer: str, table: str
 
 
 def record_visibility(source: Source, pipeline: Pipeline, table: str) -> Shows:
-    """Whether values of a field may be shown in records as they came to a silver table, by the field's name."""
+    """Return a predicate that says by a field's name whether a silver table's records may show its values."""
     of_sources = [
         column_visibility(source, pipeline, pipeline.table(name)[0], name) for name in pipeline.silver[table].streams
     ]
@@ -55,10 +55,10 @@ def record_visibility(source: Source, pipeline: Pipeline, table: str) -> Shows:
 
 
 def masked_record(text: str | None, shows: Shows, *, masks: bool) -> str | None:
-    """A record as it came, its values hidden where ``shows`` does not allow them.
+    """Hide the values of a source record that ``shows`` does not allow.
 
-    Of a value with fields or items of its own, all is hidden: their names say nothing of what ``shows`` knows. So is
-    what is no JSON object.
+    Values with fields or items of their own are hidden entirely: ``shows`` does not know their names. So is any text
+    that is not a JSON object.
     """
     if text is None or not masks:
         return text
@@ -74,7 +74,7 @@ def masked_record(text: str | None, shows: Shows, *, masks: bool) -> str | None:
 
 
 def text_of(value: Any) -> str:
-    """A value as it is shown, at most some 200 characters of it."""
+    """Format a value for display, cut to about 200 characters."""
     if value is None:
         return "NULL"
     if isinstance(value, (dict, list, tuple)):

@@ -53,7 +53,7 @@ class PersonalColumns:
     traced_columns: frozenset[Column] = frozenset()
 
     def shows(self, layer: str, table: str, column: str, kind: str) -> bool:
-        """Whether values of a column may be shown: not in doubt.
+        """Return whether values of a column may be shown; in doubt they may not.
 
         Args:
             layer: layer of the table.
@@ -81,12 +81,12 @@ class PersonalColumns:
 
 
 def find_columns(source: Source, pipeline: Pipeline, readers: frozenset[str] = frozenset()) -> PersonalColumns | None:
-    """Columns of a pipeline that have personal data; None if it has none.
+    """Find the columns of a pipeline that have personal data, None if it has none.
 
     Args:
-        source: where things are.
+        source: the source of the lake's tables.
         pipeline: the definition.
-        readers: pipelines that read this one, one through the other.
+        readers: pipelines that read this one, directly or through others.
     """
     foreign = frozenset(_foreign_columns(source, pipeline, readers | {pipeline.name}))
     if not pipeline.pii and not foreign:
@@ -126,7 +126,7 @@ def _column_origins(tables: Mapping[str, TableLineage], column: Column) -> Origi
 
 
 def _origins(tables: Mapping[str, TableLineage], declared: set[Column]) -> set[Column]:
-    """All columns whose values go into marked ones, over however many tables."""
+    """Find all columns whose values flow into declared ones, through any number of tables."""
     origins, pending = set[Column](), list(declared)
     while pending:
         for origin in _value_columns(tables, pending.pop()):
@@ -154,7 +154,7 @@ def _value_columns(tables: Mapping[str, TableLineage], column: Column) -> Iterat
 def _derived_columns(
     pipeline: Pipeline, tables: Mapping[str, TableLineage], begin: set[Column], origins: frozenset[Column]
 ) -> set[Column]:
-    """Columns that personal values go into, and that are decided by them; tables come after those that they read."""
+    """Find columns computed from or decided by personal values, given tables that come after those they read."""
     personal, named = set(begin), {*pipeline.pii, *_WHOLE}
     for name, table in tables.items():
         partly = {of_table.table for of_table in personal}
@@ -176,7 +176,7 @@ def _derived_columns(
 
 
 def _foreign_columns(source: Source, pipeline: Pipeline, readers: frozenset[str]) -> Iterator[Column]:
-    """Columns of bronze tables that have personal data of a pipeline, whose table they read."""
+    """Yield bronze columns with personal data from the tables of other pipelines that they read."""
     for name, table in pipeline.bronze.items():
         for of, layer, read in other_pipelines.places(table.path) if table.format == "delta" else ():
             if of in source.names() and layer in (*LAYERS, "_state"):
@@ -184,7 +184,7 @@ def _foreign_columns(source: Source, pipeline: Pipeline, readers: frozenset[str]
 
 
 def _hidden_columns(source: Source, other: str, layer: str, table: str, readers: frozenset[str]) -> Iterator[str]:
-    """Columns of a pipeline's table that have personal data; ``*`` if that is not known."""
+    """Yield columns with personal data of another pipeline's table, ``*`` where they cannot be determined."""
     try:
         pipeline = source.pipeline(other)
         personal = None

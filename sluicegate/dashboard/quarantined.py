@@ -110,10 +110,10 @@ class QuarantineDetails:
 def quarantine_details(
     source: Source, pipeline: Pipeline, name: str, rule: str = "", *, rows: bool = True
 ) -> QuarantineDetails:
-    """The quarantine of a silver table.
+    """Return the quarantine of a silver table.
 
     Args:
-        source: where things are.
+        source: the source of the lake's tables.
         pipeline: the definition.
         name: the silver table.
         rule: only records that broke this rule; empty for all.
@@ -154,7 +154,7 @@ def quarantine_details(
 def _may_be_broken(
     table: SilverTable, rule: str, reasons: Sequence[Reason] | None, discards: Sequence[Discarded]
 ) -> bool:
-    """Whether there may be records that broke a rule: looking for them is work that any text could ask for."""
+    """Return whether records may have broken a rule, so that an unknown name does not start a search."""
     if not rule or rule in table.expectations:
         return True
     if reasons is None:
@@ -177,7 +177,7 @@ def _reasons(table: DeltaTable) -> list[dict[str, Any]]:
 
 
 def _count_by_rule(batch: Any) -> Any:
-    """Records of a part by rule, so that whole columns are never in memory."""
+    """Count the records of a batch by rule, so that whole columns are never in memory."""
     rules = batch[_RULES]
     each = pa.table({"rule": pc.list_flatten(rules), "when": pc.take(batch[_WHEN], pc.list_parent_indices(rules))})
     return each.group_by("rule").aggregate([([], "count_all"), ("when", "min"), ("when", "max")])
@@ -216,7 +216,7 @@ def _examples(
 
 
 def _records_with_rule(table: DeltaTable, columns: Sequence[str], rule: str) -> list[dict[str, Any]]:
-    """The newest records that broke a rule."""
+    """Return the newest records that broke a rule."""
     examples: list[dict[str, Any]] = []
     files = tables.statistics(table, "path", "modification_time").sort_by([("modification_time", "descending")])
     if tables.filesystem(table) is None or not tables.is_plain(table):

@@ -77,12 +77,12 @@ class RunDetails:
 
 
 def run_details(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], key: str) -> RunDetails:
-    """One run.
+    """Return one run with its tables and tasks.
 
     Args:
-        source: where things are.
+        source: the source of the lake's tables.
         pipeline: the definition.
-        dag_runs: runs in Airflow; that of ``key`` with its tasks and seconds.
+        dag_runs: runs in Airflow, that of ``key`` with its tasks and durations.
         key: key of the run.
 
     Raises:
@@ -110,10 +110,10 @@ def run_details(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], 
 
 
 def find_run(source: Source, pipeline: Pipeline, run: str | None) -> RunDetails:
-    """One run as commits have it, by its key or by its id.
+    """Find a run among the commits by its key or id.
 
     Args:
-        source: where things are.
+        source: the source of the lake's tables.
         pipeline: the definition.
         run: key or id of the run.
 

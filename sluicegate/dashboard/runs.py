@@ -172,11 +172,11 @@ class PipelineRun:
         return next((step.state for step in self.dag_run.steps if step.name in (layer, "run")), "")
 
     def table_batches(self, table: str) -> tuple[CommittedBatch, ...]:
-        """Its commits to a table, oldest first."""
+        """Return the run's commits to a table, oldest first."""
         return tuple(batch for batch in self.batches if batch.table == table)
 
     def table_seconds(self, table: str) -> float | None:
-        """Seconds that it took for a table, as its job reported or else as commits say; None if neither does."""
+        """Return the seconds spent on a table, by its job's report or else its commits; None if neither says."""
         if self.dag_run is not None and table in self.dag_run.seconds:
             return self.dag_run.seconds[table]
         took = [batch.seconds for batch in self.table_batches(table) if batch.seconds is not None]
@@ -185,12 +185,12 @@ class PipelineRun:
         return None
 
     def balance(self, table: str) -> Balance:
-        """Where the records are that it read for a table."""
+        """Return the balance of the records that the run read for a table."""
         return total_balance(self.table_batches(table))
 
 
 def group_batches(batches: Iterable[CommittedBatch], dag_runs: Sequence[DagRun] = ()) -> tuple[PipelineRun, ...]:
-    """The runs that made some batches, and those that Airflow knows besides; newest first.
+    """Group batches into the runs that made them, with other runs that Airflow has, newest first.
 
     Args:
         batches: the batches, in any order.
@@ -213,7 +213,7 @@ def group_batches(batches: Iterable[CommittedBatch], dag_runs: Sequence[DagRun] 
 
 
 def _continues_run(run: Sequence[CommittedBatch], batch: CommittedBatch) -> bool:
-    """Whether a batch is of the same command: soon after its last, and of no layer before it."""
+    """Return whether a batch is of the same command: soon after its last batch, and of no earlier layer."""
     last = run[-1]
     soon = batch.time - last.time <= BREAK and batch.run_id == last.run_id
     return soon and LAYERS.index(batch.layer) >= LAYERS.index(last.layer)
@@ -245,7 +245,7 @@ def choose_run(runs: Sequence[PipelineRun], key: str | None) -> PipelineRun | No
 
 
 def usual_rows(runs: Sequence[PipelineRun], run: PipelineRun, table: str) -> float | None:
-    """Rows that runs before this one wrote to a table, as their median; None without such runs."""
+    """Return the median number of rows that earlier runs wrote to a table, None without such runs."""
     before = [
         former
         for former in runs

@@ -106,7 +106,7 @@ class _Handle(Table):
         return super().dataset
 
     def _compute_once(self, key: str, compute: Callable[[DeltaTable], T]) -> T | None:
-        """What is computed from the version that this handle is pinned to."""
+        """Compute a value from the pinned version, unless it is cached."""
         if self.delta is None:
             return None
         return self._source.compute_for_version(self.uri, self.delta, key, compute)
@@ -149,11 +149,11 @@ class Source:
     # --- definitions -------------------------------------------------------------------------------------------------
 
     def names(self) -> list[str]:
-        """Names of the pipelines."""
+        """List the names of the pipelines."""
         return definition.names(self.settings.pipelines)
 
     def pipeline(self, name: str) -> Pipeline:
-        """Definition of a pipeline, read again once a file of its folder has changed.
+        """Load the definition of a pipeline, again once a file of its folder has changed.
 
         Raises:
             PipelineMissing: there is no such pipeline.
@@ -172,13 +172,13 @@ class Source:
 
     @staticmethod
     def lake(pipeline: Pipeline) -> layout.Lake:
-        """Addresses of a pipeline's tables."""
+        """Return the addresses of a pipeline's tables."""
         return layout.Lake(pipeline.settings.lake, pipeline.name)
 
     # --- tables ------------------------------------------------------------------------------------------------------
 
     def table(self, uri: str) -> DeltaTable | None:
-        """The table at an address, at its newest version; None if there is none.
+        """Open the table at an address in its newest version, None if there is none.
 
         Raises:
             NotADeltaTable: there are files, but no Delta log among them.
@@ -217,13 +217,13 @@ class Source:
         return newest
 
     def table_handles(self) -> Tables:
-        """Handles of tables, as functions of other packages take them, which open none a second time."""
+        """Return these table handles in the form that other packages take, so that they open no table twice."""
         return _Handles(self)
 
     def open_together(self, uris: Iterable[str]) -> None:
         """Open the tables that are not open yet, several at a time: one after the other, a hundred take half a second.
 
-        Why one cannot be opened is said to whoever asks for it.
+        A table that fails to open raises its error when it is read.
         """
 
         def open_table(uri: str) -> None:
@@ -237,33 +237,33 @@ class Source:
         )
 
     def compute_once(self, uri: str, key: Hashable, compute: Callable[[DeltaTable], T]) -> T | None:
-        """What is computed from a table, once for each of its versions; None if there is no table."""
+        """Compute a value from a table once for each of its versions, None if there is no table."""
         table = self.table(uri)
         if table is None:
             return None
         return self.compute_for_version(uri, table, key, compute)
 
     def compute_for_version(self, uri: str, table: DeltaTable, key: Hashable, compute: Callable[[DeltaTable], T]) -> T:
-        """What is computed from a version of a table, once for it as long as there is no other."""
+        """Compute a value from a given version of a table, and cache it until another version replaces it."""
         return self.remember((uri, key), (tables.table_id(table), table.version()), lambda: compute(table))
 
     def dataset(self, uri: str) -> Any:
-        """A table as Arrow reads it; None if there is none."""
+        """Open a table as an Arrow dataset, None if there is none."""
         return self.compute_once(uri, "dataset", tables.dataset)
 
     def rows(self, uri: str) -> int:
-        """Number of rows of a table, 0 if there is none; no data is read."""
+        """Count the rows of a table from its log, 0 if there is none."""
         return self.compute_once(uri, "rows", tables.rows) or 0
 
     # --- background --------------------------------------------------------------------------------------------------
 
     def compute_soon(self, key: Hashable, compute: Callable[[], T], until: float | None = None) -> Answer[T]:
-        """The newest result of a computation that may take long, which is started if that result is not fresh.
+        """Return the newest result of a slow computation, and start the computation if that result is out of date.
 
         Args:
-            key: what the result is known by.
-            compute: computes it.
-            until: time of ``time.monotonic()`` until which to wait; by default the patience from now on.
+            key: cache key of the result.
+            compute: the computation.
+            until: deadline for the wait, in time of ``time.monotonic()``; by default the source's patience from now on.
         """
         answered: tuple[Answer[T], float] | None = self._recall(("soon", key))
         if answered is not None and time.monotonic() < answered[1] and self.patience is not None:
@@ -284,7 +284,7 @@ class Source:
             return Answer()
 
     def deadline(self) -> float:
-        """The time of ``time.monotonic()`` until which a page waits that asks for several results."""
+        """Return the ``time.monotonic()`` until which a page waits for all of its results together."""
         return time.monotonic() + (self.patience or 0.0)
 
     def _answer(self, key: Hashable, compute: Callable[[], T]) -> Answer[T]:
@@ -304,12 +304,12 @@ class Source:
     # --- memory ------------------------------------------------------------------------------------------------------
 
     def remember(self, key: Hashable, version: Hashable, compute: Callable[[], T]) -> T:
-        """What is computed from things of a version, once for each of them.
+        """Return a cached result, or compute it if its version has changed.
 
         Args:
-            key: what the result is known by.
-            version: compared with that of the result in memory, and kept with it.
-            compute: computes it.
+            key: cache key of the result.
+            version: version of the inputs, cached with the result.
+            compute: the computation.
         """
         remembered = self._recall(key)
         if remembered is not None and remembered[0] == version:
@@ -337,7 +337,7 @@ def _is_definition_file(name: str) -> bool:
 
 
 def _store_of(uri: str) -> str:
-    """Scheme and bucket of an address; that of a path is empty."""
+    """Return scheme and bucket of an address, empty for a path."""
     scheme, separator, path = uri.partition("://")
     if separator:
         return f"{scheme}://{path.partition('/')[0]}"
@@ -345,5 +345,5 @@ def _store_of(uri: str) -> str:
 
 
 def _commit(uri: str, version: int) -> Any:
-    """Size and time of the file of a commit; None if there is none."""
+    """Return size and time of a commit's file, None if there is none."""
     return filesystems.file_facts(log.commit_file(uri, version))

@@ -18,12 +18,12 @@ WORDS: Mapping[str, str] = {
 
 
 def word(name: str) -> str:
-    """A refresh strategy or a technique in words; as it is if it is none."""
+    """Return the display text of a refresh strategy or technique; other names stay as they are."""
     return WORDS.get(name, name)
 
 
 def difference_reason(batch: CommittedBatch) -> str:
-    """Why a batch was made otherwise than its table's refresh strategy says, in words; empty if it was not.
+    """Explain why a batch was not made by its table's refresh strategy, empty if it was.
 
     Commits say which techniques could be taken, with the seconds that each was estimated at: with one alone there was
     no choice.
