@@ -62,7 +62,7 @@ def create(file: Path, name: str | None, settings: Settings) -> ContractPipeline
     Args:
         file: the contract, YAML or JSON.
         name: the pipeline's name; that of the contract if None.
-        settings: where definitions are.
+        settings: configuration with the definitions' folder.
 
     Raises:
         SourceError: the file cannot be read, or is no contract.

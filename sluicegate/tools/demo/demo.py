@@ -296,7 +296,7 @@ def _ui(input_folder: str | None, *, warm: bool) -> int:
 
     Args:
         input_folder: folder of the user's files; None for the sample, or the last demo's.
-        warm: whether a Spark Connect server runs all jobs, in place of a spark-submit each.
+        warm: True to run all jobs on one Spark Connect server, in place of a spark-submit each.
     """
     settings = _settings(input_folder)
     if input_folder is None and (HOME / "demo.json").exists():

@@ -251,7 +251,7 @@ class LocalAirflow:
             self._keeper.start()
 
     def _missing_part(self, dag: str) -> str:
-        """Return which part is not ready, in words; empty if all are."""
+        """Name the part that is not ready, empty if all are."""
         try:
             if not self._token:
                 self._token = self.call("POST", "/auth/token", self._credentials)["access_token"]
@@ -307,7 +307,10 @@ class LocalAirflow:
             return json.loads(answer.read() or b"null")  # the answer to a DELETE is empty
 
     def trigger(self, dag: str) -> str:
-        """Trigger a run of a DAG and return its id. Runs that a killed Airflow left unfinished are failed first."""
+        """Trigger a run of a DAG and return its id.
+
+        Runs that a killed Airflow left unfinished are failed first.
+        """
         runs = f"/api/v2/dags/{dag}/dagRuns"
         for dag_run in self.call("GET", f"{runs}?state=running&state=queued")["dag_runs"]:
             self.call("PATCH", f"{runs}/{dag_run['dag_run_id']}", {"state": "failed"})

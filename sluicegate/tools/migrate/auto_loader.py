@@ -34,13 +34,13 @@ _FIELDS = {
 
 
 def fields(files: Files, name: str, schema: str, source: ParsedSource) -> dict[str, Any]:
-    """Fields of a bronze table.
+    """Convert the options of Auto Loader to the fields of a bronze table.
 
     Args:
-        files: the files.
-        name: the table's name, for what is not converted.
-        schema: its columns, if the source declares them.
-        source: takes what is not converted.
+        files: the files that the source reads, with their options.
+        name: the table's name, for remarks.
+        schema: columns of the table, if the source declares them.
+        source: the source, which collects remarks on what is not converted.
     """
     table_fields: dict[str, Any] = {"path": _path(files, name, source), "format": _format(files, name, source)}
     if glob := _glob(files.path):
@@ -68,7 +68,7 @@ def _format(files: Files, name: str, source: ParsedSource) -> str:
 
 
 def delta_option(line: int, option: str, name: str) -> Remark:
-    """Remark on an option of the reader of a Delta table, which no table has here."""
+    """Return the remark on an option of the reader of a Delta table, which has no counterpart here."""
     subject = f"option {option} of {name}"
     if option.lower() in _RATES:
         return Remark(line, subject, "a run reads all that is new", changes_meaning=False)
@@ -76,7 +76,7 @@ def delta_option(line: int, option: str, name: str) -> Remark:
 
 
 def _glob(path: str) -> str:
-    """Glob that a path ends in; empty if it ends in a folder or a file."""
+    """Return the glob at the end of a path, empty if the path ends in a folder or a file."""
     last = re.split(r"[/\\]", path)[-1]
     if _PATTERN.search(last) and "${" not in last:
         return last
@@ -84,7 +84,7 @@ def _glob(path: str) -> str:
 
 
 def _path(files: Files, name: str, source: ParsedSource) -> str:
-    """Path of an object store as it is; for any other, a folder below the landing folder."""
+    """Return a path in an object store as it is, and any other as a folder below the landing folder."""
     whole = files.path.removesuffix(_glob(files.path)) or "/"
     if files.path.startswith(_STORES) and "${" not in files.path:
         if _PATTERN.search(whole):

@@ -13,7 +13,7 @@ _NO_NAMES = {"SELECT", "WHERE", "AND", "OR", "NOT", "IN", "ON", "WHEN", "THEN", 
 
 
 def standardize_casts(text: str) -> str:
-    """Query or condition with ``CAST`` for each cast that is spelled otherwise; unchanged if it has none.
+    """Spell each cast in a query or condition as ``CAST``.
 
     A spelling that is not certain stays, and is reported when the definition is checked.
     """
@@ -30,7 +30,7 @@ def standardize_casts(text: str) -> str:
 
 
 def _replace_first_cast(tokens: Tokens) -> str | None:
-    """Text with its first other spelling as a CAST; None if there is none."""
+    """Spell the first of the other casts as ``CAST``, and return None if there is none."""
     for index in range(len(tokens)):
         word = tokens.word(index)
         called = word in _FUNCTIONS and is_call(tokens, index) and tokens.word(index - 1) not in ("AS", "::")
@@ -52,14 +52,14 @@ def _replace_first_cast(tokens: Tokens) -> str | None:
 
 
 def _is_type(tokens: Tokens, index: int) -> bool:
-    """Whether a name is in the position of a type, as in ``STRUCT<a: DECIMAL(10, 2)>``."""
+    """Return whether a name is in the position of a type, as in ``STRUCT<a: DECIMAL(10, 2)>``."""
     if index:
         return tokens.raw(index - 1) in ("<", ":")
     return False
 
 
 def _operand(tokens: Tokens, last: int) -> int | None:
-    """First token of the operand that ends with a token; None if that is not certain."""
+    """Return the first token of the operand that ends with a token, None if that is not certain."""
     index = last
     while tokens.raw(index) in (")", "]"):
         index = _opening(tokens, index)
@@ -96,7 +96,7 @@ def _opening(tokens: Tokens, close: int) -> int:
 
 
 def _type_end(tokens: Tokens, first: int) -> int:
-    """Last token of a type: a name, then numbers in parentheses or types in angle brackets."""
+    """Return the last token of a type: a name, then numbers in parentheses or types in angle brackets."""
     if tokens.is_type(first + 1, TokenType.L_PAREN):
         return tokens.closing_index(first + 1)
     if first + 1 < len(tokens) and tokens.raw(first + 1) == "<":

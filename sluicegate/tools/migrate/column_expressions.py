@@ -49,7 +49,7 @@ class ExpressionConverter:
         self.functions, self.constants, self.modules = functions, constants, modules
 
     def column(self, node: ast.expr) -> ColumnSql:
-        """SQL of an expression.
+        """Convert an expression to SQL.
 
         Raises:
             NotTaken: it is not a known one.
@@ -69,11 +69,11 @@ class ExpressionConverter:
         raise self._refusal(node)
 
     def _operand(self, node: ast.expr) -> str:
-        """SQL of an expression beside an operator or a predicate."""
+        """Convert an expression beside an operator or a predicate."""
         return self.column(node).operand
 
     def _inner(self, node: ast.expr) -> str:
-        """SQL of an expression between parentheses or commas; a name has no effect there."""
+        """Convert an expression between parentheses or commas, where an alias has no effect."""
         return self.column(node).text
 
     @staticmethod
@@ -110,7 +110,7 @@ class ExpressionConverter:
         return self._convert_method(node.func, node)
 
     def _function(self, node: ast.Call) -> str:
-        """Name of the pyspark function that is called; empty if it is a method."""
+        """Return the name of the pyspark function of a call, empty if it calls a method."""
         if isinstance(node.func, ast.Name):
             return self.functions.get(node.func.id, "")
         match node.func:
@@ -155,7 +155,7 @@ class ExpressionConverter:
         return self._inner(node)
 
     def _constant(self, node: ast.expr) -> Any:
-        """Value that an expression writes out, or that its name is bound to; None for all others."""
+        """Return the value of a literal or of a name bound to one, else None."""
         if isinstance(node, ast.Name):
             return self.constants.get(node.id)
         if isinstance(node, ast.Constant):
@@ -163,7 +163,7 @@ class ExpressionConverter:
         return None
 
     def _first_text(self, node: ast.Call) -> str | None:
-        """The first argument of a call, if it is a text."""
+        """Return the first argument of a call if it is a text, else None."""
         value = next(map(self._constant, node.args), None)
         if isinstance(value, str):
             return value
@@ -186,7 +186,7 @@ class ExpressionConverter:
         return ColumnSql(f"{column.operand} {self._predicate(method.attr, value, node)}", bound=False)
 
     def _predicate(self, method: str, value: Any, node: ast.Call) -> str:
-        """What follows the operand of a method that is a predicate in SQL; ``value`` is its only constant argument."""
+        """Return the SQL that follows the operand of a predicate method; ``value`` is its only constant argument."""
         match method:
             case "isNull" if not node.args:
                 return "IS NULL"
@@ -202,7 +202,7 @@ class ExpressionConverter:
 
 
 def column_path(name: str, line: int) -> str:
-    """SQL of a column by its name: a column, a field of one, or all fields, as ``payload.*``.
+    """Return the SQL of a column, a field of one, or all fields, as ``payload.*``.
 
     Raises:
         NotTaken: parts of it are quoted.

@@ -42,7 +42,7 @@ class ColumnSql:
 
 
 def of_text(text: str) -> ColumnSql:
-    """Column of a SQL expression, which may end in ``AS name``.
+    """Parse a SQL expression, which may end in ``AS name``.
 
     Raises:
         QuerySyntax: the text is not one expression.
@@ -67,5 +67,5 @@ def of_text(text: str) -> ColumnSql:
 
 
 def _clauses(tree: exp.Select) -> list[str]:
-    """Names of the clauses beside the select list, which no expression has."""
+    """List the clauses beside the select list, which no expression has."""
     return [name for name, part in tree.args.items() if name != "expressions" and part]

@@ -51,7 +51,7 @@ class Imported:
     error: DefinitionError | None
 
     def summary(self) -> str:
-        """Summary of how much of the source was converted, in a line."""
+        """Say in one line how much of the source was converted."""
         imported, missing = len(self.draft.imported), len(self.draft.missing)
         flows = ""
         if any(name.startswith("the ") for name in self.draft.missing):
@@ -73,7 +73,7 @@ class Imported:
         return not (self.draft.missing or self.draft.rules_left or changed)
 
     def facts(self) -> dict[str, Any]:
-        """Result as JSON facts."""
+        """Return the result for ``--json``."""
         return {
             "pipeline": self.name, "folder": str(self.folder),
             "tables": {layer: list(getattr(self.draft, layer)) for layer in ("bronze", "silver", "gold")},
@@ -98,7 +98,7 @@ def create(
     Args:
         file: the source, ``.sql`` or ``.py``.
         name: the pipeline's name; the file's name if None.
-        settings: where definitions are.
+        settings: configuration with the definitions' folder.
         setting_values: values of the source's own settings (``spark.conf``, widgets, ``${name}`` in SQL), by name.
 
     Raises:
@@ -134,7 +134,7 @@ def create(
 
 
 def by_effect(remarks: Sequence[Remark]) -> dict[str, list[Remark]]:
-    """Remarks by their effect on the tables, in words."""
+    """Group remarks by their effect on the tables, in words."""
     groups: dict[str, list[Remark]] = {"changes the meaning": [], "harmless": []}
     for remark in remarks:
         effect = "harmless"
@@ -196,7 +196,7 @@ def _definition(name: str, source: str, draft: Draft, remarks: list[Remark]) -> 
 
 
 def _value(value: Any) -> str:
-    """Value as one line of YAML."""
+    """Write a value as one line of YAML."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{scalar(str(key))}: {_value(inner)}" for key, inner in value.items()) + "}"
     if isinstance(value, list):

@@ -59,7 +59,7 @@ class Chain:
 
     @classmethod
     def from_body(cls, function: ast.FunctionDef, names: NameBindings) -> Chain:
-        """Chain that a function returns; local names may stand for parts of it, each bound once."""
+        """Read the chain that a function returns; local names may stand for parts of it, each bound once."""
         bound: dict[str, ast.expr] = {}
         for node in function.body:
             if isinstance(node, ast.Return) and node.value is not None:
@@ -72,7 +72,6 @@ class Chain:
 
     @classmethod
     def from_expression(cls, node: ast.expr, names: NameBindings, bound: dict[str, ast.expr]) -> Chain:
-        """Chain of an expression."""
         node = _substitute_names(node, bound)
         chain = cls(names, line=node.lineno)
         calls: list[tuple[str, ast.Call | None, int]] = []
@@ -95,7 +94,7 @@ class Chain:
 
     @staticmethod
     def column_of(node: ast.expr, names: NameBindings) -> ColumnSql:
-        """SQL of a column expression."""
+        """Convert a column expression to SQL."""
         return ExpressionConverter(names.functions, names.constants, names.modules).column(node)
 
     @property
@@ -200,7 +199,7 @@ class Chain:
         return steps
 
     def _reader_options(self, name: str, values: list[Any]) -> dict[str, str]:
-        """Options that a method of the reader sets by its values; those of ``options`` are keywords."""
+        """Return the options that a reader's method sets by its values; those of ``options`` are keywords."""
         if name == "option":
             return {str(values[0]): _text(values[1])}
         if name == "schema" and isinstance(values[0], str):
@@ -210,7 +209,7 @@ class Chain:
         return {}
 
     def _keyword_options(self, name: str, call: ast.Call) -> dict[str, str]:
-        """Options that a method of the reader gets by keywords; None is the same as absent."""
+        """Return the options that a reader's method gets by keywords, without those that are None."""
         options: dict[str, Any] = {}
         for keyword in call.keywords:
             value = self._constant(keyword.value)
@@ -224,7 +223,7 @@ class Chain:
         return {str(option): _text(value) for option, value in options.items()}
 
     def _arguments(self, name: str, call: ast.Call | None) -> tuple[list[Any], ast.Call]:
-        """Constant arguments of a reader method."""
+        """Return the constant arguments of a reader's method, and its call."""
         values = []
         if call:
             values = list(map(self._constant, call.args))
@@ -377,14 +376,14 @@ class Chain:
 
 
 def _columns(call: ast.Call) -> list[ast.expr]:
-    """Columns that a method gets, as arguments or as one list."""
+    """Return the columns that a method gets, as arguments or as one list."""
     if len(call.args) == 1 and isinstance(call.args[0], ast.List):
         return call.args[0].elts
     return call.args
 
 
 def _words(sql: str) -> set[str]:
-    """All words of an expression in lower case, its column names among them."""
+    """Return all words of an expression in lower case, its column names among them."""
     return set(re.findall(r"\w+", sql.lower()))
 
 
@@ -395,7 +394,7 @@ def _text(value: Any) -> str:
 
 
 def _substitute_names(node: ast.expr, bound: dict[str, ast.expr]) -> ast.expr:
-    """Expression with bound names replaced by what they stand for."""
+    """Replace bound names in an expression by their values."""
 
     class _Names(ast.NodeTransformer):
         def visit_Name(self, name: ast.Name) -> ast.expr:

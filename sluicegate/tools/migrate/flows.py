@@ -45,7 +45,7 @@ def take_over(
 
 
 def _refusal_reason(dataset: Dataset, source: ParsedSource, tables: Draft, gold: Collection[str]) -> str:
-    """Reason why a flow is not taken over; empty if it can be."""
+    """Return the reason why a flow is not imported, empty if it can be."""
     if [other.name for other in source.datasets].count(dataset.name) > 1:
         return f"another flow into {dataset.into} has its name"
     if dataset.name in gold:
@@ -60,7 +60,7 @@ def _refusal_reason(dataset: Dataset, source: ParsedSource, tables: Draft, gold:
 
 
 def _fields(dataset: Dataset, tables: Draft) -> dict[str, Any]:
-    """Fields of the flow; its query goes into the draft."""
+    """Return the fields of the flow, and add its query to the draft."""
     if dataset.query is None:
         return {"from": dataset.name}
     text = dataset.query
@@ -104,7 +104,7 @@ def _add_flow(
 
 
 def lookups_as_of_run(queries: Sequence[Query]) -> dict[str, Any]:
-    """Field that keeps what a streaming table does with the tables that it joins: its old rows do not change.
+    """Return the field that leaves old rows as they are when a joined table changes, as a streaming table does.
 
     https://docs.databricks.com/aws/en/ldp/streaming-tables
     """
@@ -115,7 +115,7 @@ def lookups_as_of_run(queries: Sequence[Query]) -> dict[str, Any]:
 
 
 def reads(name: str, fields: dict[str, Any], tables: Draft) -> list[str]:
-    """Tables that a table of the draft reads."""
+    """List the tables that a table of the draft reads."""
     parts: dict[str, Any] = fields.get("flows", {name: fields})
     names: list[str] = []
     for part in parts.values():

@@ -39,7 +39,7 @@ class Shape:
 
 
 def shape(text: str) -> Shape | None:
-    """Shape of a query; None if it cannot be parsed."""
+    """Return the shape of a query, None if it cannot be parsed."""
     try:
         branches = list(filter(None, map(shape, union_all.branches(text))))
     except QuerySyntax:
@@ -71,13 +71,13 @@ def _union(branches: Sequence[Shape]) -> Shape:
 
 
 def depends_on_time(condition: str) -> bool:
-    """Whether a condition on a row may hold in one run, and not in another."""
+    """Return whether a condition may hold for a row in one run and not in another."""
     query_shape = shape(f"SELECT * FROM {FILES} WHERE {condition}")
     return query_shape is not None and query_shape.unstable
 
 
 def gold(queries: Mapping[str, str], ruled: set[str], timed: set[str], followed: Collection[str]) -> set[str]:
-    """Datasets that become gold.
+    """Choose the datasets that become gold.
 
     One without a stream is recomputed whole in the source, so it is gold where a record may give several of its rows,
     and where it reads gold. It stays silver if rules or a stream need that: a record with several rows then stops the
@@ -85,8 +85,8 @@ def gold(queries: Mapping[str, str], ruled: set[str], timed: set[str], followed:
 
     Args:
         queries: the query of each dataset that has one.
-        ruled: those with rules.
-        timed: those with a rule that depends on the time.
+        ruled: datasets with rules.
+        timed: datasets with a rule that depends on the time.
         followed: tables that changes are read from.
     """
     shapes = {name: query_shape for name, text in queries.items() if (query_shape := shape(text))}
@@ -109,7 +109,7 @@ def _with_readers(datasets: set[str], readers: Mapping[str, Shape]) -> set[str]:
 
 
 def _streamed_tables(shapes: Mapping[str, Shape], followed: Collection[str]) -> set[str]:
-    """Tables that changes or streams are read from, and all that these read in turn."""
+    """Return the tables whose changes or streams are read, and all that these read in turn."""
     tables = set(followed)
     for dataset in shapes.values():
         if dataset.streams:

@@ -23,7 +23,7 @@ _PLAIN_READ = re.compile(rf"SELECT \* FROM (STREAM\({FILES}\)|{FILES})( AS)?( \w
 
 
 def draft(source: ParsedSource) -> Draft:
-    """Tables that a source becomes; what cannot be converted is noted in it."""
+    """Map a source to tables, and note in the draft what cannot be converted."""
     return _Mapping(source).draft()
 
 
@@ -61,7 +61,7 @@ class _Mapping:
         return {dataset.name for dataset in self.source.datasets if any(map(chosen, dataset.rules))}
 
     def _targets(self) -> dict[str, list[ChangeFlow]]:
-        """Flows of changes by the table that they write; a flow that does not go with the first is left."""
+        """Group change flows by the table that they write, and leave out flows that do not fit the first."""
         targets: dict[str, list[ChangeFlow]] = {}
         for changes in self.source.changes:
             into_same = targets.setdefault(changes.target, [])
@@ -75,7 +75,7 @@ class _Mapping:
         return targets
 
     def _tables(self, written: Collection[str]) -> None:
-        """Tables of the datasets with a query; ``written`` are those that flows write to."""
+        """Add the tables of the datasets with a query; ``written`` are the tables that flows write to."""
         for dataset in self.source.datasets:
             if dataset.into:
                 continue
@@ -123,13 +123,13 @@ class _Mapping:
         self.source.changes[:] = named
 
     def _table_name(self, reader: str, read: str) -> str:
-        """Name of a table that a dataset reads; refused for one that is declared twice, as either may be meant."""
+        """Return the name of a table that a dataset reads, and refuse one declared twice, which is ambiguous."""
         if self.found.means[reader, read] in self.source.twice:
             raise Ambiguous(f"{read} is declared more than once in this source: qualify each with its schema")
         return self.found.resolve_name(reader, read)
 
     def _rename_tables(self, dataset: Dataset, reads: list[str]) -> str | None:
-        """Query of a dataset, with its tables by their names here."""
+        """Return the query of a dataset with the tables' names in the draft."""
         if dataset.query is None or not reads:
             return dataset.query
         names = {read: self._table_name(dataset.name, read) for read in reads}
@@ -173,7 +173,7 @@ class _Mapping:
     # --- bronze ------------------------------------------------------------------------------------------------------
 
     def _files(self, dataset: Dataset) -> None:
-        """Bronze table of a dataset that reads files: the dataset itself, if it does nothing else."""
+        """Add the bronze table of a dataset that reads files: the dataset itself, if it does nothing else."""
         if dataset.files is None:
             return
         plain = dataset.query is None or _PLAIN_READ.fullmatch(" ".join(dataset.query.split()))
@@ -231,9 +231,9 @@ class _Mapping:
         self._draft.queries[dataset.name] = streamed
 
     def _use_receipt_time(self, dataset: Dataset, text: str, streams: bool) -> str:
-        """A query over a bronze table with receipt_time in place of the time of the run.
+        """Replace the time of the run by receipt_time in a query over a bronze table.
 
-        What the source does not stream, it may make anew at another time.
+        The source may compute again what it does not stream, at another time.
         """
         if Query.parse(text).stream not in self._draft.bronze:
             return text
@@ -245,7 +245,7 @@ class _Mapping:
         return by_receipt_time
 
     def _union(self, dataset: Dataset, text: str, branches: list[Query]) -> None:
-        """A table with a flow for each branch of a UNION ALL over streams."""
+        """Add a table with a flow for each branch of a UNION ALL over streams."""
         objections = [objection for query in branches for objection in query.stream_objections(many=True)]
         if dataset.name in self.gold or objections:
             self._gold(dataset, text, True, objections[0].message if objections else "it combines rows")
@@ -277,7 +277,7 @@ class _Mapping:
         self._draft.silver[dataset.name] = fields | self._expectations(dataset)
 
     def _expectations(self, dataset: Dataset) -> dict[str, Any]:
-        """Field with the rules of a dataset, if it has any; one that is no condition on a row is left."""
+        """Return the field with the rules of a dataset, without rules that are not conditions on a row."""
         rules: dict[str, Any] = {}
         for rule in dataset.rules:
             condition = casts.standardize_casts(rule.condition)
@@ -301,7 +301,7 @@ class _Mapping:
             self.source.leave(rule.line, f"the rule {rule.name} of {dataset.name}", reason)
 
     def _rule_name(self, rule: Rule, taken: Collection[str]) -> str:
-        """Name of a rule here, which no other rule of its table has."""
+        """Return a name for a rule that no other rule of its table has."""
         name = re.sub(r"\W+", "_", rule.name, flags=re.ASCII).strip("_")
         if IDENTIFIER.fullmatch(rule.name):
             name = rule.name

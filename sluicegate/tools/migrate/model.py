@@ -28,7 +28,7 @@ class Remark:
         return f"line {self.line}: {self.subject}: {self.reason}"
 
     def facts(self) -> dict[str, object]:
-        """The remark as JSON facts."""
+        """Return the remark for ``--json``."""
         return {"line": self.line, "what": self.subject, "why": self.reason, "changes_meaning": self.changes_meaning}
 
 
@@ -108,7 +108,7 @@ class Dataset:
 
     @classmethod
     def from_flow(cls, flow: str, into: str, line: int, missing_as: str) -> Dataset:
-        """A flow of append into a table, as a dataset of a name that no other has."""
+        """Turn an append flow into a table into a dataset with a unique name."""
         return cls(f"{into}__{flow}", line, "streaming", into=into, flow=flow, missing_as=missing_as)
 
 
@@ -144,7 +144,7 @@ class ParsedSource:
         self.leave(line, subject, reason, changes_meaning=False)
 
     def find_dataset(self, name: str) -> Dataset | None:
-        """Dataset of a name, if there is one."""
+        """Return the dataset of a name, None if there is none."""
         return next((dataset for dataset in self.datasets if dataset.name == name), None)
 
 

@@ -47,7 +47,7 @@ class NameBindings:
 
 
 def constant(node: ast.expr, names: NameBindings) -> Any:
-    """Value of a constant expression: text, number, list, dictionary, setting, or a name bound to one; else None.
+    """Evaluate a constant: text, number, list, dictionary, setting, or a name bound to one; None for all others.
 
     Raises:
         NotTaken: a setting has no value.
@@ -76,14 +76,14 @@ def constant(node: ast.expr, names: NameBindings) -> Any:
 
 
 def _concatenate(left: Any, right: Any) -> str | None:
-    """Two texts as one; None if one of them is another value."""
+    """Join two texts, and return None if one of the values is not a text."""
     if isinstance(left, str) and isinstance(right, str):
         return left + right
     return None
 
 
 def _constants(nodes: Sequence[ast.expr], names: NameBindings) -> list[Any] | None:
-    """Values of constant expressions; None if one of them is none."""
+    """Evaluate constant expressions, and return None if one of them is not constant."""
     values = [constant(node, names) for node in nodes]
     if None in values:
         return None
@@ -91,7 +91,7 @@ def _constants(nodes: Sequence[ast.expr], names: NameBindings) -> list[Any] | No
 
 
 def changed_names(module: ast.Module) -> set[str]:
-    """Names that one assignment does not determine: bound more than once, or mutated in place.
+    """Return names that one assignment does not determine: bound more than once, or mutated in place.
 
     A function of a source runs after the whole module, so it never sees a value in between.
     """
@@ -122,7 +122,7 @@ def _name_mutated_by(call: ast.Call) -> set[str]:
 
 
 def imports(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
-    """What an import binds, by its qualified name, with the name that it has in the module."""
+    """Yield the qualified name and the local name of each import."""
     for name in node.names:
         if isinstance(node, ast.ImportFrom):
             yield f"{node.module}.{name.name}", name.asname or name.name
@@ -131,9 +131,9 @@ def imports(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
 
 
 def own_names(module: ast.Module) -> set[str]:
-    """Names that the module defines itself or imports from elsewhere, so that they are not those of Spark.
+    """Return names that the module defines or imports itself, so that they are not Spark's.
 
-    One that also stands for a module that declares tables is none of them: a stub may replace it in tests.
+    A name that also stands for a module that declares tables is left out: a stub may replace it in tests.
     """
     names, pipelines = set(), set()
     nodes: list[ast.AST] = [*module.body]

@@ -145,7 +145,7 @@ class _Reader:
             self.source.unnamed[f"a table of line {node.lineno}, whose name is computed"] = node.lineno
 
     def _declared_name(self, node: ast.expr, default: str | None) -> Any:
-        """Value of the name in a declaration.
+        """Evaluate the name in a declaration.
 
         Raises:
             NotTaken: it is a setting that has no value.
@@ -160,7 +160,7 @@ class _Reader:
         return default
 
     def _is_silent(self, node: ast.stmt) -> bool:
-        """Whether a statement is an import or a lone string; imported names are bound."""
+        """Return whether a statement is an import or a lone string, and bind imported names."""
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             for qualified_name, name in name_bindings.imports(node):
                 self._bind_import(qualified_name, name)
@@ -198,7 +198,7 @@ class _Reader:
         return True
 
     def _dlt_name(self, node: ast.AST) -> str:
-        """Name of the dlt function that is called or named; empty if it is another."""
+        """Return the name of the dlt function that is called or named, empty if it is another."""
         called = node.func if isinstance(node, ast.Call) else node
         if isinstance(called, ast.Attribute) and ast.unparse(called.value) in self.names.pipelines:
             return called.attr
@@ -369,7 +369,7 @@ class _Reader:
 
 
 def _may_change_tables(node: ast.stmt, imported: Collection[str]) -> bool:
-    """Whether a statement may declare tables elsewhere, or change a setting that the source's tables depend on.
+    """Return whether a statement may declare tables elsewhere, or change a setting that the source's tables depend on.
 
     Args:
         node: the statement.
@@ -386,7 +386,7 @@ def _may_change_tables(node: ast.stmt, imported: Collection[str]) -> bool:
 
 
 def _first_name(node: ast.expr) -> str:
-    """Name that an expression begins with, as ``helpers`` in ``helpers.declare("x")``."""
+    """Return the name that an expression begins with, as ``helpers`` in ``helpers.declare("x")``."""
     return re.split(r"\W", ast.unparse(node), maxsplit=1)[0]
 
 

@@ -45,24 +45,24 @@ class ConvertedQuery:
 
 
 def unquote(raw: str) -> str:
-    """Value of a SQL string literal."""
+    """Return the value of a SQL string literal."""
     if len(raw) < 2 or raw[0] not in "'\"" or raw[-1] != raw[0]:
         return raw
     return re.sub(r"\\(.)", r"\1", raw[1:-1]).replace(raw[0] * 2, raw[0])
 
 
 def last_name(text: str) -> str:
-    """Last part of a name, without backticks."""
+    """Return the last part of a name, without backticks."""
     return text.strip().rpartition(".")[2].strip("` ")
 
 
 def address(parts: Sequence[str]) -> str:
-    """Address of a table in lower case: ``LIVE`` is no schema, but means that the source declares it."""
+    """Return the address of a table in lower case, without ``LIVE``, which only says that the source declares it."""
     return ".".join(parts[1:] if len(parts) > 1 and parts[0].upper() == "LIVE" else parts).lower()
 
 
 def convert_query(tokens: Tokens, first: int, lines_before: int, *, only_table: bool = False) -> ConvertedQuery:
-    """Query text without ``LIVE``, and with ``files__`` for the files that it reads.
+    """Remove ``LIVE`` from a query, and put ``files__`` in place of the files that it reads.
 
     Args:
         tokens: tokens of the statement.
@@ -99,7 +99,7 @@ def convert_query(tokens: Tokens, first: int, lines_before: int, *, only_table: 
 
 
 def _clause_end(tokens: Tokens, index: int) -> int | None:
-    """Last token of a clause that only Databricks has behind a table; None if none begins at a token.
+    """Return the last token of a clause that only Databricks has behind a table, None if none begins at a token.
 
     It is a watermark, or options of the table's reader. ``WITH`` of common tables has a name behind it.
     """
@@ -112,7 +112,7 @@ def _clause_end(tokens: Tokens, index: int) -> int | None:
 
 
 def _clause_remark(tokens: Tokens, first: int, last: int, lines_before: int) -> Remark:
-    """Remark on a clause; without groups, no row depends on a watermark."""
+    """Return the remark on a clause; without groups, no row depends on a watermark."""
     line, subject = lines_before + tokens.line(first), tokens.compose([], first, last + 1, compact=True)
     grouped = any(tokens.word(index).partition(" ")[0] in ("GROUP", "DISTINCT") for index in range(len(tokens)))
     if tokens.word(first) == "WATERMARK" and not grouped:
@@ -127,7 +127,7 @@ def _index_after_name(tokens: Tokens, index: int) -> int:
 
 
 def _replacement(tokens: Tokens, index: int, lines_before: int) -> tuple[Span | None, Files | None]:
-    """Replacement at a token, if any."""
+    """Return the replacement at a token, and the files that it reads, if any."""
     word = tokens.word(index)
     if word == "STREAM" and tokens.word(index - 1) in ("FROM", "JOIN", ","):
         return _stream(tokens, index, lines_before)
@@ -148,7 +148,7 @@ def _replacement(tokens: Tokens, index: int, lines_before: int) -> tuple[Span | 
 
 
 def _call(tokens: Tokens, index: int, lines_before: int) -> tuple[Span | None, Files | None]:
-    """Replacement of a call of a function about files, if it is one."""
+    """Return the replacement of a call of a function about files, if it is one."""
     word = tokens.word(index)
     if word in ("READ_FILES", "CLOUD_FILES"):
         files = _files(tokens, index, lines_before)
@@ -162,7 +162,7 @@ def _call(tokens: Tokens, index: int, lines_before: int) -> tuple[Span | None, F
 
 
 def _metadata(tokens: Tokens, index: int) -> Span:
-    """The column for a field of ``_metadata``, by the field's name where that would be the output's."""
+    """Return the column for a field of ``_metadata``, with that field's name as alias in the output."""
     field = tokens.name(index + 2).lower()
     if field not in _METADATA:
         raise NotTaken(f"_metadata.{field} is not stored: use source_file or receipt_time", tokens.line(index))
@@ -173,7 +173,7 @@ def _metadata(tokens: Tokens, index: int) -> Span:
 
 
 def _stream(tokens: Tokens, index: int, lines_before: int) -> tuple[Span, Files | None]:
-    """Replacement of ``STREAM(x)``, ``STREAM x`` and ``STREAM read_files(…)``, with ``LIVE.`` or without."""
+    """Return the replacement of ``STREAM(x)``, ``STREAM x`` and ``STREAM read_files(…)``, with ``LIVE.`` or without."""
     closed = tokens.is_type(index + 1, TokenType.L_PAREN)
     inner = index + 1 + closed
     if tokens.word(inner) in ("READ_FILES", "CLOUD_FILES"):
@@ -214,7 +214,7 @@ def _split_argument(part: str, line: int) -> tuple[str, str]:
 
 
 def _map(part: str) -> dict[str, str]:
-    """Options of ``map("a", "b", …)``."""
+    """Read the options of ``map("a", "b", …)``."""
     texts = re.findall(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", part)
     values = list(map(unquote, texts))
     return dict(zip(values[::2], values[1::2], strict=False))

@@ -18,12 +18,12 @@ from sluicegate.tools.scaffold.naming import ident
 
 
 def count_reads(text: str) -> int:
-    """Number of places where a query reads a table other than its own WITH."""
+    """Count the places where a query reads a table other than its own WITH."""
     return sum(not is_from_with(table) for table in parse_sql(Tokens(text).compose([])).find_all(exp.Table))
 
 
 def tables_of(text: str | None) -> list[str]:
-    """Names of the tables that a query reads; none if it cannot be parsed."""
+    """List the tables that a query reads, empty if it cannot be parsed."""
     try:
         queries = list(map(Query.parse, union_all.branches(str(text)) or [str(text)]))
     except QuerySyntax:
@@ -32,7 +32,7 @@ def tables_of(text: str | None) -> list[str]:
 
 
 def columns_of(text: str | None) -> list[str] | None:
-    """Columns that a query returns, in lower case; None if they are not known."""
+    """List the columns that a query returns, in lower case; None if they are not known."""
     try:
         outputs = Query.parse(str(text)).outputs
     except QuerySyntax:
@@ -41,7 +41,7 @@ def columns_of(text: str | None) -> list[str] | None:
 
 
 def rename_tables(text: str, other: Callable[[str], str | None]) -> str:
-    """Query with other table names: ``other`` maps a name in lower case to SQL, or to None to keep it."""
+    """Rename the tables of a query: ``other`` maps a name in lower case to SQL, or to None to keep it."""
     tokens = Tokens(text)
     reads = list(_reads(tokens))
     lasts = Counter(address.rpartition(".")[2] for address in {address for _, _, _, address in reads})
@@ -68,7 +68,7 @@ def rename_tables(text: str, other: Callable[[str], str | None]) -> str:
 
 
 def _reads(tokens: Tokens) -> Iterator[tuple[int, int, bool, str]]:
-    """Names after FROM and JOIN: first and last token, whether in ``STREAM(…)``, and the name in lower case."""
+    """Yield names after FROM and JOIN: first and last token, whether in ``STREAM(…)``, and the name in lower case."""
     for index in range(1, len(tokens)):
         in_stream = tokens.word(index - 2) == "STREAM" and tokens.is_type(index - 1, TokenType.L_PAREN)
         if in_stream or tokens.word(index - 1) in ("FROM", "JOIN"):
@@ -87,7 +87,7 @@ def _dotted_name(tokens: Tokens, first: int, last: int) -> str:
 
 
 def _qualifiers(tokens: Tokens, addresses: Collection[str]) -> Iterator[tuple[int, int, str]]:
-    """Addresses of tables that qualify columns, as ``silver.customers`` in ``silver.customers.id``."""
+    """Yield addresses of tables that qualify columns, as ``silver.customers`` in ``silver.customers.id``."""
     for index in range(1, len(tokens)):
         if tokens.is_type(index - 1, TokenType.DOT):
             end = index
@@ -102,7 +102,7 @@ def _has_alias(tokens: Tokens, index: int) -> bool:
 
 
 def remove_streams(text: str) -> str:
-    """Query with each ``STREAM(table)`` replaced by the table."""
+    """Replace each ``STREAM(table)`` of a query by the table."""
     tokens = Tokens(text)
     spans = [
         Span(index, close := tokens.closing_index(index + 1), tokens.compose([], index + 2, close))
@@ -113,7 +113,7 @@ def remove_streams(text: str) -> str:
 
 
 def stream_first_table(text: str) -> str | None:
-    """Query of tables with its first table as the stream; None if that is no table, or the name of a WITH."""
+    """Make the first table of a query its stream; return None if that is not a table, or the name of a WITH."""
     tokens = Tokens(text)
     try:
         _, from_ = select_list(tokens)

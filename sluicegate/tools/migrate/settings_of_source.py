@@ -32,7 +32,7 @@ class SourceSettings:
     defaults: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     def call_value(self, node: ast.expr) -> str | None:
-        """Value of a call that reads a setting; None for any other expression.
+        """Return the value of a call that reads a setting, None for any other expression.
 
         Raises:
             NotTaken: nothing says its value.
@@ -52,17 +52,17 @@ class SourceSettings:
         raise NotTaken(f"{_READS[ast.unparse(node.func)]} {name} has no value: set it with --set {name}=…", node.lineno)
 
     def fill_references(self, text: str) -> str:
-        """A SQL source with the values of ``${name}`` that were given; others stay."""
+        """Fill the given values of ``${name}`` into a SQL source, and leave the others."""
         self.read |= {reference[1] for reference in _REFERENCE.finditer(text)} & self.values.keys()
         return _REFERENCE.sub(lambda reference: self.values.get(reference[1], reference[0]), text)
 
     def unread_names(self) -> list[str]:
-        """Names that were given and that the source does not read: most likely misspelt."""
+        """List given names that the source does not read, which are most likely misspelt."""
         return sorted(self.values.keys() - self.read)
 
 
 def missing_setting(text: str) -> str | None:
-    """Name of a setting in a SQL statement that has no value; None if there is none."""
+    """Return the name of a setting in a SQL statement that has no value, None if there is none."""
     reference = _REFERENCE.search(text)
     if reference is None:
         return None

@@ -72,7 +72,7 @@ def read(text: str, file: str, settings: SourceSettings) -> ParsedSource:
 
 
 def _declared_names(text: str) -> Iterator[tuple[str, int]]:
-    """Names of all tables and views that a text declares, each with its line, wherever it is."""
+    """Yield the names of all tables and views that a text declares, each with its line."""
     try:
         tokens = Tokens(text)
     except QuerySyntax:
@@ -123,7 +123,7 @@ class _Statement:
         return self.tokens.word(self.at + ahead)
 
     def _first_word(self, index: int) -> str:
-        """First word of a token: some, as PRIMARY KEY and PARTITIONED BY, have two."""
+        """Return the first word of a token: some, as PRIMARY KEY and PARTITIONED BY, have two."""
         return self.tokens.word(index).partition(" ")[0]
 
     def _take_words(self, *words: str) -> bool:
@@ -139,7 +139,7 @@ class _Statement:
         return NotTaken(reason, self._line() - self.before)
 
     def _name(self) -> str:
-        """Name, with its catalog and schema if they are there."""
+        """Read a name with its catalog and schema, if it has them."""
         if self.at >= len(self.tokens):
             raise self._refusal("expected a name")
         parts = [self.tokens.name(self.at)]
@@ -152,7 +152,7 @@ class _Statement:
         return address(parts)
 
     def _take_parentheses(self) -> tuple[int, int]:
-        """Token range inside the parentheses that come next; moves past them."""
+        """Move past the next parentheses, and return the token range inside them."""
         if not self.tokens.is_type(self.at, TokenType.L_PAREN):
             raise self._refusal("expected a parenthesis")
         first, end = self.at + 1, self.tokens.closing_index(self.at)
@@ -160,7 +160,7 @@ class _Statement:
         return first, end
 
     def _items(self, first: int, end: int) -> list[tuple[int, int]]:
-        """Token ranges between commas."""
+        """Split a token range at its commas."""
         commas = [i for i in self.tokens.top_level(first, end) if self.tokens.is_type(i, TokenType.COMMA)]
         begins, ends = [first, *(comma + 1 for comma in commas)], [*commas, end]
         return [(begin, stop) for begin, stop in zip(begins, ends, strict=True) if begin < stop]
@@ -377,7 +377,7 @@ class _Statement:
             raise self._refusal(f"{self.tokens.raw(self.at)} is not supported in AUTO CDC")
 
     def _column_name(self, text: str) -> str:
-        """Name of a column of the changes, without backticks; refused for a field of one."""
+        """Return the name of a column of the changes without backticks, and refuse a field of a column."""
         if "." in text:
             raise self._refusal(f"{text} is a field of a column: make it a column in an earlier table")
         return text.strip("` ")
@@ -399,7 +399,7 @@ class _Statement:
             fields[chosen] = list(map(self._column_name, self._until_clause().split(",")))
 
     def _until_clause(self) -> str:
-        """Text up to the next clause of AUTO CDC."""
+        """Return the text up to the next clause of AUTO CDC."""
         first = self.at
         ends = {"KEYS", "IGNORE", "APPLY", "SEQUENCE", "COLUMNS", "STORED", "TRACK"}
         while self.at < len(self.tokens) and (self._word() not in ends or self.at == first):

@@ -21,7 +21,7 @@ _CREATED = ("TABLE", "VIEW", "FLOW", "FUNCTION", "SCHEMA", "DATABASE", "CATALOG"
 
 
 def title_of(statement: str) -> str:
-    """First words of a statement."""
+    """Return the first words of a statement."""
     plain = " ".join(re.sub(r"--[^\n]*|/\*.*?\*/", " ", statement, flags=re.DOTALL).split())
     if len(plain) <= 60:
         return plain
@@ -29,7 +29,7 @@ def title_of(statement: str) -> str:
 
 
 def split_statements(text: str, file: str) -> list[tuple[int, str]]:
-    """Statements of a text, each with its first line."""
+    """Split a text into statements, each with its first line."""
     try:
         tokens = Spark().tokenize(text)
     except TokenError as error:
@@ -55,7 +55,7 @@ def split_statements(text: str, file: str) -> list[tuple[int, str]]:
 
 
 def _begins_statement(tokens: list[Token], index: int, text: str, depth: int) -> bool:
-    """Whether a token begins a statement though none ended before it: a declaring word, first on its line."""
+    """Return whether a token begins a statement though none ended before: a declaring word, first on its line."""
     line = text.rfind("\n", 0, tokens[index].start) + 1
     if depth > 0 or text[line : tokens[index].start].strip():
         return False

@@ -29,7 +29,7 @@ class SourceTables:
     means: Mapping[tuple[str, str], str]
 
     def resolve_name(self, reader: str, read: str) -> str:
-        """Name of the table that a dataset reads by a name.
+        """Return the name of the table that a dataset reads by a name.
 
         Raises:
             Ambiguous: the name may mean several tables.
@@ -74,7 +74,7 @@ def addresses(declared: Iterable[str], reads: Collection[tuple[str, str]]) -> So
 
 
 def _unrelated_names(by_last: Mapping[str, list[str]], reads: Collection[tuple[str, str]]) -> set[str]:
-    """Names with a schema that are no tables of the source, whatever their last part."""
+    """Return names with a schema that are not tables of the source, whatever their last part."""
     of_source = {address for same_last in by_last.values() for address in same_last}
     qualified = defaultdict(set)
     for _, read in reads:
@@ -93,14 +93,17 @@ def _last_part(address: str) -> str:
 
 
 def _is_same(declared: str, read: str) -> bool:
-    """Whether a name may mean a declared table: one is a suffix of the other; a schema of its own makes it another."""
+    """Return whether a name may mean a declared table.
+
+    One must be a suffix of the other, and a schema that the declared name lacks makes it another table.
+    """
     if "." in read and "." not in declared:
         return False
     return f".{declared}".endswith(f".{read}") or f".{read}".endswith(f".{declared}")
 
 
 def _names(of_source: Collection[str], elsewhere: Collection[str]) -> dict[str, str]:
-    """Name for each address: its last part, with its schema if that is ambiguous; all of it if not declared."""
+    """Name each address by its last part, with its schema if that is ambiguous; if not declared, by all of it."""
     lasts = Counter(map(_last_part, (*of_source, *elsewhere)))
     shorts = Counter(_join_parts(address, 2) for address in (*of_source, *elsewhere))
     names: dict[str, str] = {}
@@ -123,7 +126,7 @@ def _join_parts(address: str, parts: int) -> str:
 
 
 def unique_name(name: str, taken: Collection[str]) -> str:
-    """Name that is not taken, in upper or lower case: with a number behind it where the name itself is."""
+    """Return a name that is not taken in any case, with a number at its end where the name itself is taken."""
     lower = {other.lower() for other in taken}
     candidate, count = name, 1
     while candidate.lower() in lower:

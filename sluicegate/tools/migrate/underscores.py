@@ -50,7 +50,7 @@ def _rename_in_changes(changes: ChangeFlow, new_names: Mapping[str, str]) -> Non
 
 
 def choose_names(queries: Collection[str]) -> dict[str, str]:
-    """New names of such columns made by some query, by their names there in lower case."""
+    """Choose new names for the columns with a leading ``_`` that queries compute, by lower-case name."""
     computed = dict.fromkeys(name for text in queries for name, _, is_made in _name_tokens(text) if is_made)
     taken = {name for text in queries for name, _, _ in _name_tokens(text)}
     new_names: dict[str, str] = {}
@@ -64,12 +64,12 @@ def choose_names(queries: Collection[str]) -> dict[str, str]:
 
 
 def rename_columns(text: str, new_names: Mapping[str, str], *, only_made: bool = False) -> str:
-    """SQL text with some columns renamed.
+    """Rename columns in a query or condition.
 
     Args:
         text: a query, or a condition.
-        new_names: new names, by those in the text in lower case.
-        only_made: whether only columns that the query makes are renamed: those that it reads are another table's.
+        new_names: new names by the lower-case names in the text.
+        only_made: rename only columns that the query computes: those that it reads are another table's.
     """
     if not new_names or not text:
         return text
@@ -86,7 +86,7 @@ def rename_columns(text: str, new_names: Mapping[str, str], *, only_made: bool =
 
 
 def _name_tokens(text: str) -> Iterator[tuple[str, int, bool]]:
-    """Names of a text in lower case, each with its token, and whether it follows AS and begins with ``_``."""
+    """Yield the names of a text in lower case, each with its token, and whether it follows AS and begins with ``_``."""
     try:
         tokens = Tokens(text)
     except QuerySyntax:

@@ -47,7 +47,7 @@ class Check:
 
 
 def checks(settings: Settings) -> list[Check]:
-    """Look for all that runs with these settings need."""
+    """Check all that runs with these settings need."""
     return [
         _check_python(), _check("java", _java_fact, _java_remedy()), _check_pyspark(), _check_jars(settings),
         _check_folder("lake", settings.lake), _check_folder("landing", settings.landing), _check_pipelines(settings),

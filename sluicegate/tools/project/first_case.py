@@ -18,7 +18,7 @@ cases:
 
 
 def case_text(created: NewPipeline) -> str:
-    """Text of the cases; empty if no table is of CSV or JSON, whose records a case can have as they are."""
+    """Write the text of the cases, empty if no table is of CSV or JSON, whose records a case can have as they are."""
     tables = [table for table in created.tables if table.samples[0].format in ("csv", "json")]
     if not tables:
         return ""
@@ -32,7 +32,7 @@ def case_text(created: NewPipeline) -> str:
 
 
 def _record(table: NewTable) -> dict[str, Any]:
-    """A record with values in the columns without which it would go to quarantine, and in texts."""
+    """Return a record with values in the columns without which it would go to quarantine, and in texts."""
     needed = {*table.guess.keys, table.guess.event_time, table.guess.sequence_by}
     record: dict[str, Any] = {}
     for column in table.columns:

@@ -55,13 +55,13 @@ class NewProject:
     has_cases: bool
 
     def commands(self, program: str = "sluicegate") -> list[str]:
-        """Next commands in the folder of the project."""
+        """List the next commands in the folder of the project."""
         query = f"SELECT * FROM {self.pipeline}.{self.gold} LIMIT 10"
         tests = [f"{program} test {self.pipeline}"] * self.has_cases
         return [f"{program} doctor", f"{program} run {self.pipeline}", f'{program} sql "{query}"', *tests]
 
     def facts(self) -> dict[str, Any]:
-        """Result as JSON facts."""
+        """Return the result for ``--json``."""
         return {
             "folder": str(self.folder), "pipeline": self.pipeline, "gold": self.gold, "written": self.written,
             "existing": self.existing, "next": self.commands(),
@@ -107,7 +107,7 @@ def create_project(folder: Path, sources: Sequence[str], name: str | None) -> Ne
 
 
 def _pipeline_name(folder: Path, sources: Sequence[str]) -> str:
-    """Name for the pipeline of a folder: that of the folder, in the letters that names may have."""
+    """Return a pipeline's name made from the folder's, in the letters that names may have."""
     if not sources:
         return _SAMPLE_NAME
     plain = re.sub(r"[^a-z0-9]+", "_", folder.name.lower()).strip("_")

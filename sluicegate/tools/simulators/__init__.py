@@ -54,8 +54,8 @@ class Simulator:
         """Land the next file of each kind; if continuous, again every ``every`` seconds until Ctrl-C.
 
         Args:
-            continuous: whether to go on.
-            every: seconds from the landing of one file to that of the next.
+            continuous: True to land files until Ctrl-C.
+            every: seconds between two files.
 
         Returns:
             What has landed; for a continuous load the last 1,000 files, so that it may go on for weeks.
@@ -75,7 +75,7 @@ class Simulator:
         """Land files one by one; each is complete by the time it is yielded.
 
         Args:
-            files: how many files of each kind to land.
+            files: number of files of each kind to land.
 
         Raises:
             UserError: if no such pipeline has a simulator, if the landing is a URI or cannot be written, or if what is

@@ -120,11 +120,11 @@ class Kind:
         """Make a file of records, some of them faulty.
 
         Args:
-            number: of the file.
+            number: sequence number of the file.
             records: its records; they are modified.
             faults: faults to inject.
-            lot: chooses the records they hit.
-            facts: what is known of the file so far.
+            lot: random choice of the records with faults.
+            facts: report on the file, as far as it is complete.
         """
         late = self._delay_records(records, faults, lot)
         bad = self._spoil_numbers(records, faults, lot)
@@ -278,14 +278,14 @@ def times(start: float, span: float, records: int, lot: random.Random) -> list[f
 
 
 def described_numbers(first: int, new: int, updated: int, number: int, lot: random.Random) -> list[int]:
-    """Return the numbers of what a file of a dimension describes: some that have changed, then the new ones.
+    """Return the numbers of the entities in a file of a dimension: some that changed, then the new ones.
 
     Args:
-        first: how many the first file describes: all that there are then.
-        new: how many each later file adds.
-        updated: how many of the former ones each later file has again.
-        number: of the file.
-        lot: chooses those that have changed.
+        first: number of entities in the first file, which has all of them.
+        new: number of entities that each later file adds.
+        updated: number of earlier entities that each later file repeats.
+        number: sequence number of the file.
+        lot: random choice of the changed entities.
     """
     if number == 1:
         return list(range(1, first + 1))
@@ -298,8 +298,8 @@ def begin_of(first: Path, number: int, order: Order) -> float:
 
     Args:
         first: the file, whose records were updated when the landing began.
-        number: of the files that are to land.
-        order: what they shall be.
+        number: sequence number of the files to land.
+        order: records, seed and faults of the simulation.
     """
     if number == 1:
         return order.begin

@@ -172,7 +172,7 @@ def _mrn(lot: random.Random) -> int:
 
 
 def _patients(path: Path, seed: int | None) -> list[int]:
-    """Record numbers of the patients in the file; writes the file if there is none."""
+    """Return the record numbers of the patients in the file, and write the file if there is none."""
     if not path.exists():
         lot = engine.dice(seed, "patients")
         people = sorted({_mrn(lot) for _ in range(PATIENTS)})

@@ -21,7 +21,7 @@ def definitions_of_tables(
 
     Args:
         table_names: names as the query writes them.
-        settings: where the definitions are.
+        settings: configuration with the definitions' folder.
     """
     reader = _Reader(settings)
     for name in table_names:

@@ -124,7 +124,7 @@ def name_columns(query: exp.Query) -> None:
 
 
 def to_duckdb(query: exp.Query, *, by_text: bool = False) -> str:
-    """Query in DuckDB's SQL; DuckDB needs :data:`MACROS` to run it.
+    """Translate a query into DuckDB's SQL; DuckDB needs :data:`MACROS` to run it.
 
     Args:
         query: parsed with :class:`SparkSQL`.
@@ -179,7 +179,7 @@ def _trunc(node: exp.Expr) -> None:
 
 
 def _extract(node: exp.Expr) -> None:
-    """Align parts of a time: Spark's Sunday is 1 and DuckDB's is 0; Spark's seconds have a fraction."""
+    """Align parts of a time: Spark's Sunday is 1 and DuckDB's is 0, and Spark's seconds have a fraction."""
     part = node.name.upper()
     if part in {"DOW", "DAYOFWEEK"}:
         _plus_one(node)

@@ -55,7 +55,7 @@ def known_tables(pipelines: Mapping[str, Pipeline], settings: Settings) -> dict[
 
 
 def written_name(node: exp.Table) -> str:
-    """Name of a table as a query writes it, with its pipeline or database."""
+    """Return the name of a table as a query writes it, with its pipeline or database."""
     return ".".join(part.name for part in node.parts)
 
 

@@ -60,7 +60,7 @@ def tables(pipelines: Mapping[str, Pipeline], settings: Settings) -> dict[str, s
 
     Args:
         pipelines: the definitions, by name.
-        settings: where the lake is.
+        settings: configuration with the lake's address.
 
     Returns:
         ``pipeline.table`` of each table, each silver table's quarantine, each de-identified table and the rejected rows
@@ -77,7 +77,7 @@ def query(sql: str, pipelines: Mapping[str, Pipeline], settings: Settings) -> pa
     Args:
         sql: one SELECT in Spark's SQL; ``table VERSION AS OF 3`` and ``table TIMESTAMP AS OF '…'`` are time travel.
         pipelines: the definitions whose tables can be read, by name.
-        settings: where the lake is.
+        settings: configuration with the lake's address.
 
     Returns:
         The rows, times in UTC. A second column of one name becomes ``name_1``.
@@ -128,7 +128,7 @@ def drop_engine_columns(rows: pa.Table, sql: str) -> pa.Table:
     """Drop the engine's columns that ``*`` brought into the rows of a query; the query itself may name them.
 
     Args:
-        rows: what ``query`` gave.
+        rows: result of ``query``.
         sql: the query.
     """
     named = {identifier.name.lower() for identifier in _parse(sql).find_all(exp.Identifier)}

@@ -139,12 +139,12 @@ def compare(
     """Compare rows and record their difference.
 
     Args:
-        diff: takes the difference.
+        diff: the table's difference, which is filled in.
         expected: the expected rows, in the compared columns.
         actual: the table's rows in these columns.
         keys: positions of the key columns; may be none.
         tolerance: see ``unmatched_rows``.
-        partly: whether the table may have other rows besides.
+        partly: True if the table may have other rows besides.
 
     Returns:
         whether there is no difference.

@@ -33,12 +33,12 @@ def console(width: int | None = None) -> Console:
 
 
 def show(result: CaseResult, to: Console, *, keep: bool = False) -> None:
-    """Show a result.
+    """Print the result of a case.
 
     Args:
         result: the result of a case.
         to: the console.
-        keep: whether the case's folder is kept, so that its path is shown.
+        keep: True if the case's folder stays, so that its path is shown.
     """
     file = PurePath(result.file).name
     if result.state == OK:

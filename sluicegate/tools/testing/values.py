@@ -67,7 +67,7 @@ def case_value(value: Any, kind: pa.DataType, *, text: bool = False) -> Value:
     Args:
         value: value from YAML or CSV text.
         kind: type of the column.
-        text: whether it comes from CSV text, in which numbers and nested values are texts too.
+        text: True for CSV text, in which numbers and nested values are texts too.
 
     Raises:
         Unfit: it does not fit that type.
