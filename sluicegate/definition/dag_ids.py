@@ -20,7 +20,7 @@ def dag_id(pipeline: str, other: str = "") -> str:
 
     Args:
         pipeline: name of the pipeline, or of its folder.
-        other: one of ``OTHERS``.
+        other: a suffix of ``OTHERS``, empty for the DAG of runs.
     """
     end = ""
     if other:

@@ -86,7 +86,7 @@ def _expand_variables(text: str, info: ValidationInfo) -> str:
 
 
 def check_absolute(path: str, hint: str = "") -> str:
-    """Check that a path is absolute or a URI of a store, and return it without slashes that say nothing."""
+    """Check that a path is absolute or a URI of a store, and return it without redundant slashes."""
     try:
         demand_supported_store(path)
     except LakeUnsupported as error:
@@ -158,7 +158,7 @@ def _parse_duration(value: Any) -> Any:
 
 
 def check_cron(schedule: str) -> str:
-    """Check that a text is a cron expression with five fields of a time that comes, and return it."""
+    """Check that a text is a cron expression with five fields and a future time, and return it."""
     if preset := _PRESETS.get(schedule.strip()):
         raise field_error("schedule", f"invalid cron expression {schedule}", f'write "{preset}"')
     count = len(schedule.split())
@@ -184,7 +184,7 @@ def check_cron(schedule: str) -> str:
 
 
 def _is_plain_cron(schedule: str) -> bool:
-    """Whether it is a cron expression of numbers, ranges, stars and steps alone, which needs no croniter to tell."""
+    """Return whether a cron expression has only numbers, ranges, stars and steps, so that croniter is not needed."""
     fields = schedule.split()
     return len(fields) == len(_CRON_FIELDS) and all(
         _is_plain_part(part, *ends)

@@ -32,9 +32,9 @@ def topological_order(reads: Reads) -> list[str]:
 
 
 def cycles(reads: Reads) -> Iterator[list[str]]:
-    """Cycles of tables, each once: it begins with the first of its tables, and each reads the next, the last the first.
+    """Yield cycles of tables, each once and beginning with its first table, in which each table reads the next.
 
-    Of the cycles through one table it is the shortest.
+    The last table reads the first. Of the cycles through one table, the shortest is yielded.
     """
     reported: set[frozenset[str]] = set()
     for name in reads:

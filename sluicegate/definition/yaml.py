@@ -98,9 +98,9 @@ def _check_depth(text: str) -> None:
 
 
 def sections(text: str) -> dict[str, Any]:
-    """Top-level fields of a document; of one with an error what each of its fields gives when it is read alone.
+    """Read the top-level fields of a document; if it has an error, read each field alone.
 
-    A field that cannot be read is None; so its name is known all the same.
+    A field that cannot be read is None, so that its name is known.
     """
     data = read(text).data
     if isinstance(data, dict):
@@ -117,7 +117,7 @@ def sections(text: str) -> dict[str, Any]:
 
 
 def replace_value(text: str, field: str, value: str) -> str:
-    """A document with another plain value of a field at its top; all else stays as it is, with comments and spaces.
+    """Replace a plain value of a top-level field, and keep all else, with comments and spaces.
 
     Raises:
         KeyError: it has no such field.

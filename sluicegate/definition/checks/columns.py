@@ -75,7 +75,7 @@ def _option_findings(path: Path, table: BronzeTable) -> Iterator[LocatedMistake]
 
 
 def _cleaning_findings(name: str, table: BronzeTable, tables: Mapping[str, BronzeTable]) -> Iterator[LocatedMistake]:
-    """Files that one table moves or deletes must not be read by another, before or after."""
+    """Report files that one table moves or deletes and another reads, before or after."""
     if table.cleanSource == "OFF":
         return
     for other, other_table in tables.items():
@@ -130,7 +130,7 @@ def _maker_findings(
 
 
 def _lookup_findings(tables: DefinedTables, path: Path, table: SilverTable) -> Iterator[LocatedMistake]:
-    """Tables under ``lookups`` must be read, but not streamed; a Python transform reads exactly these."""
+    """Report ``lookups`` that are streamed or not joined; a Python transform reads exactly the tables listed there."""
     joined = table.lookup_tables
     for lookup in table.lookups:
         place = (*path, "lookups", lookup)
@@ -146,7 +146,7 @@ def _lookup_findings(tables: DefinedTables, path: Path, table: SilverTable) -> I
 
 
 def _declared_column_findings(tables: DefinedTables, name: str, table: SilverTable) -> Iterator[LocatedMistake]:
-    """The transform must give each declared column, and with ``failOnNewColumns`` no other."""
+    """Report declared columns that the transform does not return, and with ``failOnNewColumns`` any others."""
     outputs, declared = tables.output_columns(table, (name,)), table.declared_columns
     if outputs is None or declared is None:
         return
@@ -166,7 +166,7 @@ def _declared_column_findings(tables: DefinedTables, name: str, table: SilverTab
 
 
 def _unique_rules(path: Path, table: SilverTable) -> Iterator[LocatedMistake]:
-    """``unique`` is about rows by themselves: neither records nor all rows of a record can be held to it."""
+    """Report ``unique`` rules that cannot be combined with ``apply_changes`` or ``quarantine: record``."""
     reasons = []
     if table.changes is not None:
         reasons = [
@@ -180,7 +180,7 @@ def _unique_rules(path: Path, table: SilverTable) -> Iterator[LocatedMistake]:
 
 
 def _row_findings(tables: DefinedTables, path: Path, table: SilverTable) -> Iterator[LocatedMistake]:
-    """``rows: many`` and ``quarantine: record`` must have a meaning for the table."""
+    """Report ``rows: many`` and ``quarantine: record`` where they have no meaning for the table."""
     if not table.gives_many_rows:
         if table.quarantine == "record":
             message = "quarantine: record requires rows: many"
@@ -242,7 +242,7 @@ def _delta_names(path: Path, query: Query) -> Iterator[LocatedMistake]:
 
 
 def _names_for_readers(tables: DefinedTables, name: str, query: Query) -> Iterator[LocatedMistake]:
-    """Columns of a gold table that others of gold read must not have names that no reader is given."""
+    """Report columns of a gold table by whose names other gold tables cannot read them."""
     reader = next((reader for reader, table in tables.gold.items() if reader != name and name in table.reads), "")
     for output in query.outputs or []:
         if engine_columns.is_working(output) or (reader and output.lower() in _HIDDEN):
@@ -300,7 +300,7 @@ def _comment_findings(layer: Layer, name: str, table: Described, columns: list[s
 def _unknown_columns(
     name: str, path: Path, fields: Mapping[Path, list[str]], columns: list[str] | None
 ) -> Iterator[LocatedMistake]:
-    """Names in ``fields``, by their paths below ``path``, that are not columns of a table whose columns are known."""
+    """Report names in ``fields``, by their paths below ``path``, that are not columns of a table with known columns."""
     if columns is None:
         return
     for field_path, names in fields.items():
@@ -332,6 +332,6 @@ def _change_findings(
 
 
 def _expectation_findings(path: Path, of: str, table: SilverTable, columns: list[str]) -> Iterator[LocatedMistake]:
-    """Columns of expectations must exist in the table that they are evaluated on."""
+    """Report columns of expectations that are not in the table on which they are evaluated."""
     for place, rule, expectation in table.rules:
         yield from unknown_columns((*path, place, rule), of, expectation.columns, columns)

@@ -35,7 +35,7 @@ def flow_findings(tables: DefinedTables, name: str, table: SilverTable) -> Itera
 
 
 def _branch_findings(place: Path, maker: SilverFlow) -> Iterator[LocatedMistake]:
-    """UNION ALL puts columns together by their places, so each branch has as many as the first."""
+    """Report a branch of a UNION ALL with ``*``, or with another number of columns than the first."""
     if maker.query is None:
         return
     outputs, first = maker.query.outputs, (maker.first_branch or maker.query).outputs

@@ -120,7 +120,7 @@ def suggest_columns(column: str, schema: Sequence[str]) -> str:
 def unknown_columns(
     path: Path, table: str, columns: Iterable[str], schema: Sequence[str] | None
 ) -> Iterator[LocatedMistake]:
-    """Report columns that a table does not have, whatever their case; nothing where its schema is not known."""
+    """Report columns that a table lacks, whatever their case, and none where its schema is not known."""
     if schema is None:
         return
     for column in missing_columns(columns, schema):

@@ -17,7 +17,7 @@ from sluicegate.spark_sql.tokens import QuerySyntax
 
 
 def view_findings(tables: DefinedTables, path: Path, query: Query) -> Iterator[LocatedMistake]:
-    """A view reads whole tables, of any layer, and its columns have names."""
+    """Report a view that reads a stream, has faults in its SQL, or reads tables that it cannot."""
     if query.stream is not None:
         message = f"a view cannot be read as a stream: write {query.stream} without STREAM(…)"
         yield LocatedMistake("sql", path, message, sql_line=query.line_of(query.stream))
@@ -28,7 +28,7 @@ def view_findings(tables: DefinedTables, path: Path, query: Query) -> Iterator[L
 
 
 def syntax_findings(path: Path, objections: Iterable[QuerySyntax]) -> Iterator[LocatedMistake]:
-    """Report what is said against a query, at its lines."""
+    """Report the mistakes of a query at its lines."""
     for objection in objections:
         yield LocatedMistake("sql", path, objection.message, sql_line=objection.line)
 
@@ -44,7 +44,7 @@ def query_findings(tables: DefinedTables, path: Path, query: Query) -> Iterator[
 
 
 def source_findings(tables: DefinedTables, path: Path, read: str, line: int | None) -> Iterator[LocatedMistake]:
-    """A table that is read must be one of this pipeline; silver reads bronze and silver, gold any."""
+    """Report a table that cannot be read: an unknown table, a view, or a gold table in silver."""
     reader, name = str(path[0]), path[1]
     layer = tables.layers.get(read)
     if read in tables.views.names:
@@ -66,7 +66,7 @@ def source_findings(tables: DefinedTables, path: Path, read: str, line: int | No
 def cycles(
     views: Views, layer: Layer, tables: Mapping[str, SilverTable] | Mapping[str, GoldTable]
 ) -> Iterator[LocatedMistake]:
-    """Cycles of the tables of a layer, also by views, each reported once, where its first table reads the next."""
+    """Report cycles of a layer's tables, also through views, each once, where its first table reads the next."""
     reads = {name: table.referenced_names for name, table in tables.items()}
     for cycle in graph.cycles({**reads, **views.reads}):
         name, read, *_ = (*cycle, cycle[0])

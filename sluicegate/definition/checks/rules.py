@@ -93,7 +93,7 @@ def _layer_findings(path: Path, expectation: Expectation, layer: Layer) -> Itera
 def _unnormalized_names(
     path: Path, table: Ruled, columns: Sequence[str], schema: Sequence[str] | None
 ) -> Iterator[LocatedMistake]:
-    """Names that no column of a bronze table with ``columnNames: normalized`` can have: they would be NULL for ever."""
+    """Report names that ``columnNames: normalized`` rules out in a bronze table, as they would be NULL for ever."""
     if schema is not None or not isinstance(table, BronzeTable) or not table.normalizes:
         return
     for column in columns:
@@ -126,7 +126,7 @@ def _table_rules(tables: DefinedTables, path: Path, table: Ruled) -> Iterator[Lo
 
 
 def _source_findings(tables: DefinedTables, path: Path, rule: TableRule, read: str) -> Iterator[LocatedMistake]:
-    """A table that a rule reads must be of its own layer or one before it, and have the columns of a foreign key."""
+    """Report a table that a rule reads from a later layer, or that lacks the columns of a foreign key."""
     before = LAYERS[: LAYERS.index(path[0]) + 1]
     readable = [table for table, of in tables.layers.items() if of in before]
     layer, place, line = tables.layers.get(read), (*path, "references"), None
@@ -149,7 +149,7 @@ def _source_findings(tables: DefinedTables, path: Path, rule: TableRule, read: s
 def _view_findings(
     tables: DefinedTables, place: Path, view: str, line: int | None, before: Sequence[Layer]
 ) -> Iterator[LocatedMistake]:
-    """A view that a rule reads must be made of tables that are there by then; a foreign key refers to none."""
+    """Report a view in a rule that reads tables of a later layer, or that a foreign key refers to."""
     if line is None:
         message = f"{view} is a view, but a foreign key must reference a table"
         yield LocatedMistake("not-a-table", place, message, "reference a table of the view, or write the rule as sql")
@@ -161,7 +161,7 @@ def _view_findings(
 
 
 def _cycles(layer: Layer, tables: _Made) -> Iterator[LocatedMistake]:
-    """Tables that wait for each other as a rule reads one of them; cycles of queries are among the other checks."""
+    """Report tables that wait for each other because of rules; cycles of queries are checked elsewhere."""
     reads = {name: [] if isinstance(table, BronzeTable) else table.reads for name, table in tables.items()}
     if any(graph.cycles(reads)):
         return

@@ -21,7 +21,7 @@ _TEXT = ("csv", "json", "xml", "text", "kafka")
 
 
 def sequence_findings(tables: DefinedTables, name: str, table: SilverTable) -> Iterator[LocatedMistake]:
-    """Mistake of a table whose records are ordered by text without a type."""
+    """Report a table whose records are ordered by text without a type."""
     column = (table.changes or table).sequence_by
     if column is None or _is_declared(table, column):
         return
@@ -46,7 +46,7 @@ def sequence_findings(tables: DefinedTables, name: str, table: SilverTable) -> I
 def _text_of_maker(
     tables: DefinedTables, maker: SilverTable | SilverFlow, column: str, visited: tuple[str, ...]
 ) -> tuple[str, str] | None:
-    """Bronze table and its column of text without a type that a column is, untouched; None if it is none."""
+    """Return the bronze table and its untyped text column that a column copies, None if it copies none."""
     if maker.is_python:
         return None
     field = column if maker.query is None else maker.query.streamed_column(column)

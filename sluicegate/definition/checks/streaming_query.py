@@ -101,7 +101,10 @@ def _text(expression: exp.Expr, table: str) -> str:
 
 
 def _texts(expression: exp.Expr, table: str) -> set[str]:
-    """Forms of all outputs that are a grouping expression: of a window its bounds, too, as all are of one length."""
+    """Return the texts by which outputs can repeat a grouping expression; a window has its bounds, too.
+
+    All windows have the same length, so either bound is enough.
+    """
     text = _text(expression, table)
     if not isinstance(expression, exp.Anonymous) or expression.name.lower() != "window":
         return {text}

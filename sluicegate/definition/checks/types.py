@@ -15,7 +15,7 @@ from sluicegate.spark_sql import ddl
 
 
 def findings(tables: DefinedTables) -> Iterator[LocatedMistake]:
-    """Keys, sequences and rules over columns whose values Spark does not compare."""
+    """Report keys, sequences and rules over columns whose values Spark does not compare."""
     for name, bronze in tables.bronze.items():
         yield from _whole_table(("bronze", name), bronze.expect_table, bronze.declared_columns or {})
     for name, table in tables.silver.items():
@@ -30,7 +30,7 @@ def findings(tables: DefinedTables) -> Iterator[LocatedMistake]:
 
 
 def _types(tables: DefinedTables, table: SilverTable) -> dict[str, str]:
-    """Types of the columns of a silver table that its schema declares, or that of the table whose rows it takes."""
+    """Return the column types that a silver table declares, or those of the table whose rows it takes."""
     if table.declared_columns is not None:
         return table.declared_columns
     source = tables.bronze.get(table.from_ or "")

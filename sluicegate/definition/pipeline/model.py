@@ -148,7 +148,7 @@ class Pipeline(Header):
         raise PipelineMissing(f"unknown table {name} of the pipeline {self.name}", hint=hint)
 
     def in_order(self, layer: Layer) -> list[str]:
-        """Tables of a layer in topological order: each after those that it or its rules read, else as defined."""
+        """Return the tables of a layer in topological order, by what they and their rules read, else as defined."""
         tables = getattr(self, layer)
         return graph.topological_order({name: [*self.reads(name), *tables[name].rules_read(name)] for name in tables})
 

@@ -190,7 +190,10 @@ def _text(kind: str, item: Any) -> str:
 
 
 def _literal(kind: str, item: Any) -> str:
-    """A literal of Spark SQL, of just this type. One with a sign is in parentheses: ``x -${param:y}`` is no comment."""
+    """Write a value as a Spark SQL literal of exactly this type.
+
+    A signed literal is in parentheses, so that ``x -${param:y}`` does not start a comment.
+    """
     text = _text(kind, item)
     match kind:
         case "string":

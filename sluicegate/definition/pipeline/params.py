@@ -93,9 +93,9 @@ class Params:
 
         Args:
             declared: the parameters; None for one that was reported as wrong already.
-            target_values: values of the target that is chosen, by name, which were checked already.
-            report: takes mistakes.
-            complete: whether one without a value is a mistake here.
+            target_values: valid values of the chosen target, by name.
+            report: callback for mistakes.
+            complete: True if a parameter without a value is a mistake.
         """
         values: dict[str, ParamValue | None] = {}
         for name, param in declared.items():
@@ -117,7 +117,7 @@ class Params:
 
         Args:
             data: the part.
-            path: where it is in the document.
+            path: the part's path in the document.
         """
         if isinstance(data, dict):
             for key in data:
@@ -138,11 +138,11 @@ class Params:
         return REFERENCE.sub(lambda match: self._part(match[1], path, place), data)
 
     def sql(self, text: str, report: Callable[[str, str, str, int], None]) -> str:
-        """SQL with literals for references; see ``placeholders.fill_placeholders``.
+        """Fill literals into the references of a SQL text; see ``placeholders.fill_placeholders``.
 
         Args:
             text: SQL.
-            report: takes a mistake: code, message, hint and line of the text.
+            report: callback for a mistake, with its code, message, hint and line of the text.
         """
 
         def literals(name: str, line: int) -> Literals:

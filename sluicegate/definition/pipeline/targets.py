@@ -79,9 +79,9 @@ def choose_target(targets: Mapping[str, Target | None], settings: Settings, add:
 
     Args:
         targets: the targets; None for one that was reported as wrong already.
-        settings: what was said on a command line or by a program.
-        add: takes a mistake.
-        of_many: whether others are read with the same settings, of which some may have no targets.
+        settings: settings of a command line or program.
+        add: callback for a mistake.
+        of_many: True if other pipelines are read with the same settings, some of them without targets.
     """
     name = settings.target or os.environ.get(TARGET) or settings.project_target
     names = ", ".join(targets)
@@ -101,13 +101,13 @@ def choose_target(targets: Mapping[str, Target | None], settings: Settings, add:
 
 
 def settings_of(name: str, target: Target, settings: Settings, add: Add) -> Settings:
-    """Return settings of a target.
+    """Return the settings of a target.
 
     Args:
-        name: its name.
+        name: the target's name.
         target: the target.
-        settings: what was said on a command line, which comes before it, and what the environment says.
-        add: takes a mistake.
+        settings: settings of the command line, which come first, and of the environment.
+        add: callback for a mistake.
     """
 
     def setting_value(field: str, text: str | None, otherwise: str) -> str:
@@ -139,7 +139,7 @@ def settings_of(name: str, target: Target, settings: Settings, add: Add) -> Sett
 
 
 def check_names(targets: Mapping[str, Target | None], add: Add) -> None:
-    """Report names that no command line and no file can have as they are."""
+    """Report names that a command line or file cannot have."""
     for name in targets:
         if not _NAME.fullmatch(name):
             message = f"invalid target name {name!r}: use letters, digits, _ - and ., starting with a letter or digit"
@@ -147,7 +147,7 @@ def check_names(targets: Mapping[str, Target | None], add: Add) -> None:
 
 
 def check_lakes(targets: Mapping[str, Target | None], add: Add) -> None:
-    """Report targets that have one lake; of variables that are not set, by their names."""
+    """Report targets that share a lake, compared by name where variables are not set."""
     lakes: dict[str, str] = {}
     for name, target in targets.items():
         if target is not None:
@@ -160,7 +160,7 @@ def check_lakes(targets: Mapping[str, Target | None], add: Add) -> None:
 
 
 def check_params(targets: Mapping[str, Target | None], declared: Mapping[str, Param | None], add: Add) -> None:
-    """Report what is wrong with the values that targets give to parameters, also of those that are not chosen."""
+    """Report mistakes in the values that targets give to parameters, also of targets that are not chosen."""
     for target, fields in targets.items():
         if fields is None:
             continue
@@ -181,7 +181,7 @@ def check_params(targets: Mapping[str, Target | None], declared: Mapping[str, Pa
 
 
 def _expand_variables(text: str) -> str:
-    """A text with the values of its variables; one that is empty has none: a lake would be wherever a process runs."""
+    """Fill environment variables into a text; empty ones stay, or a lake would be wherever a process runs."""
 
     def variable_value(match: re.Match[str]) -> str:
         if match[1] == pii_key.VARIABLE:

@@ -69,7 +69,7 @@ def load(name: str, settings: Settings, *, of_many: bool = False) -> Pipeline:
     Args:
         name: name of the pipeline and of its folder.
         settings: folder of the definitions, values of ``${landing}`` and ``${lake}``, and the target.
-        of_many: whether others are loaded with the same settings, of which some may have no targets.
+        of_many: True if other pipelines are loaded with the same settings, some of them without targets.
 
     Raises:
         PipelineMissing: there is no such pipeline.
@@ -279,9 +279,9 @@ class _Loader:
 
         Args:
             model: the class of the part.
-            fields: what the document has there.
-            path: where that is.
-            whole: whether an invalid part is of no use.
+            fields: the part's value in the document.
+            path: the part's path in the document.
+            whole: True if an invalid part is dropped whole.
         """
         try:
             return model.model_validate(fields, context=self.variables)

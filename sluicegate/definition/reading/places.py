@@ -16,10 +16,10 @@ _RULES = ("expectations", *EXPECT_ALL, "expect_table")
 
 
 def locate_field(where: Where, pipeline: Pipeline, layer: str, table: str, field: str) -> Where:
-    """A place with file and line of a field or a rule of a table; as it is if it has a file, or that is not there.
+    """Add file and line of a table's field or rule to a place, unless it has a file or the field is missing.
 
     Args:
-        where: the place.
+        where: the place, which the error names.
         pipeline: the definition, whose file is read once more.
         layer: layer of the table.
         table: its name.

@@ -33,7 +33,7 @@ def _exclusive_fields(first: str, second: str) -> JsonDict:
 
 
 def _type_2_schema(field: str) -> JsonDict:
-    """JSON schema for editors: a field needs ``stored_as_scd_type`` 2."""
+    """Return the JSON schema for editors by which a field needs ``stored_as_scd_type`` 2."""
     type_2: JsonDict = {"required": ["stored_as_scd_type"], "properties": {"stored_as_scd_type": {"enum": [2, "2"]}}}
     return {"anyOf": [{"properties": {field: {"type": "null"}}}, type_2]}
 
@@ -126,7 +126,7 @@ class ApplyChanges(_Changes):
         return Condition.parse(self.apply_as_deletes).tried
 
     def binds_deletes(self, columns: Iterable[str]) -> bool:
-        """Whether a delete is held to a rule on some columns: it has its key and its sequence, and may have no more."""
+        """Return whether a rule on these columns applies to deletes, which may lack all but keys and sequence."""
         return {column.lower() for column in columns} <= {name.lower() for name in (*self.keys, self.sequence_by)}
 
     @property

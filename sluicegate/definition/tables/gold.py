@@ -114,7 +114,7 @@ class GoldTable(MadeTable, streaming.Streamed, Ruled):
         return strategy
 
     def _strategy_of_views(self, strategy: RefreshStrategy, written: Query) -> RefreshStrategy:
-        """The same, with the views as its reason if the query would be taken apart with tables in their place."""
+        """Name inlined views as the reason for a strategy, if the query could be followed without inlining."""
         if refresh_strategy(written.text).kind not in (StrategyKind.INCREMENTAL, StrategyKind.AFFECTED_GROUPS):
             return strategy
         views = [name for name in written.tables if name not in self.query.tables]

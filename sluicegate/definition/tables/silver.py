@@ -302,7 +302,7 @@ class SilverTable(MadeTable, Ruled):
             raise field_error("missing-field", "sequence_by requires keys")
 
     def _check_flows(self) -> SilverTable:
-        """The checks of ``_check_source`` for a table with flows."""
+        """Check a table with flows, as ``_check_source`` does for all others."""
         for field in self.fields_with_values("sql", "from_", "python"):
             raise field_error("one-of", f"{field.rstrip('_')} belongs inside each flow, not next to flows")
         if self.apply_changes_from_snapshot is not None:

@@ -76,7 +76,7 @@ _DEFINED_BY_FLOWS = {"flows": ("flows",), "changes of flows": ("flows", "apply_c
 
 
 def _require_only(*names: str) -> JsonDict:
-    """JSON schema for editors: of the fields that define the rows exactly these are set."""
+    """Return the JSON schema for editors by which exactly these of the row-defining fields are set."""
     alternatives = [*_DEFINED_BY.values(), *_DEFINED_BY_FLOWS.values()]
     fields_of_others = {field for part in alternatives for field in part if field not in names}
     return {"required": list(names), "properties": {name: {"type": "null"} for name in sorted(fields_of_others)}}

@@ -35,7 +35,7 @@ class RowCount(Part):
         return self
 
     def __str__(self) -> str:
-        """Bounds in words."""
+        """Write the bounds in words."""
         parts = []
         if self.min is not None:
             parts = [f"at least {self.min:,}"]
@@ -134,7 +134,7 @@ class TableRule(Part):
         return [name for name in dict.fromkeys(names) if name != table]
 
     def referenced_names(self, table: str) -> list[str]:
-        """As ``reads``, but with the views in place of the tables that they read."""
+        """List the tables as ``reads`` does, but with views in place of the tables that they read."""
         if self._query:
             return [name for name in self.written_query.tables if name != table]
         return self.reads(table)
@@ -147,7 +147,7 @@ class TableRule(Part):
         return self.model_dump_json(exclude_none=True)
 
     def __str__(self) -> str:
-        """Rule in words, as the cause of an error."""
+        """Write the rule in words, as the cause of an error."""
         if self.rows is not None:
             return f"it has {self.rows} rows"
         if self.unique is not None:
