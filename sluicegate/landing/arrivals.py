@@ -77,16 +77,16 @@ def arrivals_by_path(ledger: DeltaTable, paths: Collection[str], before: int = s
 def replaced_batches(
     ledger: DeltaTable, paths: Collection[str], chunk: int, files: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Batches]:
-    """Ledger batches whose rows of a path are replaced when it is read again; paths that arrived once are left out.
+    """Return the ledger batches whose rows are replaced when a path is read again.
 
-    Of a file with the facts of the last entry, the last reading is renewed. If it was overwritten, all readings of the
-    former content are replaced: a forced copy may have read it more than once.
+    Paths that arrived once are left out. Of a file with the facts of the last entry, the last reading is renewed. If it
+    was overwritten, all readings of the former content are replaced: a forced copy may have read it more than once.
 
     Args:
         ledger: the ledger.
         paths: the paths.
-        chunk: the ledger batch that reads them again; those before it count.
-        files: the files that are read, with size and time, as far as they are known.
+        chunk: the ledger batch of the new reading, which replaces earlier ones.
+        files: the files to read, with size and time, as far as they are known.
     """
     addresses = pa.array(sorted(paths), pa.string())
     reading = (pc.field("action") == LedgerAction.READ) & (pc.field("chunk") < chunk) & pc.field("path").isin(addresses)

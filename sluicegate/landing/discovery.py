@@ -113,9 +113,10 @@ def files_below(
     Args:
         name: the bronze table, for messages.
         folder: path or URI.
-        emptied: whether the ledger has files of a folder that is not there; called only for stores without folders.
+        emptied: function that says whether the ledger has files of a missing folder; called only for stores without
+            folders.
         admits: predicate on names (see ``storage.listings.files``).
-        skipped_paths: receives the paths that are passed over, and why.
+        skipped_paths: mapping that receives the skipped paths and the reasons.
 
     Raises:
         LandingMissing: the folder does not exist, or cannot be listed.
@@ -153,7 +154,7 @@ def list_landing(name: str, table: BronzeTable, lake: layout.Lake, opened: Table
         name: the bronze table's name, for messages.
         table: its definition.
         lake: the lake that has its ledger, if there is one yet.
-        opened: the handles of the step that this is a part of.
+        opened: table handles of the calling step.
 
     Raises:
         LandingMissing: the folder does not exist, or cannot be listed.
@@ -186,7 +187,7 @@ def discover(
         current_time: the time that files must be ``settleSeconds`` older than (UTC; the clock's by default). A file
             whose time is further ahead than that has it from another clock, and counts as settled: it would wait for
             ever.
-        opened: the handles of the step that this is a part of.
+        opened: table handles of the calling step.
         listing: the folder, where it was listed already.
 
     Raises:
@@ -311,7 +312,7 @@ def _data_file_mask(names: pa.ChunkedArray, table: BronzeTable) -> pa.ChunkedArr
 
 
 def _companion_files(files: pa.Table, table: BronzeTable, folder: str) -> dict[str, str]:
-    """Files that the definition admits and that programs have laid beside others, with the reason to pass them over."""
+    """Return admitted files that programs wrote beside data files, each with the reason to skip it."""
     names = file_names.relative_names(files, folder)
     passed = files.filter(pc.and_(file_names.companion_mask(names), _data_file_mask(names, table)))
     return dict.fromkeys(passed["path"].to_pylist(), file_names.NO_DATA)

@@ -32,7 +32,7 @@ NO_DATA = (
 
 
 def relative_names(files: pa.Table, folder: str) -> pa.ChunkedArray:
-    """File names relative to their folder."""
+    """Return file names relative to their folder."""
     import pyarrow.compute as pc
 
     return pc.utf8_ltrim(pc.utf8_slice_codeunits(files["path"], len(folder)), "/")
@@ -65,7 +65,10 @@ def glob_mask(names: pa.ChunkedArray, glob: str | None) -> pa.ChunkedArray:
 
 
 def name_filter(glob: str | None, only: Sequence[str] = ()) -> Admits:
-    """Predicate on one name below a folder: finished, and admitted by the glob; ``_admitted`` filters whole tables."""
+    """Return a predicate that admits the names of finished files that match the glob.
+
+    It takes one name below a folder; ``_admitted`` filters whole tables.
+    """
     matches = re.compile(fnmatch.translate(glob or "*")).match
 
     def admits(name: str) -> bool:

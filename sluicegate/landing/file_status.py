@@ -61,7 +61,7 @@ def copy(lake: layout.Lake, name: str, opened: Tables | None = None) -> Taken:
     Args:
         lake: the lake.
         name: the bronze table.
-        opened: the handles of the step that this is a part of.
+        opened: table handles of the calling step.
     """
     opened = opened or Tables()
     bronze, ledger = opened[lake.table("bronze", name)].delta, opened[lake.ledger(name)].delta
@@ -84,7 +84,7 @@ def copy(lake: layout.Lake, name: str, opened: Tables | None = None) -> Taken:
 
 
 def _split_commits(commits: dict[int, lake_log.Commit]) -> Iterator[list[int]]:
-    """Ledger batches in order, in parts of some ``AT_ONCE`` files to bound memory; a kill between two loses nothing."""
+    """Split ledger batches, in order, into parts of about ``AT_ONCE`` files to bound memory; a kill loses nothing."""
     part: list[int] = []
     files = 0
     for chunk in sorted(commits):
@@ -117,7 +117,6 @@ def _rows(bronze: DeltaTable, ledger: DeltaTable, commits: dict[int, lake_log.Co
 
 
 def _compact(uri: str) -> None:
-    """Compact the small files of the status log, and vacuum it."""
     log = tables.table_at(uri)
     with suppress(DeltaError):  # a concurrent run wrote: the next run compacts
         if compaction.compact_newest(log, "chunk", ("table_id",)):
@@ -125,7 +124,7 @@ def _compact(uri: str) -> None:
 
 
 def _trouble(commit: lake_log.Commit, path: str) -> dict[str, Any]:
-    """Error of a file as bronze's commit has it, whether to retry the unchanged file, and the definition it had."""
+    """Return the error of a file in bronze's commit, whether to retry the file unchanged, and its definition then."""
     error, retry = commit.info.bronze.failed.get(path, (None, None))
     return {"error": error, "retry": retry, "definition": commit.info.definition}
 
@@ -139,7 +138,7 @@ def failed_files(lake: layout.Lake, name: str, definition: str, opened: Tables |
         lake: the lake.
         name: the bronze table.
         definition: the fingerprint of its definition now.
-        opened: the handles of the step that this is a part of.
+        opened: table handles of the calling step.
     """
     opened = opened or Tables()
     log = opened[lake.file_status(name)].delta
@@ -193,7 +192,7 @@ def entry_statuses(lake: layout.Lake, name: str, entries: pa.Table, since: int, 
         name: the bronze table.
         entries: rows of its ledger: with any of a file, those after it by which its rows may have been replaced.
         since: ledger batch before which none of the entries is, so that no status before it need be read.
-        opened: the handles of the step that this is a part of.
+        opened: table handles of the calling step.
     """
     ledger = opened[lake.ledger(name)].delta
     if ledger is None:
@@ -227,7 +226,7 @@ def _identity(files: pa.Table, *columns: str) -> pa.ChunkedArray:
 
 
 def _rename_entries(entries: pa.Table) -> pa.Table:
-    """Entries, with the path that their rows have for files that were read again after their folder was moved."""
+    """Give entries of files that were read again after a move of their folder the path that their rows have."""
     moved = entries.filter(pc.equal(entries["action"], LedgerAction.MOVED))["path"]
     reread = entries.filter(pc.is_in(entries["action"], pa.array(RENEWING)))["path"]
     names = moved_files.aliases(entries, set(moved.to_pylist()) & set(reread.to_pylist()))
@@ -292,7 +291,7 @@ def _arrivals(entries: pa.Table, ends: pa.ChunkedArray) -> pa.Array:
 
     Args:
         entries: the entries, in the order of their batches.
-        ends: whether an entry has ended what was read before it.
+        ends: mask of the entries that end what was read before them.
     """
     read = entries.filter(pc.equal(entries["action"], LedgerAction.READ))["path"].value_counts()
     several = read.field("values").filter(pc.greater(read.field("counts"), 1))
@@ -331,7 +330,7 @@ def _add_archive(entries: pa.Table, away: pa.Table) -> pa.Table:
 
 
 def manifests(bronze: DeltaTable, ledger: DeltaTable, name: str) -> dict[tuple[int, str], int]:
-    """Manifests: record counts by ledger batch and path, as far as bronze's log goes back."""
+    """Return record counts by ledger batch and path, as far as bronze's log goes back."""
     counts: dict[tuple[int, str], int] = {}
     for chunk, commit in on_record.chunk_commits(bronze, ledger, name, -1).items():
         counts |= {(chunk, path): int(records) for path, records in commit.info.bronze.manifest.items()}

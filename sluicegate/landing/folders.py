@@ -73,13 +73,13 @@ def home(lake: layout.Lake, name: str, address: str, opened: Tables | None = Non
 
 
 def recorded_folders(ledger: DeltaTable) -> tuple[str, ...]:
-    """Landing folders recorded in the ledger, newest first; empty for a ledger of an older release."""
+    """Return the landing folders in the ledger, newest first; empty for a ledger of an older release."""
     newest = log.last_own_commit(ledger)  # each of our commits repeats them; other programs' do not
     return tuple(log.info_of(newest).ledger.folders)
 
 
 def _recorded_spelling(ledger: DeltaTable, folder: str) -> Iterator[str]:
-    """Spelling of a folder in the paths of a ledger without recorded folders; nothing if no path is in it."""
+    """Yield the spelling of a folder in the paths of a ledger without recorded folders, if any path is in it."""
     import pyarrow.compute as pc
 
     from sluicegate.landing import ledger_index

@@ -32,14 +32,14 @@ COLUMNS = ["path", "size", "modification_time", "action", "chunk"]
 def has_nothing_new(
     name: str, table: BronzeTable, lake: layout.Lake, opened: Tables | None = None, current_time: datetime | None = None
 ) -> bool:
-    """Whether it is sure that ``discover`` finds nothing: nothing new, changed, settling, refused, moved or failed.
+    """Return whether ``discover`` would certainly find nothing new, changed, settling, refused, moved or failed.
 
     Args:
         name: the bronze table.
         table: its definition.
         lake: the lake that has its ledger.
-        opened: the handles of the step that this is a part of.
-        current_time: the time by which files have settled (UTC; the clock's by default).
+        opened: table handles of the calling step.
+        current_time: UTC time by which files have settled, by default the current time.
     """
     opened = opened or Tables()
     ledger, statuses = opened[lake.ledger(name)].delta, opened[lake.file_status(name)].delta

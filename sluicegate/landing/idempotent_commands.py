@@ -40,7 +40,7 @@ class Command:
         return {"name": self.name, "chunks": list(self.chunks)}
 
     def transaction(self, ledger: DeltaTable, chunk: int) -> Transaction:
-        """Delta transaction that marks a ledger commit as this command's."""
+        """Return the Delta transaction that marks a ledger commit as this command's."""
         return Transaction(_app_id(self.name, ledger), chunk)
 
 
@@ -63,7 +63,7 @@ def unfinished_command(lake: layout.Lake, table: str, name: str) -> Command:
 
 
 def record_end(lake: layout.Lake, table: str, name: str) -> None:
-    """Record that a command has ended: a repetition is a new command."""
+    """Record the end of a command, so that a repetition is a new command."""
     ledger, outcome = tables.delta_table(lake.ledger(table)), tables.delta_table(lake.file_status(table))
     if ledger is None or outcome is None or (last := tables.txn_version(ledger, _app_id(name, ledger))) is None:
         return

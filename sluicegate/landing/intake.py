@@ -37,8 +37,8 @@ def enter(
         name: the bronze table's name.
         table: its definition.
         lake: the lake that has its ledger.
-        finder: how to find the files; by default ``discover``.
-        opened: the handles of the step that this is a part of; that of the ledger then has what was entered.
+        finder: function that finds the files, by default ``discover``.
+        opened: table handles of the calling step; that of the ledger then has the new entries.
 
     Each commit is a compare-and-set on the version that discovery read: of two concurrent runs one wins and the other
     discovers again, so no file is entered twice (delta-rs would let both appends succeed). Before it the ledger is
@@ -87,7 +87,7 @@ def _add_baseline_remark(baseline: pa.Table, discovered: Discovery) -> Discovery
 
 
 def _add_partition_remark(table: BronzeTable, discovered: Discovery) -> Discovery:
-    """What was found, with a remark on folders such as ``day=2026-01-01`` that become no column."""
+    """Add a remark on folders such as ``day=2026-01-01`` that do not become a column."""
     if not discovered.folders:
         return discovered
     names = relative_names(discovered.new, discovered.folders[0])

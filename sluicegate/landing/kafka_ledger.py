@@ -135,9 +135,9 @@ def demand_same(name: str, ids: Mapping[str, str], topic_offsets: TopicOffsets, 
 
     Args:
         name: the bronze table.
-        ids: id that each topic had.
-        topic_offsets: what the brokers have by now.
-        during: what was read meanwhile, for the message.
+        ids: former id of each topic.
+        topic_offsets: present offsets of the brokers.
+        during: concurrent reads, for the message.
 
     Raises:
         RecordsLost: one was.
@@ -197,7 +197,7 @@ class LedgerOffsets:
         return {LedgerFacts.kafka.key: {"ids": dict(self.ids), "ends": ends}}
 
     def advance(self, ranges: Iterable[Range]) -> LedgerOffsets:
-        """The same after an entry of some ranges."""
+        """Return the offsets after an entry of some ranges."""
         return replace(self, ends={**self.ends, **{range_.partition: range_.end for range_ in ranges}})
 
 
@@ -242,13 +242,13 @@ def batches(ranges: Sequence[Range], most: int) -> Iterator[list[Range]]:
 
 
 def enter(name: str, source: KafkaSource, uri: str, topic_offsets: TopicOffsets) -> Arrivals:
-    """Enter what is new into a ledger, a commit a batch, by compare-and-set, and return what it was.
+    """Enter new offset ranges into a ledger, one commit a batch, by compare-and-set, and return them.
 
     Args:
         name: the bronze table.
         source: its topics.
         uri: the ledger.
-        topic_offsets: what the brokers have.
+        topic_offsets: offsets of the brokers.
 
     Raises:
         RecordsLost: records are gone that were not read, or a topic is not the one that it was.

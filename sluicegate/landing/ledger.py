@@ -115,7 +115,7 @@ def append(ledger: DeltaTable, files: pa.Table, facts: Mapping[str, Any], comman
 
 
 def _custom_metadata(facts: Mapping[str, Any]) -> dict[str, str] | None:
-    """Our commit metadata for the ledger, without empty facts."""
+    """Return the ledger's commit metadata, without empty facts."""
     return CommitInfo({key: value for key, value in facts.items() if value}).properties()
 
 

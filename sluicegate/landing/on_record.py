@@ -76,7 +76,7 @@ def skipped_files(ledger: DeltaTable | None) -> Skipped:
 
 
 def moved_away_paths(ledger: DeltaTable) -> set[str]:
-    """Paths at which skipped files were before they moved: the ledger has each of the files at another one, too."""
+    """Return former paths of skipped files that moved: the ledger has each file at another path, too."""
     if not _may_skip(ledger):
         return set()
     return set(_query_result(ledger, _MOVED_AWAY)["path"].to_pylist())
@@ -126,12 +126,12 @@ def last_version(lake: layout.Lake, name: str, bronze: DeltaTable, opened: Table
 
 
 def has_unrecorded_batches(lake: layout.Lake, name: str, opened: Tables | None = None) -> bool:
-    """Whether bronze has committed chunks that the outcome does not tell of: a run was killed between the two."""
+    """Return whether a killed run left committed chunks that the outcome does not record."""
     return bool(unrecorded_batches(lake, name, opened))
 
 
 def unrecorded_batches(lake: layout.Lake, name: str, opened: Tables | None = None) -> set[int]:
-    """The chunks that bronze has committed and the outcome does not tell of yet; the next run makes up for it."""
+    """Return chunks that bronze committed and the outcome does not record yet; the next run adds them."""
     opened = opened or Tables()
     bronze, ledger = opened[lake.table("bronze", name)].delta, opened[lake.ledger(name)].delta
     if bronze is None or ledger is None:
@@ -140,7 +140,7 @@ def unrecorded_batches(lake: layout.Lake, name: str, opened: Tables | None = Non
 
 
 def chunk_commits(bronze: DeltaTable, ledger: DeltaTable, name: str, recorded: int) -> dict[int, log.Commit]:
-    """Bronze's commit of each ledger batch, in versions after ``recorded``, without those that a RESTORE undid."""
+    """Return bronze's commit of each ledger batch after version ``recorded``, without those that a RESTORE undid."""
     behind = bronze.version() - recorded
     if behind <= 0:
         return {}

@@ -95,7 +95,6 @@ Readers = Callable[[str], Sequence[LandingReader]]
 
 
 def no_readers(_: str) -> Sequence[LandingReader]:
-    """No other reader."""
     return ()
 
 
@@ -117,7 +116,7 @@ def _sharing_readers(
     readers: Iterable[LandingReader],
     folder_of_table: Callable[[BronzeTable], str | None],
 ) -> list[LandingReader]:
-    """Other readers with a folder that overlaps with that of a table, or with a definition of which none is known."""
+    """Return other readers with an overlapping folder, or with a definition that cannot be read."""
     folder = folder_of_table(pipeline.bronze[name])
     return [
         reader

@@ -28,7 +28,7 @@ def read(lake: layout.Lake, name: str, columns: list[str], where: Any = None, op
         name: the bronze table.
         columns: these columns alone. A million files have a million paths: ask for what is needed.
         where: these rows alone (an expression of pyarrow), by which files of the log may be left unopened.
-        opened: the handles of the step that this is a part of.
+        opened: table handles of the calling step.
     """
     opened = opened or Tables()
     bronze, log = opened[lake.table("bronze", name)].delta, opened[lake.file_status(name)].delta

@@ -128,7 +128,7 @@ class TableFiles:
         return place
 
     def _has_entry(self, place: str) -> bool:
-        """Whether an arrival is known by its address in the archive; a copy of that file by somebody is another one."""
+        """Return whether the ledger has an arrival by its address in the archive, and not as a copy by someone else."""
         entries = self.entries.get(place, [])
         return bool(entries) and entries[0]["action"] != LedgerAction.READ
 
@@ -158,7 +158,7 @@ class TableFiles:
         return None
 
     def readable_files(self, paths: Sequence[str]) -> dict[str, Entry | None]:
-        """``readable_file`` for many paths; files that are not in landing are looked up concurrently."""
+        """Return ``readable_file`` for many paths, and look up files that are not in landing concurrently."""
         away = [path for path in paths if path not in self.landed]
         away_now = dict(zip(away, map_concurrently(self.readable_file, away), strict=True))
         return {path: away_now[path] if path in away_now else self.landed[path] for path in paths}
@@ -199,7 +199,7 @@ class TableFiles:
         return present, missing
 
     def split_by_options(self, entries: Sequence[Entry]) -> tuple[list[Entry], list[discovery.Copied]]:
-        """Files that are read as the definition says, and those that copies brought with options of their own."""
+        """Split files into those read by the definition and those that copies brought with options of their own."""
         brought = {file["path"]: self._options_batch(file["path"]) for file in entries}
         options = self.options({chunk for chunk in brought.values() if chunk is not None})
         as_defined: list[Entry] = []

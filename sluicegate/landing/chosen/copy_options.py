@@ -60,7 +60,7 @@ class CopyOptions:
         return cls(**{**facts, "columns": tuple(facts.get("columns", ()))})
 
     def pin_format(self, effective: BronzeTable) -> CopyOptions:
-        """Copy with format and options pinned, so that later changes of the definition do not matter."""
+        """Return the options with the format pinned, so that later changes of the definition do not matter."""
         if not self._reads_otherwise:
             return self
         dialect = None

@@ -136,7 +136,7 @@ def names_fault(names: Sequence[str]) -> str:
 
 
 def _alias(query: Query, tree: exp.Select) -> str:
-    """Table alias of the files in the query.
+    """Return the table alias of the files in the query.
 
     Raises:
         QuerySyntax: it is more than ``SELECT … FROM source``.

@@ -66,7 +66,7 @@ def prefixes(former: Sequence[str], present: Sequence[str]) -> tuple[Prefix, ...
 
 
 def normalize_path(path: str) -> str:
-    """A path in the one spelling in which paths are compared: ``s3://`` for ``s3a://``, ``/a`` for ``file:///a``."""
+    """Spell a path in the one way in which paths are compared: ``s3://`` for ``s3a://``, ``/a`` for ``file:///a``."""
     if path.startswith("file:"):
         return "/" + path.removeprefix("file:").lstrip("/")
     if path.startswith("dbfs:"):

@@ -122,7 +122,7 @@ class FromArchive:
         return _discovery([landing_ledger.add_action(LedgerAction.READ, selected)])
 
     def missing(self, *_: object) -> list[str]:
-        """None: what is not there cannot be in the archive."""
+        """Return no paths: a file that is not in the archive is never listed from it."""
         return []
 
     def arguments(self, table: str) -> list[str]:
@@ -188,7 +188,7 @@ class ResetPreview:
     former_rows: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """For ``--json``."""
+        """Return the preview for ``--json``."""
         return asdict(self)
 
     def sentences(self, drop_missing: bool) -> list[str]:
@@ -293,7 +293,7 @@ def _discovery(
 def choose_reload(
     names: Sequence[str] | None, pattern: str | None, pipeline: Pipeline, table: str, *, archived: bool = False
 ) -> Reload | FromArchive:
-    """Reload of the named files, or entry of files in the archive that the ledger does not know.
+    """Choose how to reread: by reloading named files, or by entering archived files that the ledger does not know.
 
     At least one name or a pattern is required for a reload, since all files are a reset.
 

@@ -117,7 +117,7 @@ class SkipPreview:
         return last
 
     def facts(self) -> dict[str, Any]:
-        """The same for programs."""
+        """Return the preview for ``--json``."""
         return {
             "table": self.request.table, "list": self.request.address, "listed": self.listed,
             "to_skip": self.files.num_rows, "already_skipped": self.already, "overwritten": self.overwritten,
@@ -282,7 +282,7 @@ class _Comparison:
         return list(paths), missing
 
     def _meant_paths(self, line: str, unnamed: list[str]) -> list[str]:
-        """The file that a line means which can mean two: the one that no other line names; none if others name both."""
+        """Return the only file left for a line that matches two; empty if other lines name both."""
         if len(unnamed) > 1:
             raise UserError(
                 f"{line} in the list matches two files: {' and '.join(unnamed)}",

@@ -58,7 +58,7 @@ def table(lake: layout.Lake, name: str, ledger: DeltaTable) -> pa.Table:
 
 
 def match_files(lake: layout.Lake, name: str, ledger: DeltaTable, files: pa.Table) -> pa.Table:
-    """Archive rows of ``files`` (columns of ``FILES``), matched by path, size and modification time.
+    """Return the archive's rows of ``files`` (columns of ``FILES``), matched by path, size and modification time.
 
     The range of modification times is pushed down, so that few of a million archived rows are read.
     """
@@ -76,7 +76,7 @@ def match_files(lake: layout.Lake, name: str, ledger: DeltaTable, files: pa.Tabl
 
 
 def archived_rows(lake: layout.Lake, name: str, entries: list[Facts]) -> dict[Facts, dict[str, Any]]:
-    """Archive rows of those of ``entries`` that were archived, by identity."""
+    """Return the archive's rows of those of ``entries`` that were archived, by identity."""
     ledger = tables.delta_table(lake.ledger(name))
     if ledger is None:
         return {}
@@ -104,7 +104,7 @@ def landed_facts(lake: layout.Lake, name: str, ledger: DeltaTable, places: Itera
 
 
 def arrivals_of(entries: pa.Table, away: pa.Table) -> dict[int, tuple[str, int]]:
-    """Path and arrival, as they landed, of files that were read again by their addresses in the archive, by row."""
+    """Return path and arrival, as they landed, of files that were read again from the archive, by row."""
     renews = pc.is_in(entries["action"], value_set=pa.array(RENEWING))
     places = away["place"].combine_chunks().drop_null()
     rows = pc.indices_nonzero(pc.and_(renews, pc.is_in(entries["path"], value_set=places))).to_pylist()
@@ -142,7 +142,7 @@ class ArchiveAddresses:
 
 
 def cleaned_batch(lake: layout.Lake, name: str, ledger: DeltaTable, folder: str, opened: Tables | None = None) -> int:
-    """Ledger batch up to which a landing folder is cleaned, from the archive log's ``txnVersion``; -1 before any."""
+    """Return the last cleaned ledger batch of a landing folder, by the archive log's ``txnVersion``; -1 before any."""
     upto = tables.txn_version((opened or Tables())[lake.archive(name)].delta, _app_id(ledger, folder))
     if upto is None:
         return -1
@@ -162,7 +162,7 @@ def _recorded_id(ledger: DeltaTable) -> str:
 
 
 def announce(lake: layout.Lake, name: str, removals: list[dict[str, Any]]) -> None:
-    """Record files that are about to be moved or deleted, with ``mode`` and ``place``.
+    """Record files with ``mode`` and ``place`` before they are moved or deleted.
 
     Args:
         lake: the lake.
@@ -231,7 +231,7 @@ def is_removed(removal: Mapping[str, Any]) -> bool:
 
 
 def _unrecorded_rows(log: DeltaTable, ledger: DeltaTable, paths: Iterable[str] | None = None) -> pa.Table:
-    """Rows of announced removals that were carried out, of all files or those of ``paths`` (schema ``ARCHIVE``)."""
+    """Return rows of announced removals that were carried out, of all files or of ``paths`` (schema ``ARCHIVE``)."""
     rows = [row for row in announced_removals(log, ledger) if paths is None or row["path"] in paths]
     return pa.Table.from_pylist([row for row in rows if is_removed(row)], schema=ARCHIVE)
 

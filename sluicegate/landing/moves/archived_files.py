@@ -47,7 +47,7 @@ def unknown_files(name: str, table: BronzeTable, lake: layout.Lake) -> pa.Table:
 
 
 def unknown_shared_files(pipeline: Pipeline, name: str, lake: layout.Lake) -> pa.Table:
-    """Files in the archive of a bronze table that no table knows that moves its files there (schema ``FILES``)."""
+    """Return archived files unknown to all tables that move their files there (schema ``FILES``)."""
     files = unknown_files(name, pipeline.bronze[name], lake)
     for other in readers.readers_sharing_archive(pipeline, name) if files.num_rows else ():
         if other.table is not None:
@@ -89,7 +89,7 @@ def _is_copy(file: dict[str, Any], archived: str, landing: str, paths: Mapping[t
 
 
 def demand_own_archive(pipeline: Pipeline, name: str) -> None:
-    """Refuse to take all files of an archive to which other tables move theirs.
+    """Refuse to read a whole archive to which other tables move their files.
 
     Raises:
         UserError: the table has no archive, or another table has the same.

@@ -59,7 +59,7 @@ class Cleaned:
     unread: dict[str, int] = field(default_factory=dict)
 
     def remarks(self, name: str, table: BronzeTable) -> list[str]:
-        """Report lines: the number of removed files, and up to five that could not be removed."""
+        """List remarks on the number of removed files, and on up to five that could not be removed."""
         if self.unsynced:
             reason = f"because its rows are not yet synced to disk: {self.unsynced}"
             return [f"         no file of {name} was removed, {reason}"]
@@ -128,7 +128,7 @@ def clean(
 
 
 def _batch_before(due_files: pa.Table, stays: Collection[str]) -> int:
-    """Last ledger batch before the first one of which a file stays; the last one of the files if none does."""
+    """Return the ledger batch before the first with a file that stays, or the last one if none stays."""
     staying = due_files.filter(pc.is_in(due_files["path"], value_set=pa.array(sorted(stays), pa.string())))["chunk"]
     if not len(staying):
         return int(pc.max(due_files["chunk"]).as_py())
@@ -167,7 +167,7 @@ def _announced_removals(name: str, table: BronzeTable, lake: layout.Lake, opened
 
 
 def _sync(name: str, lake: layout.Lake, folder: str, readers: Sequence[LandingReader]) -> None:
-    """Bring to disk what is all that is left of a removed file: its rows, and what the ledgers know of it.
+    """Sync to disk the only traces of a removed file: its rows and its entries in the ledgers.
 
     Rows of other tables that read the file may be in lakes on other disks. With MOVE, files are renamed on their own
     disk, so their content is brought to disk as well.
@@ -201,7 +201,7 @@ def _batch_before_young(name: str, table: BronzeTable, lake: layout.Lake, curren
 def files_due(
     name: str, table: BronzeTable, lake: layout.Lake, current_time: datetime | None = None, opened: Tables | None = None
 ) -> pa.Table:
-    """The files whose rows were committed long enough ago, and that were not taken away yet (``FILES`` and chunk).
+    """Return the files whose rows are older than the retention and that are not removed yet (``FILES`` and chunk).
 
     Batches that are cleaned already are not read again: see ``landing.archive.done``.
     """
@@ -233,7 +233,7 @@ def files_due(
 def _plan_removals(
     table: BronzeTable, folder: str, files: Sequence[dict[str, Any]], taken: archive.ArchiveAddresses, cleaned: Cleaned
 ) -> list[dict[str, Any]]:
-    """Archive rows of files that are to be moved or deleted, with their destinations; without those that stay."""
+    """Return archive rows of the files to move or delete, with their destinations, without those that stay."""
     removals = []
     for file in files:
         try:

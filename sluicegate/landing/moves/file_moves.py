@@ -63,7 +63,7 @@ def move(removal: dict[str, Any]) -> dict[str, Any]:
 
 
 def _numbered_path(target: str, number: int) -> str:
-    """``a/b.json.gz``, then ``a/b.1.json.gz`` and so on."""
+    """Insert a number into a file name: ``a/b.json.gz``, then ``a/b.1.json.gz`` and so on."""
     folder, _, name = target.rpartition("/")
     stem, dot, suffix = name.partition(".")
     if number == 0:
@@ -132,7 +132,7 @@ def _name(half: Path, target: Path) -> None:
 
 
 def _is_whole(file: Mapping[str, Any], place: str) -> bool:
-    """Whether the copy has the content that was read. If the original is gone by now, the copy is all that is left."""
+    """Return whether the copy has the content that was read, by its facts and, if still there, the original's."""
     facts = (file["size"], file["modification_time"])
     if layout.is_local(place) and layout.is_local(file["path"]):
         return filesystems.file_facts(place) == facts

@@ -293,7 +293,7 @@ def overwritten_entries(
 def _is_moved(
     lake: Lake, name: str, ledger: DeltaTable, former: str, place: Home, candidates: pa.Table, moved: pa.Table
 ) -> bool:
-    """Whether most names that the landing folder has in common with a former one are of files that were moved."""
+    """Return whether most names that two landing folders have in common are of files that were moved."""
     former_names = _actions_by_name(ledger_index.entries(ledger, *ledger_index.path_range(former)), former)
     present_names = _actions_by_name(ledger_index.entries(ledger, *ledger_index.path_range(place.folder)), place.folder)
     common = (former_names.keys() & present_names.keys()) | {*relative_names(candidates, place.folder).to_pylist()}

@@ -25,7 +25,7 @@ _Named = tuple[str, int, datetime]
 def entries(
     lake: layout.Lake, name: str, ledger: DeltaTable, files: pa.Table, partitions: list[str], failed: Collection[str]
 ) -> pa.Table:
-    """Entries for new files that were read from another folder of the landing folder (schema ``moved_files.ENTERED``).
+    """Return entries for new files that were read from another folder of the landing folder (``moved_files.ENTERED``).
 
     It is the same file if one file of the ledger, and no other new one, has its name, size and modification time, and
     is gone from where it was, though ``cleanSource`` has not taken it. The time has to have a fraction of a second:
@@ -35,8 +35,8 @@ def entries(
         lake: the lake.
         name: the bronze table.
         ledger: its ledger.
-        files: files that are not in the ledger.
-        partitions: columns whose values are in the paths; a file that moves to other values is another.
+        files: files that the ledger does not have.
+        partitions: columns whose values are in the paths; a move to other values makes another file.
         failed: paths of files that could not be read.
     """
     files = files.filter(pc.not_equal(pc.subsecond(files["modification_time"]), 0.0))
@@ -57,7 +57,7 @@ def entries(
 
 
 def _origins(ledger: DeltaTable, files: pa.Table, partitions: Collection[str]) -> dict[str, str]:
-    """The first path of each file in the ledger, if there is one and the file is gone from all places that it had."""
+    """Return by path the only former path of each file that is gone from all places where the ledger has it."""
     if not files.num_rows:
         return {}
     times, span = files["modification_time"], pc.min_max(files["modification_time"])
