@@ -8,7 +8,7 @@ from sluicegate.spark_sql.tokens import QuerySyntax, Tokens
 
 
 def select_list(tokens: Tokens) -> tuple[int, int]:
-    """Token range of the outermost SELECT list: its first token, and the FROM after it.
+    """Return the token range of the outermost SELECT list: its first token, and the FROM after it.
 
     Raises:
         QuerySyntax: there is no such list.

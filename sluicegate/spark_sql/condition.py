@@ -56,7 +56,9 @@ class Condition:
 
 
 def _unique_columns(tokens: Tokens) -> tuple[str, ...]:
-    """Columns of ``unique(a, b)``; none for any other condition. It is ours, not Spark's, so its tokens are parsed.
+    """Return the columns of ``unique(a, b)``, empty for any other condition.
+
+    Spark does not have ``unique``, so its tokens are parsed here.
 
     Raises:
         QuerySyntax: its arguments are not columns, or it is a part of a condition.

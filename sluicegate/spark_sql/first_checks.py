@@ -8,7 +8,7 @@ from sluicegate.spark_sql.tokens import QuerySyntax, Tokens
 
 
 def check_tokens(tokens: Tokens) -> None:
-    """Token checks whose messages are better than the parser's.
+    """Check the tokens of a query for mistakes that get better messages here than from the parser.
 
     Raises:
         QuerySyntax: it is not one SELECT.

@@ -36,11 +36,11 @@ class Literals:
 
 
 def fill_placeholders(text: str, literals: Callable[[str, int], Literals]) -> str:
-    """Return the SQL with literals for its references; in comments these stay as they are.
+    """Fill literals into the references of a SQL text, except in comments.
 
     Args:
         text: SQL, whose lines stay the lines of the result.
-        literals: what stands for a reference, by its name; its line in the text is for messages.
+        literals: function that returns the literals of a reference by its name and, for messages, its line.
 
     Raises:
         Misplaced: a reference stands within quotes or a word, or one to a list not alone in parentheses.

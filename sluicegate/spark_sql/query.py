@@ -243,8 +243,8 @@ class Query:
         Args:
             views: name of the view, as SQL, for each of ``tables``; the stream's has the columns of ``identity``.
             identity: columns that identify the record of a row.
-            many: whether a record may give many rows.
-            by_place: whether columns go by their places, so that their names do not matter.
+            many: True if a record may give many rows.
+            by_place: True if columns are matched by position, so that their names do not matter.
 
         Raises:
             KeyError: a table has no view.
@@ -258,8 +258,8 @@ class Query:
         """Return the reasons why this query cannot define a silver table, record by record; empty if it can.
 
         Args:
-            many: whether a record may give many rows.
-            by_place: whether columns go by their places, as in a later branch of a UNION ALL.
+            many: True if a record may give many rows.
+            by_place: True if columns are matched by position, as in a later branch of a UNION ALL.
         """
         if self.stream is None:
             message = "STREAM(…) is missing: mark the table whose new records are processed, FROM STREAM(table)"

@@ -102,11 +102,11 @@ def has_subqueries(tree: exp.Query) -> bool:
 
 
 def comparable_form(node: exp.Expr, table: str | None) -> exp.Expr:
-    """Normalise an expression for comparison: without case, quotes and one table's qualifier.
+    """Normalize an expression for comparison, without case, quotes and one table's qualifier.
 
     Args:
         node: the expression.
-        table: alias of that table in lower case; None to keep all qualifiers.
+        table: the table's alias in lower case; None to keep all qualifiers.
     """
     copy = node.copy().unnest()
     for column in copy.find_all(exp.Column):
@@ -243,7 +243,7 @@ def record_objections(tree: exp.Select, stream: exp.Table, *, many: bool) -> Ite
     Args:
         tree: the outermost SELECT.
         stream: the table in STREAM.
-        many: whether a record may give many rows.
+        many: True if a record may give many rows.
     """
     yield from _several_records(tree)
     yield from _orders(tree)

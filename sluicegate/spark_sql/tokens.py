@@ -127,7 +127,7 @@ class Tokens(Sequence[Token]):
             depth += step
 
     def split_list(self, first: int, end: int) -> list[tuple[int, int]]:
-        """Token ranges of the items of a comma-separated list; none if there are no tokens in ``[first, end)``."""
+        """Split a comma-separated list into token ranges of its items, none if ``[first, end)`` is empty."""
         if first == end:
             return []
         commas = [index for index in self.top_level(first, end) if self.is_type(index, TokenType.COMMA)]
@@ -146,7 +146,7 @@ class Tokens(Sequence[Token]):
             spans: replacements, which do not overlap. Those outside of ``[first, end)`` are ignored.
             first: first token to take.
             end: token to stop before; all by default.
-            compact: whether to replace white space and comments by single spaces.
+            compact: True to replace white space and comments by single spaces.
 
         A replacement that would run into the next word, as in ``STREAM(t)WHERE``, gets a space after it.
         """

@@ -130,7 +130,10 @@ def drop_lengths(kind: DataType) -> DataType:
 
 
 def as_ddl(kind: DataType) -> str:
-    """A type as text, to be cast to: a client of Spark Connect sends one that is an object with a collation by name."""
+    """Write a type as text for a cast.
+
+    Spark Connect's client would send a type object with a collation by name.
+    """
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     match kind:

@@ -66,7 +66,7 @@ def objections(tokens: Tokens, tree: exp.Query) -> Iterator[QuerySyntax]:
 
     Args:
         tokens: the query.
-        tree: the same, parsed.
+        tree: the parsed query.
     """
     for index in range(len(tokens)):
         name = tokens.word(index).lower()
@@ -98,7 +98,7 @@ def _moment_in_call(tokens: Tokens, index: int, name: str) -> str:
 
 
 def use_receipt_time(text: str) -> str:
-    """A query with the time at which bronze received a record for the time of the run; else as it is."""
+    """Replace the time of the run in a query by the time at which bronze received the record."""
     tokens, spans = Tokens(text), []
     for index in range(len(tokens)):
         name = tokens.word(index).lower()

@@ -10,7 +10,7 @@ from sluicegate.spark_sql.tokens import QuerySyntax, Tokens, parse_sql
 
 
 def to_one_line(text: str) -> str:
-    """A query without comments and line breaks, so that a text that it is put into keeps its lines."""
+    """Remove comments and line breaks from a query, so that a text around it keeps its lines."""
     return Tokens(text).compose([], compact=True)
 
 

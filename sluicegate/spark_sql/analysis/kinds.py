@@ -51,7 +51,7 @@ def result_kind(node: exp.Expr, kind_of: KindOf) -> str:
 
     Args:
         node: the expression.
-        kind_of: gives the kinds of its parts.
+        kind_of: function that returns the kind of each part.
     """
     if isinstance(node, _TRANSPARENT):
         return kind_of(node.this)
@@ -82,7 +82,7 @@ def type_mistakes(node: exp.Expr, kind_of: KindOf) -> Iterator[SqlMistake]:
 
     Args:
         node: the node.
-        kind_of: gives the kind of an expression.
+        kind_of: function that returns the kind of an expression.
     """
     operations = [(form, [*map(kind_of, operands)]) for form, operands in _operations(node)]
     if operations and all(result_of(form, kinds) == REFUSED for form, kinds in operations):

@@ -61,11 +61,11 @@ class _Reader(QueryReader):
 
 
 def analyze(text: str, schemas: Mapping[str, Schema]) -> QueryAnalysis:
-    """Analyze a query.
+    """Analyze the columns, types and mistakes of a query.
 
     Args:
         text: the query.
-        schemas: what is known of the tables that it reads, by lower-case name.
+        schemas: known schemas of the tables that the query reads, by lower-case name.
     """
     try:
         tree = parse_plainly(text)

@@ -43,10 +43,10 @@ class Cast:
     close: int
 
     def failure_sql(self, text: _Text) -> str:
-        """Return the boolean expression of a value that is not NULL and does not cast.
+        """Return a boolean expression that is true for a value that is not NULL and does not cast.
 
         Args:
-            text: gives the text of tokens, with replacements.
+            text: function that returns the text of tokens, with replacements.
         """
         value, kind = text(self.index + 2, self.as_), text(self.as_ + 1, self.close)
         return f"(({value}) IS NOT NULL AND TRY_CAST(({value}) AS {kind}) IS NULL)"
@@ -272,7 +272,7 @@ def _closes_group(tokens: Tokens, index: int, group: _Group) -> bool:
 
 
 def _guard_failure(tokens: Tokens, group: _Group, cast: Watched, failed: str, text: _Text) -> str:
-    """``failed``, but false when the group does not evaluate the part with the cast."""
+    """Return ``failed`` guarded to be false when the group does not evaluate the part with the cast."""
     part = group.part(cast.index)
     if group.head == "CASE":
         return _case_failure(tokens, group, part, failed, text)

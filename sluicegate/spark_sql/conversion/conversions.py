@@ -31,7 +31,7 @@ _DAYS = "'SU','SUN','SUNDAY','MO','MON','MONDAY','TU','TUE','TUESDAY','WE','WED'
 
 
 def _is_null(function: str) -> _Failed:
-    """A value that is NULL by the function, which gives NULL for nothing else."""
+    """Return the test for a function that gives NULL for no value but one that fails."""
     return lambda arguments: f"{function}({', '.join(arguments)}) IS NULL"
 
 
@@ -51,7 +51,7 @@ def _make_date(arguments: list[str]) -> str:
 
 
 def _index_out_of_range(arguments: list[str]) -> str:
-    """No element of an array; a key that a map does not have is none that fails."""
+    """Write the test for an index outside an array; a missing key of a map is no failure."""
     of, index = arguments
     # By way of a text: Spark casts no day, which may be the key of a map, to a number.
     size = f"abs(TRY_CAST(CAST(({index}) AS STRING) AS BIGINT)) > size({of})"
@@ -59,7 +59,7 @@ def _index_out_of_range(arguments: list[str]) -> str:
 
 
 def _no_url(arguments: list[str]) -> str:
-    """A text that is no URL: each URL has a scheme, a path or a fragment."""
+    """Write the test for a text that is not a URL: each URL has a scheme, a path or a fragment."""
     parts = (f"try_parse_url({arguments[0]}, '{part}')" for part in ("PROTOCOL", "PATH", "REF"))
     return f"COALESCE({', '.join(parts)}) IS NULL"
 
@@ -73,7 +73,7 @@ def _misfit_variant(arguments: list[str]) -> str:
 
 
 def _no_json(function: str) -> _Failed:
-    """A text that is no JSON, where the function gives NULL."""
+    """Return the test for a text that is not JSON, for which the function gives NULL."""
     return lambda arguments: f"{function}({', '.join(arguments)}) IS NULL AND try_parse_json({arguments[0]}) IS NULL"
 
 
@@ -82,9 +82,9 @@ def _no_day(arguments: list[str]) -> str:
 
 
 def _unread_text(function: str, arguments: list[str]) -> str:
-    """A text of which from_json and its like cannot read all that the schema asks for.
+    """Write the test for a text from which from_json or its like cannot read all that the schema asks for.
 
-    It is read once more with the column that Spark has for such a text.
+    The text is read once more, with Spark's column for corrupt records.
     """
     text, schema, options = (*arguments, "map()")[:3]
     written = schema.strip()
@@ -153,10 +153,10 @@ class Conversion:
     function: str
 
     def failure_sql(self, text: _Text) -> str:
-        """Return the boolean expression of a value that is not NULL and does not convert; it raises nothing.
+        """Return a boolean expression that is true for a value that is not NULL and does not convert, and never raises.
 
         Args:
-            text: gives the text of tokens, with replacements.
+            text: function that returns the text of tokens, with replacements.
         """
         arguments = [text(start, stop) for start, stop in self.arguments]
         nullable = arguments
@@ -166,10 +166,10 @@ class Conversion:
         return f"({present} AND {_FAILED[self.function](arguments)})"
 
     def spans(self, text: _Text) -> list[Span]:
-        """Return the replacements of the call by one that gives NULL for such a value.
+        """Return the replacements that make the call return NULL for a value that does not convert.
 
         Args:
-            text: as in ``failure_sql``.
+            text: function as in ``failure_sql``.
         """
         if self.function in _TWINS:
             return [Span(self.index, self.index, f"try_{self.function.lower()}")]
@@ -180,7 +180,7 @@ class Conversion:
 
 
 def find(tokens: Tokens) -> list[Conversion]:
-    """Return all such calls of a text in order, nested ones included."""
+    """Return all conversions of a text in order, nested ones included."""
     conversions = []
     for index in range(len(tokens)):
         function = tokens.word(index)
@@ -197,7 +197,7 @@ def add_conversion_spans(tokens: Tokens, flagged: Sequence[object], spans: Seque
 
     Args:
         tokens: the query.
-        flagged: what is flagged in it, conversions among others.
+        flagged: flagged parts of the query, conversions among others.
         spans: the other replacements.
     """
     conversions = [flag for flag in flagged if isinstance(flag, Conversion)]

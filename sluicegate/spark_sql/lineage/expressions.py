@@ -46,7 +46,7 @@ class ExpressionReader:
 
         Args:
             node: the expression.
-            use: what is done with it.
+            use: use of the expression's value.
 
         Raises:
             Unsure: a name in it means nothing that is known.
@@ -100,7 +100,7 @@ class ExpressionReader:
         return apply_use(use.compose(TRANSFORMATION), relation.all_origins) | relation.rows
 
     def _exists(self, node: exp.Exists, use: Use) -> Origins:
-        """Whether there is a row: what the rows have in them does not matter."""
+        """Return the origins of the rows: their values do not matter to EXISTS."""
         if isinstance(node.this, exp.Subquery):
             return self.subquery(node.this.this, self.names).rows
         if isinstance(node.this, exp.Query):
@@ -141,5 +141,5 @@ class ExpressionReader:
         return window
 
     def _filter(self, node: exp.Filter, use: Use) -> Origins:
-        """An aggregate with a FILTER."""
+        """Return the origins of an aggregate with a FILTER."""
         return self.origins(node.this, use) | self.origins(node.expression.this, use.compose(_CONDITIONAL))

@@ -40,7 +40,7 @@ class Use:
         return self.subtype in _DIRECT
 
     def compose(self, inner: Use) -> Use:
-        """This use of a column in which another one is used so already."""
+        """Return the use of a column that is already put to the inner use."""
         masked = self.masked or inner.masked
         if not inner.is_direct:
             return Use(inner.subtype, masked)

@@ -88,7 +88,7 @@ class From:
         return [relation for name, relation in self.tables if name == alias.lower()]
 
     def join(self, other: From) -> From:
-        """Both, as in a cross join."""
+        """Join two FROMs as a cross join does."""
         near, theirs = self.all, other.all
         both = Relation(
             near.columns + theirs.columns, near.hidden + theirs.hidden, near.rest | theirs.rest, near.rows | theirs.rows

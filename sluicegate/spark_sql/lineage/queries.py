@@ -152,7 +152,7 @@ class _Select:
         self.read = self.expressions(self.names, reader.subquery_reader(ctes), windows)
 
     def relation(self) -> Relation:
-        """Its columns and rows."""
+        """Return the columns and rows of the SELECT."""
         if (where := self.node.args.get("where")) is not None:
             self.rows |= self.read.origins(where.this, _FILTER)
         items, unknown = self._items()
@@ -201,7 +201,7 @@ class _Select:
         return replace(brought, columns=tuple(column for column in brought.columns if column[0].lower() not in names))
 
     def _note_generator(self, node: exp.Expr, origins: Origins) -> None:
-        """A function that makes several rows decides how many there are."""
+        """Add the origins of a generator to those of the rows, as it decides how many there are."""
         inner = node
         if isinstance(node, (exp.Alias, exp.Aliases)):
             inner = node.this

@@ -29,7 +29,7 @@ _HALF = ("SEMI", "ANTI")
 
 
 def demand(node: exp.Expr, supported: set[str], place: str) -> None:
-    """Check that a node has only parts that are understood.
+    """Check that a node has only parts that can be read here.
 
     Raises:
         Unsure: it has another one.
@@ -74,7 +74,7 @@ class FromReader:
         return from_names
 
     def _item(self, node: exp.Expr, around: Names) -> names.From:
-        """One table of a FROM; only a LATERAL one may use the names around it."""
+        """Read one table of a FROM; only a LATERAL one may use the names around it."""
         readers: dict[type[exp.Expr], Callable[..., names.From]] = {
             exp.Table: self._table,
             exp.Subquery: self._subquery,
@@ -100,7 +100,7 @@ class FromReader:
         return self._add_joins(_apply_alias(node, relation, own_name), node, around.outer)
 
     def _function(self, node: exp.Table) -> names.From:
-        """A function in a FROM that makes rows of constants."""
+        """Read a table function, whose rows are made of constants."""
         if list(node.find_all(exp.Column)):
             raise Unsure("a function in FROM takes columns")
         columns, name = node.alias_column_names, ""
@@ -210,7 +210,7 @@ def _common_columns(before: names.From, right: names.From) -> list[exp.Identifie
 def _join_using(
     both: names.From, left: names.From, right: names.From, keys: list[tuple[str, Origins, Origins]], side: str
 ) -> names.From:
-    """A join by columns of both sides, which are there once, and first."""
+    """Join by columns of both sides, which the result has once, and first."""
     merged: list[Column] = []
     for name, left_origins, right_origins in keys:
         if side == "FULL":

@@ -218,7 +218,7 @@ class Expressions:
         return self._parsed[text]
 
     def names(self, start: int, end: int) -> list[str]:
-        """Normalise tokens for comparison: columns as resolved, other words in lower case."""
+        """Normalize tokens for comparison: columns as resolved, other words in lower case."""
         words: list[str] = []
         index = start
         while index < end:

@@ -52,7 +52,7 @@ class Call:
         """Return the SQL of the call.
 
         Args:
-            qualified: the same call with other texts of its parts.
+            qualified: the same call with its parts in other texts.
         """
         arguments_from = qualified or self
         condition = ""

@@ -55,7 +55,7 @@ def view(table: str) -> str:
 
 
 def read_from(tree: exp.Select, text: str, schemas: Mapping[str, Sequence[str]]) -> JoinedTables:
-    """Analyse the FROM of a query without subqueries.
+    """Analyze the FROM of a query without subqueries.
 
     Args:
         tree: the query.
