@@ -31,7 +31,7 @@ class Viewer:
         self._user = user
 
     def readable_pipelines(self, names: Iterable[str]) -> list[str]:
-        """Those of some pipelines whose DAG the user may read."""
+        """Return the pipelines whose DAG the user may read."""
         permitted = get_auth_manager().get_authorized_dag_ids(user=self._user, method="GET")
         return [name for name in names if dag_id(name) in permitted]
 
@@ -39,21 +39,21 @@ class Viewer:
         """Check that the user may read the DAG of a pipeline.
 
         Raises:
-            HTTPException: 404, as for a pipeline that does not exist: whoever may not read it learns no names.
+            HTTPException: 404, as for a pipeline that does not exist, so that its name stays secret.
         """
         if pipeline not in names or not self._is_permitted(pipeline):
             raise HTTPException(status.HTTP_404_NOT_FOUND, "This pipeline does not exist, or you may not read its DAG.")
 
     def may_read_runs(self, pipeline: str) -> bool:
-        """Whether the user may read the DAG's runs."""
+        """Return whether the user may read the DAG's runs."""
         return self._is_permitted(pipeline, DagAccessEntity.RUN)
 
     def may_read_rows(self, pipeline: str) -> bool:
-        """Whether the user may read rows of tables: who may read the logs of its tasks, which show rows, too."""
+        """Return whether the user may read rows of tables: as for the logs of the tasks, which show rows, too."""
         return self._is_permitted(pipeline, DagAccessEntity.TASK_LOGS)
 
     def may_start_runs(self, pipeline: str) -> bool:
-        """Whether the user may trigger runs of the DAG, by its form as well as from a page."""
+        """Return whether the user may trigger runs of the DAG, by its form as well as from a page."""
         return self._is_permitted(pipeline, DagAccessEntity.RUN, "POST")
 
     def demand_start(self, pipeline: str) -> None:
@@ -83,7 +83,7 @@ class Viewer:
 
 
 def viewer(user: Annotated[BaseUser, Depends(get_user)]) -> Viewer:
-    """The user who views a page; without a valid token Airflow answers 401 or 403."""
+    """Return the user who views a page; without a valid token Airflow answers 401 or 403."""
     return Viewer(user)
 
 

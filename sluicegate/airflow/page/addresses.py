@@ -34,72 +34,72 @@ class Addresses:
         return self._address("search")
 
     def static(self, name: str) -> str:
-        """A style sheet or script."""
+        """Return the address of a style sheet or script."""
         return self._address("static", name)
 
     def graph(self, pipeline: str, run: str | None = None) -> str:
-        """Graph of a pipeline, as of a run."""
+        """Return the address of a pipeline's graph as of a run."""
         return self._address("p", pipeline, run=run)
 
     def runs(self, pipeline: str, kind: str | None = None, outcome: str | None = None) -> str:
-        """Runs of a pipeline, of a kind and with an outcome."""
+        """Return the address of a pipeline's runs of a kind and with an outcome."""
         return self._address("p", pipeline, "runs", kind=kind, outcome=outcome)
 
     def run(self, pipeline: str, key: str) -> str:
-        """One run."""
+        """Return the address of a run's page."""
         return self._address("p", pipeline, "run", key=key)
 
     def days(self, pipeline: str, table: str | None = None) -> str:
-        """Calendar of days of the tables with an event time."""
+        """Return the address of the calendar of the tables with an event time."""
         return self._address("p", pipeline, "days", table=table)
 
     def rebuild(self, pipeline: str) -> str:
-        """Confirmation that days are rebuilt."""
+        """Return the address of the confirmation of a rebuild of days."""
         return self._address("p", pipeline, "days", "rebuild")
 
     def table(self, pipeline: str, table: str) -> str:
-        """A table."""
+        """Return the address of a table's page."""
         return self._address("p", pipeline, "t", table)
 
     def column(self, pipeline: str, table: str, column: str) -> str:
-        """A column on the page of its table."""
+        """Return the address of a column on the page of its table."""
         return f"{self.table(pipeline, table)}#{quote(self.column_id(table, column), safe='')}"
 
     @staticmethod
     def column_id(table: str, column: str) -> str:
-        """What a column is called within a page."""
+        """Return the HTML id of a column."""
         return f"column-{table}-{column}"
 
     def files(self, pipeline: str, table: str, state: str | None = None, before: int | None = None) -> str:
-        """Files of a bronze table, in a state, of ledger batches before one."""
+        """Return the address of a bronze table's files in a state, of ledger batches before ``before``."""
         return self._address("p", pipeline, "t", table, "files", state=state, before=before)
 
     def quarantine(self, pipeline: str, table: str, rule: str | None = None) -> str:
-        """Quarantine of a silver table, by a rule."""
+        """Return the address of a silver table's quarantine, by a rule."""
         return self._address("p", pipeline, "t", table, "quarantine", rule=rule)
 
     def replay(self, pipeline: str, table: str, rule: str | None = None) -> str:
-        """Confirmation of a replay of what is in quarantine, by a rule."""
+        """Return the address of the confirmation of a replay from quarantine, by a rule."""
         return self._address("p", pipeline, "t", table, "quarantine", "replay", rule=rule)
 
     def discard(self, pipeline: str, table: str, rule: str | None = None) -> str:
-        """Question about a discard of what waits in quarantine, by a rule."""
+        """Return the address of the confirmation of a discard from quarantine, by a rule."""
         return self._address("p", pipeline, "t", table, "quarantine", "discard", rule=rule)
 
     def undo_discard(self, pipeline: str, table: str, discard: str | None = None) -> str:
-        """Question about a discard that is taken back."""
+        """Return the address of the confirmation that a discard is undone."""
         return self._address("p", pipeline, "t", table, "quarantine", "undo-discard", discard=discard)
 
     def dag(self, pipeline: str) -> str:
-        """The DAG in Airflow."""
+        """Return the address of the DAG in Airflow."""
         return f"{self.root}../dags/{quote(dag_id(pipeline), safe='')}"
 
     def dag_run(self, pipeline: str, run_id: str) -> str:
-        """A run in Airflow."""
+        """Return the address of a run in Airflow."""
         return f"{self.dag(pipeline)}/runs/{quote(run_id, safe='')}"
 
     def task(self, pipeline: str, run_id: str, task: str) -> str:
-        """A task of a run in Airflow, with its log."""
+        """Return the address of a run's task in Airflow, with its log."""
         return f"{self.dag_run(pipeline, run_id)}/tasks/{quote(task, safe='')}"
 
 
@@ -125,20 +125,20 @@ class Anchors(Addresses):
         return ""
 
     def column(self, pipeline: str, table: str, column: str) -> str:
-        """A column in the file; the table of one that is not, which a run has not made yet."""
+        """Return the anchor of a column, or of its table if no run has created the column yet."""
         name = self.column_id(table, column)
         if pipeline == self.pipeline and name in self.columns:
             return f"#{quote(name, safe='')}"
         return self.table(pipeline, table)
 
     def dag(self, pipeline: str) -> str:
-        """None: nobody knows where a report is opened."""
+        """Return no address: a report may be opened anywhere."""
         return ""
 
     def dag_run(self, pipeline: str, run_id: str) -> str:
-        """None, as of the DAG."""
+        """Return no address, as for the DAG."""
         return ""
 
     def task(self, pipeline: str, run_id: str, task: str) -> str:
-        """None, as of the DAG."""
+        """Return no address, as for the DAG."""
         return ""

@@ -44,7 +44,7 @@ HEADERS = {
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """The app that shows the pipelines of some settings."""
+    """Create the app that shows the pipelines of the settings."""
     app = FastAPI(title="Lakehouse", openapi_url=None, docs_url=None, redoc_url=None)
     app.state.source = Source(settings)
     app.include_router(routes.router)
@@ -59,7 +59,7 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 def create_airflow_app() -> FastAPI:
-    """The app for what Airflow's DAG files show: the settings of the environment, else folders beside the DAGs'."""
+    """Create the app for Airflow's DAG files, with the environment's settings or else the folders beside the DAGs'."""
     return create_app(
         settings_below(
             Path(conf.get_mandatory_value("core", "dags_folder")).parent, os.environ.get("SLUICEGATE_TARGET")
@@ -85,7 +85,7 @@ async def _guard_request(request: Request, call_next: Callable[[Request], Awaita
 
 
 async def _answer_refusal(request: Request, error: HTTPException) -> Response:
-    """Answer to whoever is not logged in, may not see something, or wants what does not exist: no data in any case."""
+    """Answer a request without a login or permission, or for a page that does not exist; show no data."""
     if error.detail == HTTPStatus.NOT_FOUND.phrase:  # of an address that no route has
         return _answer(request, 404, "This page does not exist.", _HINTS[404])
     hint = getattr(error, "hint", _HINTS.get(error.status_code, ""))
@@ -93,7 +93,7 @@ async def _answer_refusal(request: Request, error: HTTPException) -> Response:
 
 
 async def _answer_invalid_query(request: Request, error: RequestValidationError) -> Response:
-    """Answer to a query with a value that the page does not take, by the names of the parameters."""
+    """Answer a query with invalid values by the names of the parameters."""
     names = ", ".join(dict.fromkeys(str(mistake["loc"][-1]) for mistake in error.errors()))
     return _answer(request, 422, f"Invalid value of {names}.", _HINTS[422])
 

@@ -32,7 +32,7 @@ class Rectangle:
 def stacked(
     history: Sequence[CommittedBatch], width: float = 720, height: float = 120
 ) -> tuple[tuple[CommittedBatch, tuple[Rectangle, ...]], ...]:
-    """A bar for each batch, with a part for each place where its rows are; the highest is as high as the chart."""
+    """Lay out a bar for each batch, with a part for each place of its rows; the highest fills the chart."""
     highest = max((batch.balance.ended_records for batch in history), default=0) or 1
     each = min(width / max(len(history), 1), WIDEST)
     start = width - each * len(history)  # the newest is at the right edge, however few there are
@@ -53,7 +53,7 @@ def stacked(
 
 
 def small(values: Sequence[int], width: float = 64, height: float = 20) -> tuple[Rectangle, ...]:
-    """A row of small bars."""
+    """Lay out a row of small bars."""
     highest, each = max(values, default=0) or 1, min(width / max(len(values), 1), WIDEST / 2)
     rectangles = []
     for number, value in enumerate(values):
@@ -65,7 +65,7 @@ def small(values: Sequence[int], width: float = 64, height: float = 20) -> tuple
 
 
 def line(points: Sequence[float | None], width: float = 220, height: float = 28) -> str:
-    """Points of a polyline of shares, from the least of them at the bottom to 1 at the top."""
+    """Return the points of a polyline of shares, from the least of them at the bottom to 1 at the top."""
     values = [(n, value) for n, value in enumerate(points) if value is not None]
     if not values:
         return ""
@@ -87,7 +87,7 @@ CELL = 15
 
 
 def calendar(days: Sequence[Day]) -> tuple[tuple[tuple[Day, Rectangle], ...], tuple[Month, ...], float]:
-    """Days as squares, a column for each week, with the names of the months and the width of all."""
+    """Lay out days as squares, a column for each week, and return the months' names and the total width, too."""
     if not days:
         return (), (), 0
     monday = days[0].day - timedelta(days=days[0].day.weekday())

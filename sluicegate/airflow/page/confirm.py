@@ -42,7 +42,7 @@ def start(request: Request, viewer: ViewerDep, fields: forms.Sent, pipeline: str
 
 
 def startable_pipeline(request: Request, viewer: Viewer, name: str) -> Pipeline:
-    """The pipeline, for who may start its runs."""
+    """Return the pipeline to a user who may start its runs."""
     definition = routes.pipeline_of_viewer(request, viewer, name)
     viewer.demand_start(name)
     return definition
@@ -51,7 +51,7 @@ def startable_pipeline(request: Request, viewer: Viewer, name: str) -> Pipeline:
 def _replayable_quarantine(
     request: Request, pipeline: Pipeline, table: str, rule: str
 ) -> quarantined.QuarantineDetails:
-    """The quarantine to replay.
+    """Return the quarantine to replay.
 
     Raises:
         PipelineMissing: there is no such table, or no record that broke the rule.
@@ -69,7 +69,7 @@ def _replayable_quarantine(
 def quarantine_summary(
     request: Request, pipeline: Pipeline, table: str, rule: str = ""
 ) -> quarantined.QuarantineDetails:
-    """The quarantine of a table, without its rows.
+    """Return the quarantine of a table without its rows.
 
     Raises:
         PipelineMissing: unknown silver table, or no record that broke the rule.
@@ -78,7 +78,7 @@ def quarantine_summary(
 
 
 def waiting_records(view: quarantined.QuarantineDetails) -> int:
-    """Records that wait, for the rule of a page or for all."""
+    """Count the records that wait, for the rule of a page or for all."""
     counts = {reason.rule: reason.records for reason in view.reasons or ()}
     if view.rule:
         return counts.get(view.rule, 0)
@@ -86,7 +86,7 @@ def waiting_records(view: quarantined.QuarantineDetails) -> int:
 
 
 def rules_of(view: quarantined.QuarantineDetails) -> list[quarantined.Reason]:
-    """The rules that these records broke."""
+    """Return the rules that these records broke."""
     return [reason for reason in view.reasons or () if view.rule in ("", reason.rule)]
 
 
@@ -99,7 +99,7 @@ def _confirmation(request: Request, view: quarantined.QuarantineDetails, status:
 def page(
     request: Request, template: str, view: quarantined.QuarantineDetails, confirmed: Confirmed, status: int, **more: Any
 ) -> Response:
-    """The page that asks a person to confirm something, with its sealed form."""
+    """Render the page that asks a person to confirm something, with its sealed form."""
     facts: dict[str, Any] = {
         "view": view, "said": confirmed, "seal": forms.seal(request, *confirmed.subject()), "pipeline": view.pipeline,
         "paused": bool(dag_runs.paused([view.pipeline])), "table": view.table, "tab": "quarantine", **more,

@@ -65,7 +65,7 @@ def ask_undo(request: Request, viewer: ViewerDep, pipeline: str, table: str, dis
 
 @router.post(_UNDO, response_model=None)
 def start_undo(request: Request, viewer: ViewerDep, fields: forms.Sent, pipeline: str, table: str) -> Response:
-    """Undo the discard that was confirmed; one that is already undone is not found."""
+    """Undo the confirmed discard, unless it is already undone."""
     definition = confirm.startable_pipeline(request, viewer, pipeline)
     with forms.refuse_incomplete():
         taking_back = TakingBack(pipeline, table, fields["discard"], int(fields["records"]), fields["run_id"])
@@ -77,12 +77,12 @@ def start_undo(request: Request, viewer: ViewerDep, fields: forms.Sent, pipeline
 
 
 def _is_counting(view: quarantined.QuarantineDetails) -> bool:
-    """Whether its discards are not known yet, as its records are being counted in the background."""
+    """Return whether the discards are unknown because records are still being counted in the background."""
     return view.reasons is None
 
 
 def _find_discard(view: quarantined.QuarantineDetails, discard: str) -> Discarded:
-    """A discard that is on record.
+    """Return a recorded discard.
 
     Raises:
         PipelineMissing: there is none of that id.

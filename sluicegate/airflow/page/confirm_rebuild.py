@@ -36,22 +36,22 @@ class Rebuilding:
     event = "lakehouse_rebuild"
 
     def subject(self) -> tuple[str, ...]:
-        """What a form for it is sealed for."""
+        """Return the subject for which the form is sealed."""
         return (self.event, self.pipeline, str(self.first), str(self.last), self.run_id)
 
     def form(self) -> dict[str, Any]:
-        """The mode, and the interval, without its end."""
+        """Return the mode and the interval, whose end is exclusive."""
         end = self.last + timedelta(days=1)
         return {"mode": "interval", "from": f"{self.first}T00:00:00+00:00", "to": f"{end}T00:00:00+00:00"}
 
     def audit_fields(self) -> dict[str, Any]:
-        """The days."""
+        """Return the days for the audit log."""
         return {"first": str(self.first), "last": str(self.last)}
 
 
 @router.get(_ADDRESS, response_model=None)
 def ask(request: Request, viewer: ViewerDep, pipeline: str, first: date, last: date) -> Response:
-    """Show which days would be rebuilt, and the effect. Nothing is started."""
+    """Show the days to rebuild and the effect of the rebuild, and start nothing."""
     confirm.startable_pipeline(request, viewer, pipeline)
     if not first <= last < date.max:
         raise HTTPException(409, f"The last day, {last}, is before the first one, {first}.")

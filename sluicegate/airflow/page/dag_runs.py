@@ -25,7 +25,7 @@ UNKNOWN = "it was ended before it could say why; its log may say more"
 
 
 def last_runs(dags: Sequence[str], count: int) -> dict[str, list[DagRun]]:
-    """The last runs of some DAGs, newest first, without their tasks."""
+    """Return the last runs of DAGs, newest first, without their tasks."""
     place = func.row_number().over(partition_by=Stored.dag_id, order_by=Stored.run_after.desc()).label("place")
     numbered = select(Stored.id, place).where(Stored.dag_id.in_(dags)).subquery()
     of_run = (TaskInstance.dag_id == Stored.dag_id, TaskInstance.run_id == Stored.run_id)
@@ -54,13 +54,13 @@ def last_runs_with_steps(dags: Sequence[str], count: int) -> dict[str, list[DagR
 
 
 def paused(dags: Sequence[str]) -> set[str]:
-    """Those of some DAGs that are paused."""
+    """Return the DAGs that are paused."""
     with create_session(scoped=False) as session:
         return set(session.scalars(select(DagModel.dag_id).where(DagModel.dag_id.in_(dags), DagModel.is_paused)))
 
 
 def find_run(dag: str, run_id: str) -> DagRun | None:
-    """A run with its note, its tasks, and the seconds that its jobs reported; None if Airflow has none."""
+    """Return a run with its note, tasks and reported seconds, None if Airflow does not have it."""
     with create_session(scoped=False) as session:
         run = session.scalar(select(Stored).where(Stored.dag_id == dag, Stored.run_id == run_id))
         if run is None:
@@ -105,7 +105,7 @@ def _steps(session: Session, runs: Sequence[tuple[str, str]]) -> dict[tuple[str,
 
 
 def _seconds(session: Session, run: Stored) -> Iterable[tuple[str, float]]:
-    """Seconds of each table, from the reports that the jobs returned."""
+    """Yield the seconds of each table from the reports that the jobs returned."""
     of_run = (XComModel.dag_id == run.dag_id, XComModel.run_id == run.run_id, XComModel.key == XCOM_RETURN_KEY)
     for stored in session.scalars(select(XComModel).where(*of_run)):
         for report in _reports(XComModel.deserialize_value(stored)):

@@ -22,13 +22,13 @@ class Discarding(Quarantined):
     event = "lakehouse_discard"
 
     def form(self) -> dict[str, Any]:
-        """The mode, which records, and the note."""
+        """Return the mode, the selection of records, and the note."""
         return {
             "mode": DISCARD, "tables": [self.table], "rules": self.rules, "note": self.note, "quarantine": self.version,
         }  # fmt: skip
 
     def audit_fields(self) -> dict[str, Any]:
-        """Which records, what was shown of them, and the note."""
+        """Return the selection of records, the figures that the page showed, and the note."""
         return {**super().audit_fields(), "note": self.note}
 
 
@@ -53,13 +53,13 @@ class TakingBack:
     event = "lakehouse_undo_discard"
 
     def subject(self) -> tuple[str, ...]:
-        """What a form for it is sealed for."""
+        """Return the subject for which the form is sealed."""
         return (self.event, self.pipeline, self.table, self.discard, str(self.records), self.run_id)
 
     def form(self) -> dict[str, Any]:
-        """The mode, and which discard."""
+        """Return the mode and the discard."""
         return {"mode": UNDO_DISCARD, "tables": [self.table], "discard": self.discard}
 
     def audit_fields(self) -> dict[str, Any]:
-        """Fields that identify the discard and the state that was shown."""
+        """Return the discard and the state that the page showed."""
         return {"table": self.table, "discard": self.discard, "records": self.records}

@@ -41,11 +41,11 @@ class Forbidden(HTTPException):
 
 
 def seal(request: Request, *subject: str) -> str:
-    """Seal of what a form asks for, for the login that requests.
+    """Return the seal of a form's subject for the login of the request.
 
     Args:
         request: a request of the login.
-        subject: what the form asks for, in all that matters.
+        subject: all parts of the form's request that matter.
 
     Raises:
         Forbidden: the request has no login to key a seal with.
@@ -61,7 +61,7 @@ def seal(request: Request, *subject: str) -> str:
 
 
 def demand_seal(request: Request, fields: Mapping[str, str], *subject: str) -> None:
-    """Check that a form was shown to the login that sends it, for this very subject.
+    """Check that the login that sends a form has seen it, for this very subject.
 
     Raises:
         Forbidden: it was not.
@@ -71,7 +71,7 @@ def demand_seal(request: Request, fields: Mapping[str, str], *subject: str) -> N
 
 
 async def read_form(request: Request) -> dict[str, str]:
-    """Fields of a form that a page of this server sent.
+    """Read the fields of a form that a page of this server sent.
 
     Raises:
         Forbidden: another site sent it.
@@ -96,7 +96,7 @@ async def read_form(request: Request) -> dict[str, str]:
 
 @contextmanager
 def refuse_incomplete() -> Iterator[None]:
-    """Context in which fields of a form are read: a form that lacks one, or has a text for a number, is refused.
+    """Refuse a form when its fields are read and one is missing, or is a text in place of a number.
 
     Raises:
         HTTPException: 400.
@@ -108,7 +108,7 @@ def refuse_incomplete() -> Iterator[None]:
 
 
 def _demand_own(request: Request) -> None:
-    """Checks where a form comes from, by what browsers say; the seal decides about what says nothing."""
+    """Check the origin of a form by the browser's headers; without them the seal decides."""
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     # Behind a proxy the host of a request may be the proxy's name for this server, and not what a browser sees.
     hosts = {request.headers.get("host"), urlsplit(conf.get("api", "base_url", fallback="") or "").netloc}

@@ -67,7 +67,7 @@ class Placed:
 
 
 def place_graph(graph: Graph) -> Placed:
-    """Places of a graph's nodes and edges."""
+    """Place the nodes and edges of a graph."""
     tables = [node for node in graph.nodes if node.kind != "quarantine"]
     quarantines = {node.table: node for node in graph.nodes if node.kind == "quarantine"}
     column = _columns(tables, graph.edges)
@@ -87,14 +87,14 @@ def place_graph(graph: Graph) -> Placed:
 
 
 def _boxes(columns: Sequence[Sequence[Node]], quarantines: dict[str, Node]) -> tuple[dict[str, Box], float]:
-    """Boxes by the keys of their nodes, and the height of the highest column, in whose middle all columns are."""
+    """Return boxes by the keys of their nodes, columns centred, and the height of the highest column."""
     stacks = [_stack(nodes, quarantines, number * (WIDTH + GAP_X)) for number, nodes in enumerate(columns)]
     height = max(map(_end, stacks), default=0.0)
     return {box.node.key: box for stack in stacks for box in _centre_boxes(stack, height)}, height
 
 
 def _stack(nodes: Sequence[Node], quarantines: dict[str, Node], x: float) -> list[Box]:
-    """Boxes of a column from the top down, each quarantine beneath its table."""
+    """Stack the boxes of a column from the top down, each quarantine beneath its table."""
     stack: list[Box] = []
     y = float(TOP)
     for node in nodes:
@@ -113,7 +113,7 @@ def _end(stack: Sequence[Box]) -> float:
 
 
 def _centre_boxes(stack: Sequence[Box], height: float) -> list[Box]:
-    """Boxes of a column in the middle of the height."""
+    """Move the boxes of a column to the middle of the height."""
     down = (height - _end(stack)) / 2
     return [replace(box, y=box.y + down) for box in stack]
 
@@ -130,7 +130,7 @@ def _curves(edges: Sequence[Edge], chains: dict[Edge, list[str]], boxes: dict[st
 
 
 def _chain(edge: Edge, column: dict[str, int], columns: list[list[Node]]) -> list[str]:
-    """Keys of the nodes that an edge leads through: a lane in each column between its ends, where no box is."""
+    """Return the keys of the nodes on an edge's route, and add a free lane to each column between its ends."""
     if edge.source not in column or edge.target not in column:
         return []
     keys = [edge.source]
@@ -142,7 +142,7 @@ def _chain(edge: Edge, column: dict[str, int], columns: list[list[Node]]) -> lis
 
 
 def _columns(nodes: Sequence[Node], edges: Sequence[Edge]) -> dict[str, int]:
-    """Column of each node: after all that it reads, and after all of the layers before its own."""
+    """Return the column of each node: after all that it reads, and after all of the layers before its own."""
     reads: dict[str, list[str]] = {}
     for edge in edges:
         reads.setdefault(edge.target, []).append(edge.source)
@@ -159,7 +159,7 @@ def _columns(nodes: Sequence[Node], edges: Sequence[Edge]) -> dict[str, int]:
 
 
 def _layer(node: Node, nodes: Sequence[Node], edges: Sequence[Edge]) -> str:
-    """The layer in whose columns a node stands; that of a view is the first of the tables that read it."""
+    """Return the layer in whose columns a node stands; a view has that of the first tables that read it."""
     if node.kind != "view":
         return node.kind
     kinds = {other.key: other.kind for other in nodes}
@@ -198,7 +198,7 @@ def _order_columns(columns: list[list[Node]], edges: Sequence[tuple[str, str]]) 
 
 
 def _path(chain: Sequence[Box]) -> str:
-    """Curve from the right side of a box to the left side of another, straight through the lanes between them."""
+    """Draw a curve from the right side of a box to the left side of another, straight through the lanes between."""
     first = chain[0]
     x, y = first.x + first.width, first.y + first.height / 2
     parts = [f"M{x:.1f} {y:.1f}"]
@@ -213,7 +213,7 @@ def _path(chain: Sequence[Box]) -> str:
 
 
 def _bands(columns: list[list[Node]]) -> list[Band]:
-    """The layers, each as wide as its columns; a column without tables belongs to the layer before it."""
+    """Return the layers, each as wide as its columns; a column without tables belongs to the layer before it."""
     bands: list[Band] = []
     name = ""
     for number, nodes in enumerate(columns):

@@ -41,7 +41,7 @@ _SPANS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
 def number(value: float | None) -> str:
-    """A number with separators; a dash for none."""
+    """Format a number with separators, None as a dash."""
     if value is None:
         return "–"
     if isinstance(value, int):
@@ -50,21 +50,21 @@ def number(value: float | None) -> str:
 
 
 def size(value: float | None) -> str:
-    """A size in bytes."""
+    """Format a size in bytes."""
     if value is None:
         return "–"
     return human_bytes(value)
 
 
 def moment(value: datetime | None) -> str:
-    """A time in UTC, to the second."""
+    """Format a time in UTC, to the second."""
     if value is None:
         return "–"
     return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def seconds(value: float | None) -> str:
-    """A duration in its two largest units."""
+    """Format a duration in its two largest units."""
     if value is None:
         return "–"
     if value < 60:
@@ -78,7 +78,7 @@ def seconds(value: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    """A share; one that is not quite all is never written as 100 %."""
+    """Format a share, and never write 100 % for less than all."""
     if value is None:
         return "–"
     if 0.9 < value < 1:
@@ -91,7 +91,7 @@ def percent(value: float | None) -> str:
 
 
 def time_since(value: datetime | None, time: datetime) -> str:
-    """How long ago a time was."""
+    """Format the time that has passed since a time."""
     if value is None:
         return "never"
     past = (time - value).total_seconds()
@@ -101,12 +101,12 @@ def time_since(value: datetime | None, time: datetime) -> str:
 
 
 def shape(state: str) -> tuple[str, str]:
-    """Shape and colour of a state."""
+    """Return shape and colour of a state."""
     return _SHAPES.get(state, ("○", "none"))
 
 
 def _escape_value(value: Any) -> Any:
-    """What is shown of a value in a template: of a text nothing that would reorder what stands behind it."""
+    """Escape a value for a template, and remove characters that would reorder the text behind it."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return escape_text(value, keep="\n\t")
     return value
@@ -131,12 +131,12 @@ ENVIRONMENT = _environment()
 
 
 def page(template: str, addresses: Addresses, **view: Any) -> str:
-    """A page.
+    """Render a page.
 
     Args:
         template: name of its template, without ``.html``.
         addresses: addresses of other pages.
-        view: what is shown.
+        view: values for the template.
     """
     common = {
         "at": addresses, "now": datetime.now(UTC), "pipeline": None, "tab": "", "live": "", "tag": "", "query": "",
@@ -147,5 +147,5 @@ def page(template: str, addresses: Addresses, **view: Any) -> str:
 
 
 def static(name: str) -> str:
-    """Text of a style sheet or script."""
+    """Read a style sheet or script."""
     return (FOLDER / "static" / name).read_text(encoding="utf-8")

@@ -43,13 +43,13 @@ class Confirmed(Protocol):
     def event(self) -> str: ...
 
     def subject(self) -> tuple[str, ...]:
-        """What a form for it is sealed for."""
+        """Return the subject for which the form is sealed."""
 
     def form(self) -> dict[str, Any]:
-        """Values of the DAG's form."""
+        """Return the values of the DAG's form."""
 
     def audit_fields(self) -> dict[str, Any]:
-        """Text of the entry in the audit log."""
+        """Return the text of the entry in the audit log."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,11 @@ class Quarantined:
         return None
 
     def subject(self) -> tuple[str, ...]:
-        """What a form for it is sealed for: all that was shown."""
+        """Return the subject for which the form is sealed: all that the page showed."""
         return (self.event, self.pipeline, self.table, self.rule, str(self.records), self.version, self.run_id)
 
     def audit_fields(self) -> dict[str, Any]:
-        """Which records, and what was shown of them."""
+        """Return the selection of records, and the figures that the page showed."""
         return {"table": self.table, "rules": self.rules, "records": self.records, "quarantine": self.version}
 
 
@@ -97,12 +97,12 @@ class Replayed(Quarantined):
     event = "lakehouse_replay"
 
     def form(self) -> dict[str, Any]:
-        """The mode, and which records."""
+        """Return the mode and the selection of records."""
         return {"mode": REPLAY, "tables": [self.table], "rules": self.rules}
 
 
 def new_run_id(table: str, prefix: str = "replay") -> str:
-    """Id of a run that nobody has yet."""
+    """Return a run id that is not in use."""
     return f"{prefix}__{table}_{datetime.now(UTC):%Y%m%dT%H%M%S}_{token_hex(4)}"
 
 

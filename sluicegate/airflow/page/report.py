@@ -34,12 +34,12 @@ class Report:
 
 @aws.brief_requests()
 def create_report(pipeline: Pipeline, run: str | None = None, *, rows: bool = False) -> Report:
-    """The pages of a pipeline as of a run, by default its newest.
+    """Create the pages of a pipeline as of a run, by default its newest.
 
     Args:
         pipeline: the definition.
         run: id of the run, as ``history`` has it, or the time of its first commit.
-        rows: whether to show some rows of each table.
+        rows: True to show some rows of each table.
 
     Raises:
         UserError: there is no such run among the last ones.
@@ -59,7 +59,7 @@ def create_report(pipeline: Pipeline, run: str | None = None, *, rows: bool = Fa
 
 
 def as_html(report: Report) -> str:
-    """A report as one HTML file."""
+    """Render a report as one HTML file."""
     css = Markup(html.static("page.css"))  # noqa: S704 (a file of this package)
     name = report.graph.pipeline
     columns = frozenset(

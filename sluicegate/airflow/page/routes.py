@@ -39,13 +39,13 @@ LONGEST = 2**62
 
 
 def path_of(request: Request) -> str:
-    """Path of a request below the app's own, whatever it is mounted at."""
+    """Return the path of a request below the app's own, whatever it is mounted at."""
     path, root = request.scope["path"], request.scope.get("root_path", "")
     return str(path[len(root) :] if root and path.startswith(root) else path).lstrip("/")
 
 
 def addresses(request: Request) -> Addresses:
-    """Addresses relative to the page that is requested, by the slashes that a browser counts."""
+    """Return addresses relative to the requested page, by the slashes that a browser counts."""
     root = str(request.scope.get("root_path", ""))
     path = request.scope.get("raw_path") or request.scope["path"].encode()
     below = path.decode("latin-1").split("?")[0].count("/") - (root.count("/") if root else 0)
@@ -53,14 +53,14 @@ def addresses(request: Request) -> Addresses:
 
 
 def _render_page(request: Request, template: str, view: Any, *, live: bool = False, **more: Any) -> Response:
-    """A page as what was requested: JSON, or HTML.
+    """Render a page as requested, in JSON or HTML.
 
     Args:
         request: the request.
         template: name of the HTML's template.
         view: the view.
-        live: whether it is about to change, so that a page asks its JSON for that from time to time.
-        more: what else the template shows.
+        live: True if the view is about to change, so that the page polls its JSON.
+        more: other values for the template.
     """
     tag = ""
     if live:
@@ -79,7 +79,7 @@ def _render_page(request: Request, template: str, view: Any, *, live: bool = Fal
 
 
 def _json_address(request: Request) -> str:
-    """Address of a page's JSON, relative to the page."""
+    """Return the address of a page's JSON, relative to the page."""
     path = (request.scope.get("raw_path") or request.scope["path"].encode()).decode("latin-1")
     query = request.scope.get("query_string", b"").decode("latin-1")
     name = "home"
@@ -99,13 +99,13 @@ def _register_page(path: str) -> Callable[[Callable[..., Any]], Callable[..., An
 
 
 def source_of(request: Request) -> Source:
-    """Definitions and tables that the pages of a request show."""
+    """Return the definitions and tables that the pages of a request show."""
     source: Source = request.app.state.source
     return source
 
 
 def pipeline_of_viewer(request: Request, viewer: Viewer, name: str) -> Pipeline:
-    """A pipeline that the viewer may see.
+    """Return a pipeline that the viewer may see.
 
     Raises:
         HTTPException: 404, where there is none, or the viewer may not read its DAG.
@@ -116,7 +116,7 @@ def pipeline_of_viewer(request: Request, viewer: Viewer, name: str) -> Pipeline:
 
 
 def _runs(viewer: Viewer, name: str, key: str | None = None) -> Sequence[DagRun]:
-    """Runs of a pipeline in Airflow, if the viewer may see them; that of a key in full."""
+    """Return the runs in Airflow that the viewer may see, the one of the key with its tasks."""
     if not viewer.may_read_runs(name):
         return ()
     newest_runs = dag_runs.last_runs_with_steps([name], dag_runs.NEWEST).get(name, [])
@@ -130,7 +130,7 @@ def _runs(viewer: Viewer, name: str, key: str | None = None) -> Sequence[DagRun]
 
 @router.get("/static/{name}")
 def static(name: str) -> Response:
-    """A style sheet, a script or the icon: there is nothing of a pipeline in them, and no other file is given."""
+    """Serve a style sheet, a script or the icon, and no other file: they have no data of a pipeline."""
     if name not in html.STATIC:
         raise HTTPException(404, "File not found.")
     return Response(html.static(name), media_type=html.STATIC[name])
@@ -139,7 +139,7 @@ def static(name: str) -> Response:
 @router.get("/home.json", response_model=None)
 @router.get("/", response_model=None)
 def home(request: Request, viewer: ViewerDep) -> Response:
-    """All pipelines that the viewer may see."""
+    """Show all pipelines that the viewer may see."""
     source = source_of(request)
     names = viewer.readable_pipelines(source.names())
     with_runs = [name for name in names if viewer.may_read_runs(name)]
@@ -151,20 +151,20 @@ def home(request: Request, viewer: ViewerDep) -> Response:
 
 @_register_page("/search")
 def search(request: Request, viewer: ViewerDep, q: Word = "") -> Response:
-    """Tables and columns by name and comment."""
+    """Show the tables and columns whose name or comment matches."""
     source = source_of(request)
     return _render_page(request, "search", find.search(source, viewer.readable_pipelines(source.names()), q), query=q)
 
 
 @router.get("/dag/{dag_id}", response_model=None)
 def dag_page(request: Request, viewer: ViewerDep, dag_id: str) -> Response:
-    """The page of a pipeline from the tab of its DAG, also that of its maintenance."""
+    """Redirect from the tab of a DAG, or of its maintenance, to the pipeline's page."""
     return RedirectResponse(addresses(request).graph(_pipeline_name(request, viewer, dag_id)))
 
 
 @router.get("/dag/{dag_id}/run/{run_id:path}", response_model=None)
 def dag_run_page(request: Request, viewer: ViewerDep, dag_id: str, run_id: str) -> Response:
-    """The page of a run from the tab of a DAG run."""
+    """Redirect from the tab of a DAG run to the run's page."""
     name = _pipeline_name(request, viewer, dag_id)
     to = addresses(request)
     return RedirectResponse(to.run(name, run_id) if name == dag_id else to.graph(name))
@@ -181,7 +181,7 @@ def _pipeline_name(request: Request, viewer: Viewer, dag_id: str) -> str:
 
 @_register_page("/p/{pipeline}")
 def graph(request: Request, viewer: ViewerDep, pipeline: str, run: Key = None) -> Response:
-    """Graph of a pipeline as of a run."""
+    """Show the graph of a pipeline as of a run."""
     definition = pipeline_of_viewer(request, viewer, pipeline)
     source, newest_runs = source_of(request), _runs(viewer, pipeline, run)
     if run is None:
@@ -203,7 +203,7 @@ def _detail_default(source: Source, pipeline: Pipeline, newest_runs: Sequence[Da
 
 @_register_page("/p/{pipeline}/runs")
 def all_runs(request: Request, viewer: ViewerDep, pipeline: str, kind: Word = "", outcome: Word = "") -> Response:
-    """Runs of a pipeline, of a kind and with an outcome."""
+    """Show the runs of a pipeline, of a kind and with an outcome."""
     definition, source = pipeline_of_viewer(request, viewer, pipeline), source_of(request)
     every_run = runs.group_batches(newest_batches(source, definition), _runs(viewer, pipeline))
     view = [run for run in every_run if kind in ("", run.kind) and outcome in ("", run.outcome)]
@@ -213,7 +213,7 @@ def all_runs(request: Request, viewer: ViewerDep, pipeline: str, kind: Word = ""
 
 @_register_page("/p/{pipeline}/run")
 def one_run(request: Request, viewer: ViewerDep, pipeline: str, key: Key = None) -> Response:
-    """One run."""
+    """Show one run."""
     definition = pipeline_of_viewer(request, viewer, pipeline)
     view = run_details.run_details(source_of(request), definition, _runs(viewer, pipeline, key), key or "")
     return _render_page(request, "run", view, pipeline=pipeline, tab="runs", live=view.run.is_running)
@@ -221,7 +221,7 @@ def one_run(request: Request, viewer: ViewerDep, pipeline: str, key: Key = None)
 
 @_register_page("/p/{pipeline}/days")
 def calendar(request: Request, viewer: ViewerDep, pipeline: str, table: Key = None) -> Response:
-    """Calendar of days of a silver table."""
+    """Show the calendar of a silver table."""
     definition = pipeline_of_viewer(request, viewer, pipeline)
     view = days.day_details(source_of(request), definition, table, _runs(viewer, pipeline))
     starts = viewer.may_start_runs(pipeline)
@@ -230,7 +230,7 @@ def calendar(request: Request, viewer: ViewerDep, pipeline: str, table: Key = No
 
 @_register_page("/p/{pipeline}/t/{table}")
 def table_page(request: Request, viewer: ViewerDep, pipeline: str, table: str) -> Response:
-    """A table."""
+    """Show a table."""
     definition = pipeline_of_viewer(request, viewer, pipeline)
     rows, source = viewer.may_read_rows(pipeline), source_of(request)
     readable = viewer.readable_pipelines(source.names())
@@ -243,7 +243,7 @@ def files(
     request: Request, viewer: ViewerDep, pipeline: str, table: str, state: Word = "",
     before: Annotated[int | None, Query(ge=0, le=LONGEST)] = None,
 ) -> Response:  # fmt: skip
-    """Files of a bronze table."""
+    """Show the files of a bronze table."""
     definition = pipeline_of_viewer(request, viewer, pipeline)
     view = landed.file_details(source_of(request), definition, table, state, before)
     live = view.searching or (view.of_files and view.listed is None and not view.error)
@@ -252,7 +252,7 @@ def files(
 
 @_register_page("/p/{pipeline}/t/{table}/quarantine")
 def quarantine(request: Request, viewer: ViewerDep, pipeline: str, table: str, rule: Word = "") -> Response:
-    """Quarantine of a silver table."""
+    """Show the quarantine of a silver table."""
     definition = pipeline_of_viewer(request, viewer, pipeline)
     rows = viewer.may_read_rows(pipeline)
     view = quarantined.quarantine_details(source_of(request), definition, table, rule, rows=rows)
