@@ -70,31 +70,31 @@ class Arguments:
         return cls({**of_ours, **(tasks or {})}, dict(dags or {}))
 
     def reader_arguments(self, definition: AirflowSettings | None) -> dict[str, Any]:
-        """Arguments of a task that starts no Spark.
+        """Return the arguments of a task that starts no Spark.
 
-        Without a time limit: of a task that waits for a person or for files it would count the wait.
+        They have no time limit, which would include the wait for a person or for files.
         """
         return READ_RETRIES | self._common_arguments() | _weight(definition)
 
     def mistakes_arguments(self) -> dict[str, Any]:
-        """Arguments of a task that takes the place of any other, and fails: in its queue, with the retries of a job."""
+        """Return the arguments of a task that fails in place of any other: its queue, and the retries of a job."""
         return _delays(self.tasks) | self._common_arguments()
 
     def _common_arguments(self) -> dict[str, Any]:
-        """What the DAG file says of every task, without a time limit, also where its ``default_args`` have one."""
+        """Return the DAG file's arguments for every task, without a time limit, even one of ``default_args``."""
         of_all = _accepted_parameters(BaseOperator)
         return {name: it for name, it in self.tasks.items() if name in of_all} | {"execution_timeout": None}
 
     def job_arguments(
         self, name: str, definition: AirflowSettings | None, settings: Settings, layers: int = 1
     ) -> dict[str, Any]:
-        """Arguments of a task that starts Spark.
+        """Return the arguments of a task that starts Spark.
 
         Args:
             name: name of the pipeline.
-            definition: what its definition says.
-            settings: where things are.
-            layers: number of layers that the task runs, for each of which it has its time.
+            definition: Airflow settings of the definition.
+            settings: configuration with the definitions' folder.
+            layers: number of layers that the task runs, each of which has its own time limit.
 
         Raises:
             DefinitionError: the executor's configuration cannot be used.
@@ -110,7 +110,7 @@ class Arguments:
         return _delays(arguments) | arguments | {"execution_timeout": limit * layers if limit else None}
 
     def add_alerts(self, arguments: Mapping[str, Any], alerts: Sequence[Any]) -> dict[str, Any]:
-        """Arguments of a task with alerts of its failure beside those that the DAG file gives."""
+        """Add alerts of a task's failure to those of its arguments or the DAG file."""
         if not alerts:
             return dict(arguments)
         of_all = (self.dags.get("default_args") or {}).get("on_failure_callback")
@@ -118,17 +118,19 @@ class Arguments:
         return {**arguments, "on_failure_callback": [*callbacks, *alerts]}
 
     def time_limit(self, definition: AirflowSettings | None) -> timedelta | None:
-        """Time limit of a job; None where the DAG file says so."""
+        """Return the time limit of a job, None where the DAG file sets None."""
         if definition is not None and definition.execution_timeout is not None:
             return definition.execution_timeout
         ends_within: timedelta | None = self.tasks.get("execution_timeout", ENDS_WITHIN)
         return ends_within
 
     def dag_arguments(self, of_pipeline: Mapping[str, Any]) -> dict[str, Any]:
-        """Arguments of a DAG: its own come before those given; tags, callbacks and ``default_args`` of both count.
+        """Return the arguments of a DAG; its definition's come before the DAG file's.
+
+        Tags, callbacks and ``default_args`` of both are combined.
 
         Args:
-            of_pipeline: what its definition makes of it.
+            of_pipeline: arguments from the pipeline's definition.
         """
         both = {**self.dags, **of_pipeline}
         for name in ("on_failure_callback", "on_success_callback"):
@@ -162,14 +164,14 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def job_pool() -> dict[str, str]:
-    """The pool of the jobs, unless nobody would make it: Airflow never starts a task of a pool that is missing."""
+    """Return the pool of the jobs, or nothing without the plugin: a task with a missing pool never starts."""
     if plugin_is_loaded():
         return {"pool": POOL}
     return {}
 
 
 def _delays(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Our retries of a job, their delays no shorter than the first one that is given."""
+    """Return the retries of a job, with delays no shorter than the first delay of its arguments."""
     first = arguments.get("retry_delay", RETRIES["retry_delay"])
     if not isinstance(first, timedelta):
         first = timedelta(seconds=first)
@@ -183,7 +185,7 @@ def _weight(definition: AirflowSettings | None) -> dict[str, Any]:
 
 
 def _executor_config(name: str, config: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    """Executor's configuration, with Kubernetes' pod as the object that its executor wants.
+    """Return the executor's configuration, with Kubernetes' pod as the object that the executor requires.
 
     Raises:
         DefinitionError: Airflow's provider for Kubernetes is not installed, or the pod is none.

@@ -65,14 +65,13 @@ class DefinitionMistakes(BaseOperator):
 
 
 def dags_of_mistakes(name: str, error: UserError, settings: Settings, arguments: Arguments) -> Iterator[DAG]:
-    """DAGs of a definition with mistakes: that of its runs, and those of maintenance, verification and alerts.
+    """Yield the DAGs of a definition with mistakes, for runs, maintenance, verification and alerts.
 
     Args:
         name: name of the pipeline.
         error: its mistakes.
-        settings: where things are.
-        arguments: what the DAG file gives to all DAGs and tasks: who is told of failures, who may see a DAG, and in
-            which queue there is a worker.
+        settings: configuration with the definitions' folder.
+        arguments: arguments of the DAG file for all DAGs and tasks, such as callbacks, access and queue.
     """
     fields = _fields(settings.pipelines / name / loader.FILE)
     of_runs, alerts = readable_callbacks(name, fields, settings)
@@ -100,7 +99,7 @@ def _describe_mistakes(error: UserError) -> dict[str, Any]:
 
 
 def _trigger_asset(name: str, fields: Mapping[str, Any], settings: Settings) -> Asset | None:
-    """Asset of the landing folders, where files start the runs: its trigger tells of the mistakes as well, once."""
+    """Return the asset of the landing folders if files start the runs; its trigger reports the mistakes once, too."""
     queue = fields.get("queueUrl")
     if fields.get("trigger") != "file_arrival":
         return None
@@ -108,7 +107,7 @@ def _trigger_asset(name: str, fields: Mapping[str, Any], settings: Settings) -> 
 
 
 def _fields(file: Path) -> dict[str, Any]:
-    """Fields of a definition, as far as they can be read; none of a file that cannot be opened."""
+    """Read the fields of a definition as far as possible, none if the file cannot be opened."""
     try:
         return yaml.sections(file.read_text("utf-8-sig"))
     except (OSError, UnicodeDecodeError):
@@ -116,7 +115,7 @@ def _fields(file: Path) -> dict[str, Any]:
 
 
 def _tasks(fields: Mapping[str, Any]) -> list[str]:
-    """Tasks that the DAG had before, in their order; all that it may have had where the definition does not say."""
+    """List the tasks that the DAG had before, in order, and all possible ones where the definition does not say."""
     # A misspelt layer is among the mistakes, and its task among those of runs under way.
     layers = [layer for layer in LAYERS if difflib.get_close_matches(layer, fields, 1, 0.6)] or list(LAYERS)
     jobs = ["run"] if fields.get("tasks") == "run" else layers
@@ -124,7 +123,7 @@ def _tasks(fields: Mapping[str, Any]) -> list[str]:
 
 
 def _schedule(fields: Any, settings: Settings) -> str | None:
-    """Schedule of a definition that has mistakes, if that is not one of them."""
+    """Return the schedule of a definition with mistakes, unless that is one of them."""
     try:
         chosen = settings.target or os.environ.get(TARGET) or settings.project_target
         target = (fields.get("targets") or {}).get(chosen) or {}

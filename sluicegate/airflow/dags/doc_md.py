@@ -39,7 +39,7 @@ should have updated. Its result has the number of rows of each table, and of vio
 
 
 def describe_dag(pipeline: Pipeline) -> str:
-    """``doc_md`` of a pipeline's DAG."""
+    """Write ``doc_md`` of a pipeline's DAG."""
     parts = []
     if pipeline.description:
         parts = [escape_markdown(pipeline.description, keep="\n")]
@@ -50,7 +50,7 @@ def describe_dag(pipeline: Pipeline) -> str:
 
 
 def describe_layer(pipeline: Pipeline, layer: Layer) -> str:
-    """``doc_md`` of the task of a layer."""
+    """Write ``doc_md`` of the task of a layer."""
     purposes = {
         "bronze": "Reads landed files, each exactly once, and stores every record unchanged.",
         "silver": "Evaluates the rules of each table, joins lookups, and keeps one row for each key.",
@@ -61,7 +61,7 @@ def describe_layer(pipeline: Pipeline, layer: Layer) -> str:
 
 
 def describe_run(pipeline: Pipeline) -> str:
-    """``doc_md`` of the task that runs all layers."""
+    """Write ``doc_md`` of the task that runs all layers."""
     layers = [layer for layer in LAYERS if getattr(pipeline, layer)]
     sentence = f"Runs {', '.join(layers)}, one after another in one Spark. If one fails, the following ones do not run."
     parts = [f"**{layer.capitalize()}.** {describe_layer(pipeline, layer)}" for layer in layers]
@@ -69,7 +69,7 @@ def describe_run(pipeline: Pipeline) -> str:
 
 
 def _tables(pipeline: Pipeline, layer: Layer) -> Iterator[str]:
-    """Lines for the tables: what each reads, and how."""
+    """Yield a line for each table: its sources, and how it reads them."""
     for name in pipeline.names(layer):
         comment = ""
         if name not in pipeline.deidentified_tables:

@@ -25,14 +25,14 @@ def new_dag(
     max_backfill_runs: int = MAX_BACKFILL_RUNS,
     **about: Any,
 ) -> DAG:
-    """DAG without tasks, which ``register_dag`` makes known to Airflow: one that fails in the making leaves nothing.
+    """Create a DAG without tasks, which Airflow does not find before ``register_dag``, so that a failure leaves none.
 
     Args:
-        name: its id.
+        name: the DAG's id.
         schedule: cron expression, in UTC.
         watched: asset whose events start runs, too.
         max_backfill_runs: runs that a backfill has at most.
-        about: what else DAG takes, which comes before what is said here.
+        about: other arguments of DAG, which come before those set here.
     """
     times = _timetable(schedule, max_backfill_runs) if schedule else None
     # A timetable beside the events allows backfills, and takes files whose event was lost.
@@ -45,10 +45,10 @@ def new_dag(
 
 
 def register_dag(dag: DAG) -> DAG:
-    """The DAG, which Airflow finds now even if the DAG file names it nowhere.
+    """Register a DAG with Airflow, even if the DAG file does not name it, and return it.
 
-    By itself Airflow takes up each at the end of its ``with``, also where tasks are missing after an error. It would do
-    so beside the DAG of mistakes, with the same id, and have one of the two, now this and now that.
+    By itself Airflow registers each DAG at the end of its ``with``, even if an error left it without tasks. It would do
+    so beside the DAG of mistakes with the same id, and parse now one and now the other.
     """
     dag.auto_register = True
     with dag:
@@ -56,7 +56,7 @@ def register_dag(dag: DAG) -> DAG:
 
 
 def _timetable(schedule: str, max_backfill_runs: int) -> Any:
-    """Timetable that gives a run the time since the last; with a cron text Airflow 3 gives intervals of no width.
+    """Return a timetable whose runs cover the time since the last; with a cron text, Airflow 3's intervals are empty.
 
     Without the plugin each interval of a backfill is a run, as Airflow has it.
     """
@@ -67,7 +67,7 @@ def _timetable(schedule: str, max_backfill_runs: int) -> Any:
 
 @cache
 def files_timeout(schedule: str | None) -> timedelta:
-    """Timeout for files: until the next run would begin, which then waits instead; at most a day.
+    """Return the timeout of the wait for files: until the next run begins, which then waits instead, at most a day.
 
     It is the shortest time between runs of an uneven schedule. With a longer one, runs would wait beside each other,
     and when ``max_active_runs`` of them do, one by hand would queue behind them.

@@ -39,7 +39,10 @@ _MODES = {
 
 
 def form(pipeline: Pipeline) -> dict[str, Param]:
-    """Params of a pipeline. None depends on the time, which would make a new version of the DAG at each parse."""
+    """Return the params of a pipeline.
+
+    None depends on the time, which would make a new version of the DAG at each parse.
+    """
     names = [*pipeline.bronze, *pipeline.silver, *pipeline.gold]
     end: dict[str, Any] = {"type": ["null", "string"], "format": "date-time", "pattern": _TIME}
     return {
@@ -83,7 +86,7 @@ def form(pipeline: Pipeline) -> dict[str, Param]:
 
 
 def form_of_verification() -> dict[str, Param]:
-    """Params of the DAG that verifies a pipeline."""
+    """Return the params of the DAG that verifies a pipeline."""
     return {
         "whole": Param(
             False, type="boolean", title="Whole",

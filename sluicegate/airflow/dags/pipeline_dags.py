@@ -45,7 +45,7 @@ class PipelineDags:
         self._subject: dict[str, Any] = {"pipeline": pipeline.name, "settings": pipeline.settings}
 
     def all_dags(self) -> Iterator[DAG]:
-        """Its DAGs.
+        """Yield the DAGs for runs, and for maintenance, alerts and verification if they are defined.
 
         Raises:
             DefinitionError: a notifier, or the configuration of an executor, cannot be used.
@@ -59,10 +59,10 @@ class PipelineDags:
             yield self._verification(self.pipeline.verify.schedule, self.pipeline.verify.percent)
 
     def runs(self) -> DAG:
-        """DAG of its runs, its tasks one after another.
+        """Return the DAG for runs, with its tasks one after another.
 
-        A check of the request, a sensor for landed files, a job for each layer that has tables (or, as the definition
-        says, one for all of them), and the reconciliation.
+        The tasks are a check of the request, a sensor for landed files, a job for each layer that has tables (or one
+        for all layers, if the definition says so), and the reconciliation.
         """
         dag_arguments: dict[str, Any] = {"doc_md": doc_md.describe_dag(self.pipeline), "params": form(self.pipeline)}
         for name in ("max_active_runs", "max_backfill_runs"):
@@ -102,7 +102,7 @@ class PipelineDags:
         return dag
 
     def _dag(self, description: str, dag_arguments: dict[str, Any]) -> dict[str, Any]:
-        """Arguments of a DAG, with what is common to all DAGs of the pipeline."""
+        """Return the arguments of a DAG, with those common to all DAGs of the pipeline."""
         common = {"tags": self.pipeline.tags, "default_args": {"owner": self.pipeline.owner}}
         notified = callbacks(self.pipeline.name, self.pipeline.notify, self.settings)
         return self.arguments.dag_arguments({"description": description, **dag_arguments, **common, **notified})
@@ -112,7 +112,7 @@ class PipelineDags:
         return self.arguments.add_alerts(job_arguments, self._alerts)
 
     def _tasks(self) -> Iterator[BaseOperator]:
-        """Tasks of the DAG in context, in their order."""
+        """Yield the tasks of the DAG in context, in order."""
         pipeline = self.pipeline
         reader = self.arguments.add_alerts(self.arguments.reader_arguments(pipeline.airflow), self._alerts)
         of_airflow = pipeline.airflow or AirflowSettings()
@@ -138,7 +138,7 @@ class PipelineDags:
         yield Account(task_id="account", doc_md=doc_md.RECONCILIATION, **self._subject, **limited)
 
     def _job(self, job: definition.Layer | Literal["run"], layers: list[definition.Layer], about: str) -> SluicegateJob:
-        """Task of a layer, or of all of them."""
+        """Return the task of a layer, or of all of them."""
         tables = job_assets(self.pipeline, layers)
         return SluicegateJob(
             task_id=job,

@@ -39,12 +39,12 @@ class FilesWaiting(NamedTuple):
 
 
 def settle_seconds(pipeline: Pipeline) -> float:
-    """Seconds until a file that landed now has settled for all tables of a pipeline."""
+    """Return the seconds until a file that landed now has settled for all tables of a pipeline."""
     return max((table.settleSeconds for table in pipeline.bronze.values()), default=0.0)
 
 
 def find_arrived(pipeline: Pipeline) -> Arrived:
-    """Bronze tables for which something has arrived; writes nothing, starts no Spark.
+    """Find the bronze tables for which data has arrived; write nothing, start no Spark.
 
     Args:
         pipeline: its definition.
@@ -65,7 +65,7 @@ def find_arrived(pipeline: Pipeline) -> Arrived:
 
 
 def _seconds_to_settle(pipeline: Pipeline, waiting: Pending) -> float | None:
-    """Seconds in which all files that are settling have settled, if nobody writes to them; None where none is."""
+    """Return the seconds until all settling files have settled if nobody writes to them, None where none is."""
     return max((pipeline.bronze[work.table].settleSeconds for work in waiting.tables if work.settling), default=None)
 
 

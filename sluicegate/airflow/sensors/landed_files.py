@@ -90,7 +90,7 @@ class LandedFilesSensor(BaseOperator):
         self.defer(trigger=trigger, method_name="resume", timeout=timedelta(seconds=self.timeout))
 
     def _find(self, context: Context) -> tuple[Request, dict[str, int] | None]:
-        """Request of the run, and what waits for it; None if nothing does, or if the run waits for nothing.
+        """Return the request and the files that wait for the run, None if there are none or the run waits for none.
 
         Raises:
             AirflowFailException: only a person can help; no retry.
@@ -112,7 +112,7 @@ class LandedFilesSensor(BaseOperator):
 
     @keep_failure_reason
     def resume(self, context: Context, event: Mapping[str, Any]) -> dict[str, int]:
-        """Ends with the trigger's event.
+        """End the task by the trigger's event.
 
         Raises:
             AirflowFailException: only a person can help.

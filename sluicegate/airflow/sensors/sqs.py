@@ -55,7 +55,7 @@ class Queue:
             ) from None
 
     def receive(self, seconds: int | None = None) -> list[str]:
-        """Receipts of messages that are there, or come within the wait."""
+        """Return receipts of the queue's messages, and wait up to ``seconds`` for some."""
         wait = LONG_POLL
         if seconds is not None:
             wait = seconds
@@ -70,7 +70,7 @@ class Queue:
 
 @cache
 def _session() -> Any:
-    """boto3's session, one for all queues: each has 8 MB of its own, and 200 pipelines may have a queue."""
+    """Return the boto3 session of all queues: each session takes 8 MB, and 200 pipelines may have a queue."""
     import boto3
 
     return boto3.Session()

@@ -29,11 +29,11 @@ AT_MOST_EVERY = 1.0  # seconds
 
 
 def seconds_to_check(interval: float, settle_in: float | None, took: float) -> float:
-    """Seconds until the next check: files that are settling now are not left for a whole interval once they have.
+    """Return the seconds until the next check, so that settled files do not wait for a whole interval.
 
     Args:
         interval: seconds between two checks of a folder where nothing settles.
-        settle_in: seconds in which all that is settling has settled; None where nothing is.
+        settle_in: seconds until all settling files have settled, None where none is settling.
         took: seconds that the check took.
     """
     if settle_in is None:
@@ -71,7 +71,7 @@ class LandedFilesTrigger(BaseTrigger):
         self._definition = Reloaded(pipeline)
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Arguments from which the triggerer rebuilds the trigger."""
+        """Return the arguments from which the triggerer rebuilds the trigger."""
         arguments = {"pipeline": self.pipeline, "places": self.places, "tables": self.tables, "every": self.every}
         if self.bundle:
             arguments |= {"bundle": self.bundle}
@@ -143,7 +143,7 @@ class FileArrivalTrigger(BaseEventTrigger):
         self._listening: tuple[Mapping[str, str], Queue] | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Arguments from which the triggerer rebuilds the trigger; they are part of the DAG's version."""
+        """Return the arguments from which the triggerer rebuilds the trigger; they are part of the DAG's version."""
         arguments = {"pipeline": self.pipeline, "places": self.places, "every": self.every, "queue": self.queue}
         if self.bundle:
             arguments |= {"bundle": self.bundle}
@@ -202,10 +202,10 @@ class FileArrivalTrigger(BaseEventTrigger):
                 return
 
     async def _poll_queue(self) -> bool:
-        """Whether the queue had messages.
+        """Return whether the queue had messages.
 
-        In a thread of its own, which waits most of the time: the process has few for all of its triggers, and those
-        are for checks.
+        The poll has a thread of its own, which waits most of the time: the process has few threads for all of its
+        triggers, and those are for checks.
         """
         variables = await connections.triggerer_variables()
         self._polls = self._polls or ThreadPoolExecutor(1, "sluicegate-queue")
@@ -215,7 +215,7 @@ class FileArrivalTrigger(BaseEventTrigger):
         return settle_seconds(self._definition.load(self._places.settings()))
 
     def _messages(self, variables: dict[str, str]) -> bool:
-        """Whether the queue had messages; deletes all of them, so that one check is for many."""
+        """Delete all messages of the queue, so that one check is for many, and return whether it had any."""
         from sluicegate.airflow.sensors.sqs import Queue
 
         if self._listening is None or self._listening[0] != variables:
