@@ -11,7 +11,7 @@ from sluicegate.spark_sql.analysis.kinds import result_kind, type_mistakes
 from sluicegate.spark_sql.analysis.plain_tree import SqlMistake
 from sluicegate.spark_sql.analysis.signatures import UNKNOWN, signatures
 from sluicegate.spark_sql.engine_columns import RESERVED
-from sluicegate.spark_sql.lineage.expressions import ExpressionReader
+from sluicegate.spark_sql.lineage.expressions import ExpressionReader, is_of_lambda
 from sluicegate.spark_sql.lineage.model import IDENTITY, NONE, Origins, Use
 from sluicegate.spark_sql.lineage.names import Names, Relation, Unsure
 from sluicegate.spark_sql.lineage.tables import Subquery
@@ -91,6 +91,8 @@ class CheckedExpressions(ExpressionReader):
         return result_kind(node, self.kind)
 
     def _column_kind(self, node: exp.Column) -> str:
+        if is_of_lambda(node):
+            return UNKNOWN
         try:
             origins = [*self.names.column([part.name for part in node.parts])]
         except Unsure:

@@ -82,6 +82,8 @@ class ExpressionReader:
         yield (exp.PropertyEQ, exp.Kwarg), lambda node, use: self.origins(node.expression, use)
 
     def _column(self, node: exp.Column, use: Use) -> Origins:
+        if is_of_lambda(node):
+            return NONE
         if not node.is_star:
             return apply_use(use, self.names.column([part.name for part in node.parts]))
         if node.args.get("db"):
@@ -101,8 +103,6 @@ class ExpressionReader:
 
     def _exists(self, node: exp.Exists, use: Use) -> Origins:
         """Return the origins of the rows: their values do not matter to EXISTS."""
-        if isinstance(node.this, exp.Subquery):
-            return self.subquery(node.this.this, self.names).rows
         if isinstance(node.this, exp.Query):
             return self.subquery(node.this, self.names).rows
         return self.origins_of_all(node.iter_expressions(), use.compose(TRANSFORMATION))  # exists(array, lambda)
@@ -143,3 +143,13 @@ class ExpressionReader:
     def _filter(self, node: exp.Filter, use: Use) -> Origins:
         """Return the origins of an aggregate with a FILTER."""
         return self.origins(node.this, use) | self.origins(node.expression.this, use.compose(_CONDITIONAL))
+
+
+def is_of_lambda(node: exp.Column) -> bool:
+    """Return whether a name is a parameter of a lambda around it, or a field of one; sqlglot leaves some as columns."""
+    name, around = node.parts[0].name.lower(), node.find_ancestor(exp.Lambda)
+    while around is not None:
+        if name in {parameter.name.lower() for parameter in around.expressions}:
+            return True
+        around = around.find_ancestor(exp.Lambda)
+    return False

@@ -66,9 +66,8 @@ class Relation:
     @property
     def all_origins(self) -> Origins:
         """Origins of all of its columns."""
-        return unite_origins(origins for _, origins in self.columns) | frozenset(
-            (SourceColumn(table, "*"), IDENTITY) for table in self.rest
-        )
+        rest = ((SourceColumn(table, "*"), IDENTITY) for table in self.rest)
+        return unite_origins(origins for _, origins in self.columns) | frozenset(rest)
 
 
 @dataclass(frozen=True)
@@ -90,9 +89,8 @@ class From:
     def join(self, other: From) -> From:
         """Join two FROMs as a cross join does."""
         near, theirs = self.all, other.all
-        both = Relation(
-            near.columns + theirs.columns, near.hidden + theirs.hidden, near.rest | theirs.rest, near.rows | theirs.rows
-        )
+        columns, hidden = near.columns + theirs.columns, near.hidden + theirs.hidden
+        both = Relation(columns, hidden, near.rest | theirs.rest, near.rows | theirs.rows)
         return From(self.tables + other.tables, both)
 
 

@@ -124,11 +124,8 @@ class QueryReader:
         relation = Relation(columns, rows=rows)
         if not isinstance(node, exp.Union) or node.args.get("distinct"):
             relation = replace(relation, rows=relation.rows | apply_use(_GROUP_BY, relation.all_origins))
-        names = Names(From((), relation), outer)
-        return replace(
-            relation,
-            rows=relation.rows | _sort_origins(node, self.expressions(names, self.subquery_reader(ctes)), relation),
-        )
+        read = self.expressions(Names(From((), relation), outer), self.subquery_reader(ctes))
+        return replace(relation, rows=relation.rows | _sort_origins(node, read, relation))
 
     def subquery_reader(self, ctes: Mapping[str, Relation]) -> tables.Subquery:
         """Read a query within an expression, which may use the names around it."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from sluicegate.spark_sql import query_shape
 from sluicegate.spark_sql.lineage import names
-from sluicegate.spark_sql.lineage.expressions import ExpressionReader, Expressions
+from sluicegate.spark_sql.lineage.expressions import Expressions
 from sluicegate.spark_sql.lineage.model import (
     IDENTITY,
     NONE,
@@ -39,24 +39,21 @@ def demand(node: exp.Expr, supported: set[str], place: str) -> None:
             raise Unsure(f"{place} has {part.strip('_').replace('_', ' ').upper()}")
 
 
+@dataclass(frozen=True)
 class FromReader:
     """Reader of the FROM of a SELECT.
 
-    Args:
+    Attributes:
         schemas: columns of the tables.
         ctes: queries of a WITH by name.
         subquery: reads a query, with the names that it may use.
         expressions: reads expressions, with the names in them.
     """
 
-    def __init__(
-        self,
-        schemas: Mapping[str, Columns],
-        ctes: Mapping[str, Relation],
-        subquery: Subquery,
-        expressions: Expressions = ExpressionReader,
-    ) -> None:
-        self.schemas, self.ctes, self.subquery, self.expressions = schemas, ctes, subquery, expressions
+    schemas: Mapping[str, Columns]
+    ctes: Mapping[str, Relation]
+    subquery: Subquery
+    expressions: Expressions
 
     def read(self, select: exp.Select, outer: Names | None) -> names.From:
         """Return what the FROM of a SELECT brings, with its joins and LATERAL VIEWs.
@@ -184,9 +181,8 @@ def _table_relation(name: str, columns: Columns) -> Relation:
     def to_columns(names: Sequence[str]) -> tuple[Column, ...]:
         return tuple((column, frozenset({(SourceColumn(name, column.lower()), IDENTITY)})) for column in names)
 
-    return Relation(
-        to_columns(columns.names), to_columns(columns.hidden), frozenset() if columns.complete else frozenset({name})
-    )
+    rest = frozenset() if columns.complete else frozenset({name})
+    return Relation(to_columns(columns.names), to_columns(columns.hidden), rest)
 
 
 def _apply_alias(node: exp.Expr, relation: Relation, name: str) -> names.From:

@@ -37,6 +37,9 @@ ACCEPTED = [
     "SELECT order_id FROM (SELECT order_id, region FROM orders, customers) AS both WHERE both.region = 'x'",
     "SELECT count(DISTINCT customer, region) AS n FROM orders FULL JOIN customers USING (customer)",
     "SELECT max(shipped) FILTER (WHERE gift) AS last FROM orders GROUP BY GROUPING SETS ((customer), ())",
+    "SELECT transform(items, e -> e.resource.code.coding.display) AS a, exists(items, E -> e > 1) AS b FROM orders",
+    "SELECT aggregate(items, 0, (Acc, x) -> acc + x + amount, ACC -> acc * 2) AS total FROM orders",
+    "SELECT transform(items, Part -> transform(part.parts, p -> p.a.b.c + PART.cost)) AS prices FROM orders",
 ]
 
 SILENT = [
@@ -53,6 +56,7 @@ SILENT = [
     "SELECT shipped + 1 AS a, shipped - shipped AS b, customer + 1 AS c, sum(customer) AS d FROM orders GROUP BY ALL",
     "SELECT CASE amount WHEN 1 THEN 2 END AS a, mask(customer, upperChar => 'Q') AS b FROM orders",
     "SELECT shipped = '2024-01-01' AS a, gift = 1 AS b, placed_at > shipped AS c FROM orders",
+    "SELECT forall(items, Shipped -> shipped > 1) AS a FROM orders",
 ]
 
 WRONG = [

@@ -46,6 +46,8 @@ def of(text: str, column: str) -> set[str]:
         ("t.s.f", {"t.s transformation"}),
         ("arr[b]", {"t.arr transformation", "t.b transformation"}),
         ("transform(arr, a -> a + b)", {"t.arr transformation", "t.b transformation"}),
+        ("transform(arr, A -> a + b)", {"t.arr transformation", "t.b transformation"}),
+        ("transform(arr, x -> x.f.g.h.i)", {"t.arr transformation"}),
         ("struct(a AS b, c)", {"t.a transformation", "t.c transformation"}),
         ("named_struct('b', a)", {"t.a transformation"}),
         ("CASE WHEN a > 0 THEN b ELSE c END", {"t.a conditional", "t.b transformation", "t.c transformation"}),
