@@ -119,6 +119,8 @@ class CheckedExpressions(ExpressionReader):
             return True
         if len(names) == 1 and first in signatures().bare:
             return True
+        if len(names) > 1 and isinstance(node.find_ancestor(exp.Query), exp.SetOperation):
+            return True  # its ORDER BY may name the tables of its first branch
         relations = [*_relations(self.names)]
         columns = [column for relation in relations for column, _ in relation.columns]
         return "" in columns or any(relation.rest for relation in relations) or not all(map(_is_plain, names))

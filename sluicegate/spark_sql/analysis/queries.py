@@ -19,7 +19,7 @@ from sluicegate.spark_sql.analysis.plain_tree import SqlMistake, parse_plainly
 from sluicegate.spark_sql.analysis.signatures import UNKNOWN
 from sluicegate.spark_sql.lineage.model import IDENTITY, TRANSFORMATION, Columns, Origins, apply_use
 from sluicegate.spark_sql.lineage.names import Names, Relation, Unsure
-from sluicegate.spark_sql.lineage.queries import QueryReader
+from sluicegate.spark_sql.lineage.queries import Ctes, QueryReader
 from sluicegate.spark_sql.tokens import QuerySyntax
 
 
@@ -54,7 +54,7 @@ class QueryAnalysis:
 class _Reader(QueryReader):
     """Reader of queries in which a column of a set operation may have another type than those of its branches."""
 
-    def sets(self, node: exp.SetOperation, outer: Names | None, ctes: Mapping[str, Relation]) -> Relation:
+    def sets(self, node: exp.SetOperation, outer: Names | None, ctes: Ctes) -> Relation:
         relation = super().sets(node, outer, ctes)
         columns = tuple((name, apply_use(TRANSFORMATION, origins)) for name, origins in relation.columns)
         return replace(relation, columns=columns)

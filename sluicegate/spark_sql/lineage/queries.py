@@ -64,6 +64,10 @@ def unknown_lineage(tables: Mapping[str, Columns], unsure: str) -> Lineage:
     return Lineage({EVERY: of_all}, apply_use(_FILTER, of_all), unsure=unsure)
 
 
+Ctes = Mapping[str, Relation]
+"""Queries of a WITH by their lower-case names."""
+
+
 class QueryReader:
     """Reader of queries over tables.
 
@@ -75,7 +79,7 @@ class QueryReader:
     def __init__(self, schemas: Mapping[str, Columns], expressions: Expressions = ExpressionReader) -> None:
         self.schemas, self.expressions = schemas, expressions
 
-    def query(self, node: exp.Query, outer: Names | None, ctes: Mapping[str, Relation]) -> Relation:
+    def query(self, node: exp.Query, outer: Names | None, ctes: Ctes) -> Relation:
         """Return the columns and rows of a query.
 
         Args:
@@ -86,7 +90,7 @@ class QueryReader:
         Raises:
             Unsure: it has something in it that is not known here.
         """
-        ctes = self._read_with(node, ctes)
+        ctes = self._read_with(node, outer, ctes)
         if isinstance(node, exp.Select):
             return _Select(self, node, outer, ctes).relation()
         if isinstance(node, exp.SetOperation):
@@ -96,7 +100,8 @@ class QueryReader:
             return self.query(node.this, outer, ctes)
         raise Unsure(f"{node.key} is not supported")
 
-    def _read_with(self, node: exp.Query, ctes: Mapping[str, Relation]) -> Mapping[str, Relation]:
+    def _read_with(self, node: exp.Query, outer: Names | None, ctes: Ctes) -> Ctes:
+        """Return the queries that a query may read; its own may use the names around it, too."""
         with_ = node.args.get("with_")
         if with_ is None:
             return ctes
@@ -104,10 +109,10 @@ class QueryReader:
             raise Unsure("a WITH RECURSIVE reads itself")
         visible = dict(ctes)
         for cte in with_.expressions:
-            visible[cte.alias.lower()] = self.query(cte.this, None, visible).rename(cte.alias_column_names)
+            visible[cte.alias.lower()] = self.query(cte.this, outer, visible).rename(cte.alias_column_names)
         return visible
 
-    def sets(self, node: exp.SetOperation, outer: Names | None, ctes: Mapping[str, Relation]) -> Relation:
+    def sets(self, node: exp.SetOperation, outer: Names | None, ctes: Ctes) -> Relation:
         """Return the columns and rows of a UNION, INTERSECT or EXCEPT; see ``query``."""
         tables.demand(node, _OF_SETS, "a set operation")
         first = self.query(node.this, outer, ctes)
@@ -127,7 +132,7 @@ class QueryReader:
         read = self.expressions(Names(From((), relation), outer), self.subquery_reader(ctes))
         return replace(relation, rows=relation.rows | _sort_origins(node, read, relation))
 
-    def subquery_reader(self, ctes: Mapping[str, Relation]) -> tables.Subquery:
+    def subquery_reader(self, ctes: Ctes) -> tables.Subquery:
         """Read a query within an expression, which may use the names around it."""
         return lambda node, names: self.query(node, names, ctes)
 
@@ -135,9 +140,7 @@ class QueryReader:
 class _Select:
     """One SELECT."""
 
-    def __init__(
-        self, reader: QueryReader, node: exp.Select, outer: Names | None, ctes: Mapping[str, Relation]
-    ) -> None:
+    def __init__(self, reader: QueryReader, node: exp.Select, outer: Names | None, ctes: Ctes) -> None:
         tables.demand(node, _CLAUSES, "a SELECT")
         self.node = node
         from_reader = tables.FromReader(reader.schemas, ctes, reader.subquery_reader(ctes), reader.expressions)

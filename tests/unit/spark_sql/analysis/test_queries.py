@@ -39,6 +39,8 @@ ACCEPTED = [
     "SELECT max(shipped) FILTER (WHERE gift) AS last FROM orders GROUP BY GROUPING SETS ((customer), ())",
     "SELECT transform(items, e -> e.resource.code.coding.display) AS a, exists(items, E -> e > 1) AS b FROM orders",
     "SELECT aggregate(items, 0, (Acc, x) -> acc + x + amount, ACC -> acc * 2) AS total FROM orders",
+    "SELECT o.order_id FROM orders AS o WHERE EXISTS (WITH c AS (SELECT c.region FROM customers AS c WHERE c.customer "
+    "= o.customer), d AS (SELECT region FROM c WHERE o.gift) SELECT 1 FROM d)",
     "SELECT transform(items, Part -> transform(part.parts, p -> p.a.b.c + PART.cost)) AS prices FROM orders",
 ]
 
@@ -56,6 +58,10 @@ SILENT = [
     "SELECT shipped + 1 AS a, shipped - shipped AS b, customer + 1 AS c, sum(customer) AS d FROM orders GROUP BY ALL",
     "SELECT CASE amount WHEN 1 THEN 2 END AS a, mask(customer, upperChar => 'Q') AS b FROM orders",
     "SELECT shipped = '2024-01-01' AS a, gift = 1 AS b, placed_at > shipped AS c FROM orders",
+    "SELECT o.customer FROM orders AS o UNION ALL SELECT c.customer FROM customers AS c ORDER BY o.customer",
+    "SELECT o.customer FROM orders AS o EXCEPT SELECT customer FROM customers SORT BY upper(o.customer)",
+    "SELECT 1 AS x FROM orders WHERE customer IN (SELECT c.customer FROM customers AS c INTERSECT SELECT o.customer "
+    "FROM orders AS o ORDER BY c.customer LIMIT 1)",
     "SELECT forall(items, Shipped -> shipped > 1) AS a FROM orders",
 ]
 
@@ -66,6 +72,7 @@ WRONG = [
     ("SELECT a.x FROM (SELECT amount AS y FROM orders) AS a", "unknown-column", 1, "known columns: y"),
     ("SELECT 1 AS x FROM orders JOIN customers USING (custmer)", "unknown-column", 1, "did you mean customer?"),
     ("SELECT 1 AS x FROM orders JOIN customers USING (amount)", "unknown-column", 1, "known columns:"),
+    ("SELECT customer FROM orders UNION SELECT customer FROM customers ORDER BY amuont", "unknown-column", 1, ""),
     ("SELECT total FROM orders GROUP BY total", "unknown-column", 1, ""),
     ("SELECT 1 AS x FROM orders WHERE later > 1 AND amount > 1", "unknown-column", 1, ""),
     ("SELECT uper(customer) AS u FROM orders", "unknown-function", 1, "did you mean upper?"),

@@ -73,6 +73,7 @@ def of(text: str, column: str) -> set[str]:
         ("hash(*)", {f"t.{one} transformation*" for one in ("a", "b", "c", "arr", "s")}),
         ("(SELECT max(d) FROM u WHERE u.a = t.b)", {"u.d aggregation", "u.a filter", "t.b filter"}),
         ("a IN (SELECT d FROM u)", {"t.a transformation", "u.d transformation"}),
+        ("EXISTS (WITH c AS (SELECT d FROM u WHERE e > t.a) SELECT 1 FROM c)", {"u.e filter", "t.a filter"}),
         ("EXISTS (SELECT d FROM u WHERE e > t.a)", {"u.e filter", "t.a filter"}),
     ],
 )  # fmt: skip
