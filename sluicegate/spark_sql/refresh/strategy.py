@@ -101,7 +101,9 @@ def _window_strategy(
         by_fields = _Reading(window.text_grouped_by(fields), schemas).refresh_strategy()
         parts = by_fields.grouped
         if named and parts and parts.is_locatable and by_fields.kind == StrategyKind.INCREMENTAL:
-            return replace(by_fields, grouped=replace(parts, recomposed=named.recomposed, sums=grouped.sums))
+            # Two texts of one field are calls of two numbers in the query, and of one in the parts.
+            sums = tuple((call, span) for (call, _), (_, span) in zip(parts.sums, grouped.sums, strict=True))
+            return replace(by_fields, grouped=replace(parts, recomposed=named.recomposed, sums=sums))
     return strategy
 
 
@@ -227,9 +229,8 @@ class _Reading:
         having = ""
         if "having" in self.clauses:
             if table_name := next((item.name for item in self.items if self.tables.scope.is_table(item.name)), None):
-                raise Left(
-                    f"HAVING with the output {table_name}, which has the name of a table"
-                )  # t.x could be a field of it
+                # t.x could be a field of it
+                raise Left(f"HAVING with the output {table_name}, which has the name of a table")
             over = Exchange(names, lambda call: call.value, outputs_before)
             having = self.words.replace_parts(*self.clauses["having"], groups, self.calls, over)
         return replace(grouped, outputs=tuple(outputs), having=having)

@@ -8,6 +8,7 @@ from pyspark.sql.types import DoubleType, LongType, StringType
 from sluicegate.gold.partial_aggregates import Partials
 from sluicegate.spark_sql.refresh.group_by import outputs_sql
 from sluicegate.spark_sql.refresh.strategy import refresh_strategy
+from sluicegate.spark_sql.tokens import Tokens
 
 pytestmark = pytest.mark.unit
 
@@ -168,6 +169,17 @@ def test_rows_are_grouped_by_the_selected_fields_of_a_window(items: str, fields:
         keys = {found.grouped.groups[number]: name for number, name in found.grouped.keys.items()}
         assert keys == {"h": "h", **{f"window(g, '6 hours').{field}": name for field, name in fields.items()}}
         assert "GROUP BY (window(g, '6 hours')), (h)" in found.grouped.recomposed
+
+
+def test_sums_beside_fields_of_a_window_written_in_several_ways_are_calls_of_the_parts() -> None:
+    query = (
+        "SELECT window.start AS s, max(window.end) AS e, max(window(t.g,'1 hour').end) AS f, sum(x) AS x, avg(y) AS y "
+        "FROM t GROUP BY window(t.g,'1 hour')"
+    )
+    grouped = refresh_strategy(query, {"t": ["g", "x", "y"]}).grouped
+    assert grouped is not None
+    texts = {grouped.distinct_calls[call.number].sql(): Tokens(query).raw(span.first) for call, span in grouped.sums}
+    assert texts == {"sum(x)": "sum", "avg(y)": "avg"}
 
 
 def test_a_column_named_window_is_no_field_of_a_window() -> None:
