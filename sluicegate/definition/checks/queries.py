@@ -15,7 +15,7 @@ from sluicegate.spark_sql.condition import Condition
 from sluicegate.spark_sql.query import Query
 
 # Codes of mistakes that are none where Spark has functions or settings that are not its own.
-OF_PLAIN_SPARK = ("unknown-function", "type-mismatch")
+OF_PLAIN_SPARK = ("unknown-function", "wrong-arguments", "type-mismatch")
 
 
 class QueryChecks:

@@ -109,10 +109,12 @@ def test_what_Spark_would_refuse_is_told_with_its_place(
 
 
 def test_functions_and_types_of_another_Spark_are_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = DEFINITION.replace("upper(note)", "uper(note)")
-    assert loaded(tmp_path, text, master="sc://spark:15002")
+    texts = [DEFINITION.replace("upper(note)", other) for other in ("uper(note)", "luhn_check(note, 1)", "day + note")]
+    for text in texts:
+        assert loaded(tmp_path, text, master="sc://spark:15002")
     monkeypatch.setenv("SLUICEGATE_METASTORE", "jdbc:postgresql://meta/store")
-    assert loaded(tmp_path, text)
+    for text in texts:
+        assert loaded(tmp_path, text)
 
 
 def test_a_table_with_a_mistake_of_its_own_is_no_mistake_of_those_that_read_it(tmp_path: Path) -> None:
