@@ -80,8 +80,10 @@ def analyze(text: str, schemas: Mapping[str, Schema]) -> QueryAnalysis:
     try:
         relation = _Reader(columns, partial(CheckedExpressions, notes)).query(tree, None, {})
         schema = _schema(tree, relation, notes)
-    except (Unsure, RecursionError) as reason:
-        unsure = str(reason) or "it is nested too deeply"
+    except Unsure as reason:
+        unsure = str(reason)
+    except RecursionError:
+        unsure = "it is nested too deeply"
     open_tables = [name for name, of in schemas.items() if not of.complete]
     if open_tables:
         unsure = unsure or f"the columns of {', '.join(open_tables)} are not in the definition"

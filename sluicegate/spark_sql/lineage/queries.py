@@ -50,8 +50,10 @@ def lineage(text: str, schemas: Mapping[str, Columns]) -> Lineage:
         if not isinstance(tree, exp.Query):
             raise Unsure("it is not a query")
         relation = QueryReader(schemas).query(tree, None, {})
-    except (Unsure, QuerySyntax, RecursionError) as reason:
-        return unknown_lineage(schemas, str(reason) or "it is nested too deeply")
+    except (Unsure, QuerySyntax) as reason:
+        return unknown_lineage(schemas, str(reason))
+    except RecursionError:
+        return unknown_lineage(schemas, "it is nested too deeply")
     names = [name for name, _ in relation.columns]
     if "" in names or len({name.lower() for name in names}) < len(names):
         return unknown_lineage(schemas, "columns have no name or duplicate names")

@@ -131,6 +131,7 @@ def test_what_cannot_be_checked_is_told() -> None:
     assert "landed" in analysis("SELECT known FROM landed").unsure
     assert analysis("SELECT * FROM orders PIVOT (sum(amount) FOR gift IN (true, false))").unsure
     assert analysis("SELECT address.* FROM orders").unsure
+    assert analysis(f"SELECT {'amount + ' * 2000}1 AS x FROM orders").unsure == "it is nested too deeply"
 
 
 def test_the_columns_of_a_query_have_the_kinds_that_its_expressions_give() -> None:
