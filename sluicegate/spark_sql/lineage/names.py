@@ -8,15 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from sluicegate.spark_sql.lineage.model import (
-    IDENTITY,
-    NONE,
-    TRANSFORMATION,
-    Origins,
-    SourceColumn,
-    apply_use,
-    unite_origins,
-)
+from sluicegate.spark_sql.lineage.model import IDENTITY, TRANSFORMATION, Origins, SourceColumn, apply_use, unite_origins
 
 
 class Unsure(Exception):
@@ -41,7 +33,7 @@ class Relation:
     columns: tuple[Column, ...] = ()
     hidden: tuple[Column, ...] = ()
     rest: frozenset[str] = frozenset()
-    rows: Origins = NONE
+    rows: Origins = frozenset()
 
     def column_origins(self, name: str) -> list[Origins]:
         """Return the origins of the columns that certainly have a name."""

@@ -260,13 +260,11 @@ def _group_expressions(group: exp.Group) -> Iterator[exp.Expr]:
 
 
 def _flatten(node: exp.Expr) -> Iterator[exp.Expr]:
-    if isinstance(node, (exp.GroupingSets, exp.Cube, exp.Rollup, exp.Tuple)):
-        for expression in node.expressions:
-            yield from _flatten(expression)
-    elif isinstance(node, exp.Paren):
-        yield from _flatten(node.this)
-    else:
+    if not isinstance(node, (exp.GroupingSets, exp.Cube, exp.Rollup, exp.Tuple, exp.Paren)):
         yield node
+        return
+    for expression in node.iter_expressions():
+        yield from _flatten(expression)
 
 
 def _is_aggregating(node: exp.Expr) -> bool:

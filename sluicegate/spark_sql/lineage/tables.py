@@ -10,16 +10,7 @@ from sqlglot import exp
 from sluicegate.spark_sql import query_shape
 from sluicegate.spark_sql.lineage import names
 from sluicegate.spark_sql.lineage.expressions import Expressions
-from sluicegate.spark_sql.lineage.model import (
-    IDENTITY,
-    NONE,
-    TRANSFORMATION,
-    Columns,
-    Origins,
-    SourceColumn,
-    Use,
-    apply_use,
-)
+from sluicegate.spark_sql.lineage.model import IDENTITY, TRANSFORMATION, Columns, Origins, SourceColumn, Use, apply_use
 from sluicegate.spark_sql.lineage.names import Column, Names, Relation, Unsure
 
 Subquery = Callable[[exp.Query, Names], Relation]
@@ -105,7 +96,7 @@ class FromReader:
             name = node.this.name.lower()
         if not columns and name != "range":
             raise Unsure("a function in FROM does not name its columns")
-        return _apply_alias(node, Relation(tuple((column, NONE) for column in columns or ["id"])), name)
+        return _apply_alias(node, Relation(tuple((column, frozenset()) for column in columns or ["id"])), name)
 
     def _subquery(self, node: exp.Subquery, around: Names) -> names.From:
         demand(node, {"this", "alias", "joins", "sample"}, "a subquery")
@@ -152,26 +143,24 @@ class FromReader:
         demand(join, {"this", "side", "kind", "on", "using", "method", "hint"}, "a join")
         right = self._item(join.this, Names(before, outer))
         both = before.join(right)
-        match join.method:
-            case "":
-                using = query_shape.items(join, "using")
-            case "NATURAL":
-                using = _common_columns(before, right)
-            case _:
-                raise Unsure(f"a join is {join.method}")
-        rows = NONE
+        using = query_shape.items(join, "using")
+        if join.method == "NATURAL":
+            using = _common_columns(before, right)
+        elif join.method:
+            raise Unsure(f"a join is {join.method}")
+        rows = both.all.rows
         if (on := join.args.get("on")) is not None:
-            rows = self.expressions(Names(both, outer), self.subquery).origins(on, _JOIN)
+            rows |= self.expressions(Names(both, outer), self.subquery).origins(on, _JOIN)
         keys: list[tuple[str, Origins, Origins]] = []
         for key in using:
             near, theirs = (self._key_origins(key, side) for side in (before, right))
             rows |= apply_use(_JOIN, near | theirs)
             keys.append((key.name, near, theirs))
         if join.kind in _HALF:
-            return replace(before, all=replace(before.all, rows=before.all.rows | right.all.rows | rows))
+            return replace(before, all=replace(before.all, rows=rows))
         if keys:
             both = _join_using(both, before, right, keys, join.side)
-        return replace(both, all=replace(both.all, rows=both.all.rows | rows))
+        return replace(both, all=replace(both.all, rows=rows))
 
     def _key_origins(self, key: exp.Identifier, side: names.From) -> Origins:
         return self.expressions(Names(side), self.subquery).origins(exp.Column(this=key.copy()))
