@@ -101,7 +101,7 @@ class Graph:
         runs: its runs to choose from, newest first, without their batches.
         run: the chosen one, with its batches; None if there is none.
         backlog: what waits now.
-        past: whether the chosen run is an earlier one, so that what the tables have now is left out.
+        past: whether the chosen run is an earlier one that has ended, so that what the tables have now is left out.
     """
 
     pipeline: str
@@ -131,7 +131,7 @@ def graph(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], key: s
     tables = {place: _node(source, pipeline, *place) for place in _ordered_tables(pipeline)}
     waiting = overview.pending_work(source, pipeline, until)
     nodes = tuple(_nodes(source, pipeline, tables, run, waiting.value))
-    past = run is not runs.choose_run(last, None)
+    past = run is not None and not run.is_running and run is not runs.choose_run(last, None)
     if past:
         nodes = tuple(map(_as_run_left, nodes))
     last_runs = tuple(replace(last_run, batches=()) for last_run in last)
@@ -165,9 +165,7 @@ def _nodes(
     source: Source, pipeline: Pipeline, tables: Tables, run: PipelineRun | None, waiting: Pending | None
 ) -> Iterator[Node]:
     lake = source.lake(pipeline)
-    works = {}
-    if waiting is not None:
-        works = {work.table: work for work in waiting.tables}
+    works = {work.table: work for work in (waiting.tables if waiting is not None else ())}
     for name, table in pipeline.bronze.items():
         of_run = _table_run(run, name)
         state = _folder_state(works.get(name))

@@ -64,7 +64,8 @@ class RunDetails:
         before: key of the run before it.
         after: key of the run after it.
         compared: the last run before it that changed a table, which it is shown beside.
-        until: seconds from the beginning of the run to the last commit of each layer that it changed.
+        until: seconds from the beginning of the run to the last commit of each layer that it changed, without its wait
+            for files.
     """
 
     pipeline: str
@@ -101,10 +102,7 @@ def run_details(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], 
     if place + 1 < len(all_runs):
         before = all_runs[place + 1].key
     last = {batch.layer: batch.time for batch in run.batches}
-    began = run.began
-    until: dict[str, float] = {
-        layer: (last[layer] - began).total_seconds() for layer in LAYERS if layer in last and began is not None
-    }
+    until: dict[str, float] = {layer: run.seconds_until(last[layer]) or 0.0 for layer in LAYERS if layer in last}
     after = all_runs[place - 1].key if place else None
     return RunDetails(pipeline.name, run, tables, before, after, compared, until)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from statistics import median
 
 from sluicegate.dashboard.batches import Balance, CommittedBatch, total_balance
@@ -121,14 +121,25 @@ class PipelineRun:
     dag_run: DagRun | None = None
 
     @property
+    def work_began(self) -> datetime | None:
+        """When it began, later by the seconds in which it waited for files."""
+        if self.began is None or self.dag_run is None:
+            return self.began
+        return self.began + timedelta(seconds=self.dag_run.waited)
+
+    @property
     def seconds(self) -> float | None:
         """Seconds from its beginning to its end, without those in which it waited for files."""
-        if self.began is None or self.ended is None:
+        if self.ended is None:
             return None
-        seconds = (self.ended - self.began).total_seconds()
-        if self.dag_run is not None:
-            seconds -= self.dag_run.waited
-        return max(seconds, 0.0)
+        return self.seconds_until(self.ended)
+
+    def seconds_until(self, moment: datetime) -> float | None:
+        """Seconds of its work until a moment; None if it has not begun."""
+        began = self.work_began
+        if began is None:
+            return None
+        return max((moment - began).total_seconds(), 0.0)
 
     @property
     def entered(self) -> int:

@@ -23,16 +23,21 @@ NEWEST = 50
 UNKNOWN = "it was ended before it could say why; its log may say more"
 """Reason of a failed task that left none: one that was killed, or that Airflow failed."""
 
+# The wait for files within a run. When tasks of a run are cleared, Airflow starts the run anew, after its old wait.
+_WAIT = and_(
+    TaskInstance.dag_id == Stored.dag_id, TaskInstance.run_id == Stored.run_id, TaskInstance.task_id == SENSOR,
+    TaskInstance.start_date >= Stored.start_date,
+)  # fmt: skip
+
 
 def last_runs(dags: Sequence[str], count: int) -> dict[str, list[DagRun]]:
     """Return the last runs of DAGs, newest first, without their tasks."""
     place = func.row_number().over(partition_by=Stored.dag_id, order_by=Stored.run_after.desc()).label("place")
     numbered = select(Stored.id, place).where(Stored.dag_id.in_(dags)).subquery()
-    of_run = (TaskInstance.dag_id == Stored.dag_id, TaskInstance.run_id == Stored.run_id)
     query = (
         select(Stored, func.coalesce(TaskInstance.duration, 0.0))
         .join(numbered, Stored.id == numbered.c.id)
-        .outerjoin(TaskInstance, and_(*of_run, TaskInstance.task_id == SENSOR))
+        .outerjoin(TaskInstance, _WAIT)
         .where(numbered.c.place <= count)
     )
     runs: dict[str, list[DagRun]] = {}
@@ -66,8 +71,7 @@ def find_run(dag: str, run_id: str) -> DagRun | None:
         if run is None:
             return None
         steps = _steps(session, [(dag, run_id)]).get((dag, run_id), ())
-        of_sensor = (TaskInstance.dag_id == dag, TaskInstance.run_id == run_id, TaskInstance.task_id == SENSOR)
-        waited = session.scalar(select(func.sum(TaskInstance.duration)).where(*of_sensor)) or 0.0
+        waited = session.scalar(select(func.sum(TaskInstance.duration)).where(_WAIT, Stored.id == run.id)) or 0.0
         return replace(_dag_run(run, str(run.note or ""), steps, dict(_seconds(session, run))), waited=waited)
 
 
@@ -115,8 +119,6 @@ def _seconds(session: Session, run: Stored) -> Iterable[tuple[str, float]]:
 def _reports(result: Any) -> Iterator[Mapping[str, Any]]:
     """Return the report among a task's results; other tasks return other types."""
     for report in result if isinstance(result, list) else [result]:
-        listed = None
-        if isinstance(report, dict):
-            listed = report.get("tables")
+        listed = report.get("tables") if isinstance(report, dict) else None
         if isinstance(listed, list) and all(isinstance(t, dict) and {"table", "seconds"} <= t.keys() for t in listed):
             yield report

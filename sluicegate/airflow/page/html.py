@@ -37,7 +37,8 @@ _SHAPES = {
     "mistakes": ("▲", "bad"), "changed": ("◆", "warn"), "refused": ("◆", "warn"), "up_for_retry": ("◆", "warn"),
 }  # fmt: skip
 
-_SPANS = ((86_400, "d"), (3_600, "h"), (60, "min"))
+# Units of time, each with the next smaller one.
+_SPANS = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
 
 
 def number(value: float | None) -> str:
@@ -69,12 +70,8 @@ def seconds(value: float | None) -> str:
         return "–"
     if value < 60:
         return f"{value:.1f} s"
-    for unit, name in _SPANS:
-        if value >= unit:
-            remainder = value % unit
-            smaller = {"d": (3_600, "h"), "h": (60, "min"), "min": (1, "s")}[name]
-            return f"{value // unit:.0f} {name} {remainder // smaller[0]:.0f} {smaller[1]}"
-    raise AssertionError("unreachable")
+    unit, name, smaller, smaller_name = next(span for span in _SPANS if value >= span[0])
+    return f"{value // unit:.0f} {name} {value % unit // smaller:.0f} {smaller_name}"
 
 
 def percent(value: float | None) -> str:
@@ -97,7 +94,7 @@ def time_since(value: datetime | None, time: datetime) -> str:
     past = (time - value).total_seconds()
     if past < 60:
         return "just now"
-    return next(f"{past // unit:.0f} {name} ago" for unit, name in _SPANS if past >= unit)
+    return next(f"{past // unit:.0f} {name} ago" for unit, name, *_ in _SPANS if past >= unit)
 
 
 def shape(state: str) -> tuple[str, str]:

@@ -185,6 +185,18 @@ def test_airflow_knows_runs_that_changed_nothing_and_how_others_ended() -> None:
     assert found[1].seconds == 3600
 
 
+def test_a_wait_for_files_is_in_no_time_of_a_run(world: PageWorld, lake: Source) -> None:
+    [run, *_] = runs.group_batches(batches.newest_batches(lake, world.definition))
+    assert run.began is not None
+    hour = timedelta(hours=1)
+    waited = DagRun(run.run_id, "running", "scheduled", run.began - hour, waited=hour.total_seconds() - 5)
+    view = run_details.run_details(lake, world.definition, [waited], run.run_id)
+    assert view.until == {"bronze": 5.0, "silver": 25.0, "gold": 37.0}
+    assert view.run.seconds_until(run.began + STEP) == STEP.total_seconds() + 5
+    begun = DagRun(run.run_id, "queued", "scheduled")
+    assert runs.PipelineRun("q", "q", "queued", "manual", None, None, (), begun).seconds_until(NOW) is None
+
+
 @pytest.mark.parametrize(("written", "said"), [(70, False), (69, True), (130, False), (131, True)])
 def test_a_run_is_unusual_above_a_share(world: PageWorld, lake: Source, written: int, said: bool) -> None:
     assert run_details.UNUSUAL == 0.3
@@ -292,6 +304,7 @@ def test_a_graph_of_an_earlier_run_has_nothing_of_what_tables_have_today(world: 
     newest = flow_graph.graph(lake, world.definition, ())
     assert not newest.past
     assert not flow_graph.graph(lake, world.definition, (), newest.runs[0].key).past
+    assert not flow_graph.graph(lake, world.definition, (), "unknown").past, "no run was chosen"
     began = world.began + STEP  # its second run, which left patients as they were
     failed = DagRun("scheduled__" + began.isoformat(), "failed", "scheduled", began, steps=(RunStep("gold", "failed"),))
     graph = flow_graph.graph(lake, world.definition, [failed], failed.run_id)
@@ -301,6 +314,9 @@ def test_a_graph_of_an_earlier_run_has_nothing_of_what_tables_have_today(world: 
     assert (nodes[SILVER].state, nodes["patients"].state) == ("written", "unchanged")
     assert nodes["patients"].changed is None
     assert nodes[SILVER].changed == began + timedelta(seconds=40)
+    at_work = flow_graph.graph(lake, world.definition, [replace(failed, state="running")], failed.run_id)
+    assert not at_work.past, "it is not over"
+    assert {node.key: node for node in at_work.nodes}[SILVER].rows is not None
 
 
 def test_a_graph_has_what_a_run_under_way_has_committed_and_which_of_its_tasks_runs(

@@ -349,7 +349,26 @@ def test_a_run_took_what_it_took_after_its_wait_for_files(server: Any, failed_ru
     row = re.search(r"scheduled__idle</a></th>(.*?)</tr>", get(server, "p/heart_rate/runs").text, re.DOTALL)
     assert row is not None
     assert re.search(r'data-label="Took"[^>]*>1 min 0 s<', row[1])
-    assert "<dt>Took</dt><dd>1 min 0 s</dd>" in get(server, "p/heart_rate/run?key=scheduled__idle").text
+    assert "<dt>Took</dt><dd>1 min 0 s<" in get(server, "p/heart_rate/run?key=scheduled__idle").text
+
+
+def test_a_run_with_cleared_tasks_took_what_it_took_since_then(server: Any, failed_run: str) -> None:
+    """Airflow starts such a run anew; the task that waited for files, before that, keeps its duration."""
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        run = session.scalars(select(DagRun).where(DagRun.run_id == "scheduled__idle")).one()
+        run.start_date = run.end_date - timedelta(seconds=20)
+    row = re.search(r"scheduled__idle</a></th>(.*?)</tr>", get(server, "p/heart_rate/runs").text, re.DOTALL)
+    assert row is not None
+    assert re.search(r'data-label="Took"[^>]*>20', row[1])
+    path = "p/heart_rate/run?key=scheduled__idle"
+    assert "<dt>Took</dt><dd>20" in get(server, path).text
+    with create_session() as session:
+        session.scalars(select(DagRun).where(DagRun.run_id == "scheduled__idle")).one().start_date = None
+    assert get(server, path).status_code == 200
 
 
 def test_the_home_page_says_why_the_last_run_failed(server: Any, failed_run: str) -> None:
