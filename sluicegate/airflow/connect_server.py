@@ -21,6 +21,9 @@ from sluicegate.spark import connect
 # Id of the connection by which jobs that need a JVM of their own start one, where the task's own one is a server.
 OWN_JVM = "sluicegate_own_jvm"
 
+# Ids that need no connection: their jobs go to the master of the settings.
+_OPTIONAL = ("spark_default", OWN_JVM)
+
 # Parameters of an address that are not taken as the provider writes them.
 OWN = (SparkConnectHook.PARAM_TOKEN, SparkConnectHook.PARAM_USE_SSL)
 
@@ -45,15 +48,12 @@ class ConnectServer:
         """The server of a connection, or of the settings where there is no such connection; None if it is none.
 
         Raises:
-            UserError: the connection has no host, or one that is no address.
+            UserError: there is no such connection, or it has no host, or one that is no address.
         """
-        try:
-            connection: Any = Connection.get(conn_id)
-        except AirflowNotFoundException:
-            if settings.remote:
-                return cls(settings.remote)
-            return None
-        if connection.conn_type != SparkConnectHook.conn_type:
+        connection = find_connection(conn_id)
+        if connection is None and settings.remote:
+            return cls(settings.remote)
+        if connection is None or connection.conn_type != SparkConnectHook.conn_type:
             return None
         if not connection.host:
             raise UserError(f"connection {conn_id} has no host", hint="set it to the host of the Spark Connect server")
@@ -86,3 +86,17 @@ class ConnectServer:
             with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
                 opened.write(self.token)
             yield {connect.TOKEN_FILE: str(file)}
+
+
+def find_connection(conn_id: str) -> Any:
+    """Return a connection of Airflow; None where there is none of an id that needs none.
+
+    Raises:
+        UserError: there is no connection of another id, which may be misspelt.
+    """
+    try:
+        return Connection.get(conn_id)
+    except AirflowNotFoundException:
+        if conn_id in _OPTIONAL:
+            return None
+    raise UserError(f"Airflow has no connection {conn_id} for Spark", hint="create it, or correct conn_id")

@@ -62,10 +62,8 @@ def _task_variables() -> dict[str, str]:
     """Environment variables for the connection; empty without one."""
     if not (conn_id := _conn_id()):
         return {}
-    try:
+    with _absence_explained(conn_id):
         connection = Connection.get(conn_id)
-    except AirflowNotFoundException:
-        raise _missing_connection(conn_id) from None
     return variables(connection, connection.extra_dejson)
 
 
@@ -77,10 +75,8 @@ async def triggerer_variables() -> dict[str, str]:
     """
     if not (conn_id := _conn_id()):
         return {}
-    try:
+    with _absence_explained(conn_id):
         connection = await Connection.async_get(conn_id)
-    except AirflowNotFoundException:
-        raise _missing_connection(conn_id) from None
     return variables(connection, await connection.aextra_dejson())
 
 
@@ -94,18 +90,19 @@ def server_variables() -> dict[str, str]:
         return {}
     from airflow.models.connection import Connection as Stored  # a server has the database itself, and tasks do not
 
-    try:
+    with _absence_explained(conn_id):
         connection = Stored.get_connection_from_secrets(conn_id)
-    except AirflowNotFoundException:
-        raise _missing_connection(conn_id) from None
     return variables(connection, connection.extra_dejson)
 
 
-def _missing_connection(conn_id: str) -> UserError:
-    return UserError(
-        f"Airflow has no connection {conn_id} for the store of landing and lake",
-        hint="create it, or choose another one with SLUICEGATE_STORE_CONN_ID",
-    )
+@contextmanager
+def _absence_explained(conn_id: str) -> Iterator[None]:
+    """Context in which a connection that Airflow does not have is the user's mistake."""
+    try:
+        yield
+    except AirflowNotFoundException:
+        sentence = f"Airflow has no connection {conn_id} for the store of landing and lake"
+        raise UserError(sentence, hint="create it, or choose another one with SLUICEGATE_STORE_CONN_ID") from None
 
 
 def variables(connection: Any, extra: Mapping[str, Any]) -> dict[str, str]:

@@ -139,13 +139,5 @@ class PipelineDags:
 
     def _job(self, job: definition.Layer | Literal["run"], layers: list[definition.Layer], about: str) -> SluicegateJob:
         """Return the task of a layer, or of all of them."""
-        tables = job_assets(self.pipeline, layers)
-        return SluicegateJob(
-            task_id=job,
-            doc_md=about,
-            layer=job,
-            inlets=tables["inlets"],
-            outlets=tables["outlets"],
-            **self._subject,
-            **self._job_arguments(len(layers)),
-        )
+        arguments = job_assets(self.pipeline, layers) | self._subject | self._job_arguments(len(layers))
+        return SluicegateJob(task_id=job, doc_md=about, layer=job, **arguments)

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow.sdk import BaseOperator, Connection
-from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.sdk import BaseOperator
 
+from sluicegate.airflow.connect_server import find_connection
 from sluicegate.errors import UserError
 from sluicegate.private_folders import PrivateFolder
-
-# Settings by which variables reach the application master of YARN, and the driver of Kubernetes.
-_OF_VARIABLES = {"yarn": "spark.yarn.appMasterEnv.", "k8s": "spark.kubernetes.driverEnv."}
 
 
 @dataclass(frozen=True)
@@ -34,10 +30,13 @@ class SparkConnection:
 
     @classmethod
     def from_airflow(cls, conn_id: str, master: str) -> SparkConnection:
-        """Return a connection; one with the given master if Airflow has none of that id."""
-        try:
-            connection: Any = Connection.get(conn_id)
-        except AirflowNotFoundException:
+        """Return a connection; one with the given master where Airflow has none by default.
+
+        Raises:
+            UserError: there is no connection of an id that somebody chose.
+        """
+        connection = find_connection(conn_id)
+        if connection is None:
             return cls(master)
         host = connection.host or ""
         # The form of a connection has the whole master as its host; a URI has the scheme as its type.
@@ -55,8 +54,8 @@ class SparkConnection:
             yield ""
             return
         try:
-            content = base64.b64decode(text, validate=True)
-        except binascii.Error:
+            content = base64.b64decode("".join(str(text).split()), validate=True)
+        except ValueError:
             raise UserError("the keytab of the Spark connection is not base64") from None
         with PrivateFolder() as folder:
             file = folder / "keytab"
@@ -174,11 +173,10 @@ class SparkSubmission(BaseOperator):
         return [*command, self.application, *map(str, self.application_args)]
 
     def _settings_of_place(self, connection: SparkConnection) -> dict[str, str]:
-        """Settings that a cluster takes in place of variables, of a namespace and of Kerberos."""
+        """Settings that a cluster takes in place of variables (YARN), of a namespace and of Kerberos."""
         settings: dict[str, str] = {}
-        for cluster, prefix in _OF_VARIABLES.items():
-            if connection.master.startswith(cluster):
-                settings |= {f"{prefix}{name}": value for name, value in self.env_vars.items()}
+        if connection.master.startswith("yarn"):
+            settings |= {f"spark.yarn.appMasterEnv.{name}": value for name, value in self.env_vars.items()}
         namespace = connection.extra.get("namespace")
         if namespace and connection.master.startswith("k8s"):
             settings["spark.kubernetes.namespace"] = namespace

@@ -65,7 +65,7 @@ class SluicegateJob(SparkSubmission):
         pipeline: name of the pipeline.
         layer: bronze, silver or gold; ``run`` for all of them, one after another in one Spark.
         settings: where things are, as ``settings_below`` or ``Settings.of`` gives it; its master is used if there is no
-            connection ``conn_id`` (``spark_default``).
+            connection ``spark_default``; another ``conn_id`` has to be a connection.
         kwargs: what SparkSubmission takes, but for ``application``, ``application_args`` and ``name``. ``conf`` is
             merged into ours, and wins. By default the task is in the pool ``spark``, and its inlets and outlets are
             the assets of the tables.
@@ -189,15 +189,16 @@ class SluicegateJob(SparkSubmission):
     @contextmanager
     def _program(self, context: Context) -> Iterator[tuple[list[str], dict[str, str]]]:
         """Command and environment of the job: on a server, or by spark-submit."""
+        of_user = {name: str(value) for name, value in self.env_vars.items()}
         if self._server is not None:
             settings = replace(self.settings, master=self._server.url)
             with self._server.environment() as token:
                 env = spark_submit.job_env(self.layer, self.pipeline, settings)
                 if token:
                     env.pop(connect.TOKEN, None)
-                yield [sys.executable, self.application, *self.application_args], env | token
+                yield [sys.executable, self.application, *self.application_args], env | of_user | token
             return
-        env = spark_submit.submit_env(self.layer) | self.env_vars
+        env = spark_submit.submit_env(self.layer) | of_user
         env.pop(connect.TOKEN, None)  # Spark refuses a job with a master that finds a server, too
         self._inject_lineage(context)
         with self._connection.keytab() as keytab:
@@ -298,6 +299,7 @@ class SluicegateJob(SparkSubmission):
             self.conn_id, self.settings = OWN_JVM, spark_submit.spark_submit_settings(settings)
         java.java_version(java.java())
         self._connection = SparkConnection.from_airflow(self.conn_id, self.settings.master)
+        self.log.info("connection %s: the master is %s", self.conn_id, self._connection.master)
         settings = replace(self.settings, master=self._connection.master)
         self.conf = spark_submit.job_conf(self.layer, settings) | self.conf
         if file := cluster.properties_file():

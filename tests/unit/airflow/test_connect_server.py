@@ -89,8 +89,11 @@ def test_only_a_connection_of_that_type_is_a_server(monkeypatch: pytest.MonkeyPa
 
     there = Settings.of(master="sc://there")
     monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT", raising=False)
-    assert ConnectServer.from_connection("nobody_made_it", there) == ConnectServer("sc://there")
-    assert ConnectServer.from_connection("nobody_made_it", Settings.of(master="local[2]")) is None
+    assert ConnectServer.from_connection("spark_default", there) == ConnectServer("sc://there")
+    assert ConnectServer.from_connection("spark_default", Settings.of(master="local[2]")) is None
+    with pytest.raises(UserError, match="nobody_made_it") as missing:
+        ConnectServer.from_connection("nobody_made_it", there)
+    assert missing.value.hint
     connection(monkeypatch, conn_type="spark", host="local[2]")
     assert ConnectServer.from_connection("spark_default", there) is None
     connection(monkeypatch, host="")
@@ -108,7 +111,9 @@ def test_a_job_on_a_server_needs_no_java_and_shows_its_token_to_nobody(
     monkeypatch.setenv(connect.TOKEN, "another one")
     monkeypatch.setenv("PATH", "/nowhere")
     made = job(SAYS)
+    made.env_vars = {"OF_THE_TASK": 7}
     told = run(made)
+    assert "OF_THE_TASK=7" in told["said"]
     assert (told["token"], told["mode"], told["folder"]) == (SECRET, "0o600", "0o700")
     assert told["url"] == "sc://server.example:15002/;use_ssl=false"
     assert SECRET not in told["said"]

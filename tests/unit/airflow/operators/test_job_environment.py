@@ -42,10 +42,13 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("variables")
 def test_a_job_has_none_of_airflows_secrets(submit: Callable[..., SluicegateJob], heartbeats: Workspace) -> None:
     seen = heartbeats.folder / "seen"
-    run(submit(f"env > {seen}"))
+    job = submit(f"env > {seen}")
+    job.env_vars = {"OF_THE_TASK": 7}
+    run(job)
     found = dict(line.split("=", 1) for line in seen.read_text().splitlines() if "=" in line)
     assert not found.keys() & (SECRETS.keys() | {"AIRFLOW_CONN_SPARK_DEFAULT"})
     assert {name: found.get(name) for name in KEPT} == KEPT
+    assert found["OF_THE_TASK"] == "7"
     assert {name: os.environ.get(name) for name in SECRETS} == SECRETS  # the task itself has them again
 
 

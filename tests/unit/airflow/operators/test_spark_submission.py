@@ -71,6 +71,8 @@ def test_arguments_are_options_and_come_before_those_of_the_connection(monkeypat
         ("--py-files", "a.zip"), ("--principal", "of the task"), ("--name", "shop.bronze"), ("--queue", "etl"),
         ("--deploy-mode", "client"),
     }  # fmt: skip
+    monkeypatch.setenv("AIRFLOW_CONN_YARN", json.dumps({"conn_type": "spark", "host": "k8s://there"}))
+    assert not any("=y" in word for word in submitted_command(task)), "a driver beside the task has its environment"
     monkeypatch.delenv("KRB5CCNAME")
     with pytest.raises(UserError, match="KRB5CCNAME"):
         submitted_command(task)
@@ -102,5 +104,17 @@ def test_a_keytab_is_in_a_file_of_this_user_while_the_job_runs(monkeypatch: pyte
         command = submission().spark_submit_command(connection, path)
         assert command[command.index("--keytab") + 1] == path
     assert not file.exists()
-    with pytest.raises(UserError, match="base64"), SparkConnection("yarn", {"keytab": "no!"}).keytab():
-        pass
+    lines = base64.encodebytes(content * 20).decode().replace("\n", "\r\n")  # as programs of a shell write it
+    assert "\n" in lines.strip()
+    with SparkConnection("yarn", {"keytab": lines}).keytab() as path:
+        assert Path(path).read_bytes() == content * 20
+    for text in ("no!", "grün", 7):
+        with pytest.raises(UserError, match="base64"), SparkConnection("yarn", {"keytab": text}).keytab():
+            pass
+
+
+def test_a_connection_that_somebody_chose_has_to_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job with a misspelt one would run on the task's own machine."""
+    with pytest.raises(UserError, match="misspelt") as missing:
+        submitted_command(submission(conn_id="misspelt"))
+    assert missing.value.hint
