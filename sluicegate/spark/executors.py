@@ -49,6 +49,9 @@ def _map_on_executors(
 ) -> dict[str, Any]:
     from pyspark.sql import functions as F
 
+    # Objects of this package could not be unpickled by executors that do not have it.
+    sent = json.dumps(arguments)
+
     def run_work(path: str) -> str | None:
         import importlib
         import json
@@ -58,7 +61,7 @@ def _map_on_executors(
             work = getattr(importlib.import_module(module), name)
         except ImportError:
             return None
-        return json.dumps(work(path, *arguments))
+        return json.dumps(work(path, *json.loads(sent)))
 
     # A nested function is pickled by value, so executors need not import this module for it.
     result_of = F.udf(run_work, "string", useArrow=False)

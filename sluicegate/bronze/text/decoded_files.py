@@ -22,7 +22,6 @@ from pyspark.sql.types import StringType, StructType, VariantType
 from sluicegate.bronze import landed_paths
 from sluicegate.bronze.landed_paths import is_odd, spark_uri
 from sluicegate.bronze.text import text_decoder
-from sluicegate.bronze.text.csv_records import Grammar
 from sluicegate.bronze.text.json_reader import ABOUT, CORRUPT_AS
 from sluicegate.bronze.text.text_decoder import UNSURE_OF_BYTES, Decoding
 from sluicegate.console import say
@@ -287,6 +286,6 @@ def _decoding(decoded: DecodedFiles, table: BronzeTable) -> Decoding:
         sentinel=decoded.sentinel,
         renames=_is_searched_for_fields(table),
         skipped=table.skipped_lines,
-        grammar=Grammar.from_options({name.lower(): value for name, value in table.reader_options.items()}),
+        options={name.lower(): value for name, value in table.reader_options.items()},
         records=tuple(table.path_of_records),
     )

@@ -14,7 +14,7 @@ from sluicegate.bronze.file_sizes import FileFault
 from sluicegate.bronze.text.csv_records import Grammar
 
 # What nests in a JSON text, and texts, in which nothing does.
-NESTING = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+NESTING = re.compile(r'"[^"\\]*+(?:\\(?:.|\Z)[^"\\]*+)*"?|[\[\]{}]', re.DOTALL)
 
 _SCALAR = re.compile(r"[^\s,:\[\]{}\"]+")
 _BLANKS = re.compile(r"[\s\ufeff]*")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import codecs
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
@@ -66,7 +66,7 @@ class Decoding(NamedTuple):
         sentinel: text that occurs in no value.
         renames: whether a file whose name Spark might take for a pattern gets a copy in any case.
         skipped: number of lines before the header or the first record, which are not read.
-        grammar: characters with a meaning in CSV.
+        options: options of Spark's reader by lower-case name.
         records: fields of a JSON file, each in the one before, of which the last has its records; none if it is a
             record or an array of them.
     """
@@ -82,7 +82,7 @@ class Decoding(NamedTuple):
     sentinel: str
     renames: bool = False
     skipped: int = 0
-    grammar: Grammar = Grammar()
+    options: Mapping[str, str] = {}
     records: tuple[str, ...] = ()
 
     @property
@@ -288,7 +288,7 @@ class _Copy:
         if not self.how.skipped:
             return self._decoded_texts()
         self.line += self.how.skipped
-        return excerpts.skip_lines(self._decoded_texts(), self.how.skipped, self.how.grammar)
+        return excerpts.skip_lines(self._decoded_texts(), self.how.skipped, Grammar.from_options(self.how.options))
 
     def _decoded_texts(self) -> Iterator[str]:
         """Yield the decoded text, block by block, without a byte order mark."""

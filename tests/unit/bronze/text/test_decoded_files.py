@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -62,3 +63,23 @@ def test_a_broken_file_is_named(tmp_path: Path) -> None:
     ):
         decoded.paths_to_read("things", LATIN, [f"{tmp_path}/none.csv"], {})
     assert "FileNotFoundError" in (raised.value.cause or "")
+
+
+def test_executors_without_this_package_can_unpickle_how_files_are_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def map_by_json(session: Any, work: Any, paths: list[str], *given: Any, few: int) -> dict[str, Any]:
+        return {path: work(path, *json.loads(json.dumps(given))) for path in paths}
+
+    monkeypatch.setattr(executors, "map_files", map_by_json)
+    landed = tmp_path / "a.csv"
+    landed.write_bytes(b'1;2\nx;"\xe9;\n')
+    options = {"encoding": "cp1252", "skipRows": "1", "sep": ";", "quote": ""}
+    table = BronzeTable.model_validate({"path": "/x", "format": "csv", "options": options})
+    with decoded_files.open_copies(None, f"{tmp_path}/p/bronze/things") as decoded:  # type: ignore[arg-type]
+        with pytest.raises(SourceError):  # by ";" and without quotes both lines have two values
+            decoded.paths_to_read("things", table, [str(landed)], {})
+        landed.write_bytes(b'1\nx;"\xe9;\n')
+        decoded.results.clear()
+        copy = Path(decoded.paths_to_read("things", table, [str(landed)], {})[0])
+        assert copy.read_text() == 'x;"é;\n'

@@ -77,3 +77,10 @@ def test_a_text_without_the_field_is_at_fault(text: str) -> None:
 def test_a_value_that_is_cut_off_ends_with_its_text() -> None:
     text = '{"a": [{"b": 1}, {"b"'
     assert excerpts.json_extent(text, ["a"]) == (6, len(text))
+
+
+@pytest.mark.parametrize("escaped", [r"\"x", r"\\", r"\"["])
+@pytest.mark.parametrize("end", ["", "\\"])
+def test_a_text_that_is_never_closed_is_gone_through_once(escaped: str, end: str) -> None:
+    text = '["' + escaped * 100_000 + end
+    assert excerpts.value_end(text) == len(text)
