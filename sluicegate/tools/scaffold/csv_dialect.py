@@ -63,7 +63,7 @@ def read(text: str, whole: bool, most: int, header: bool | None = None) -> CsvTe
     if not whole and len(lines) > 1:
         lines.pop()
     separator, named = _separator(text, whole)
-    comment = _comment(lines, separator)
+    comment = _comment(lines, separator, whole)
     skipped = named + _preamble_length(lines[named:], Grammar(separator, comment=comment), header)
     lines = [line for line in lines[skipped:] if not (comment and line.startswith(comment))]
     grammar, remarks = _grammar(lines, separator)
@@ -92,11 +92,11 @@ def read(text: str, whole: bool, most: int, header: bool | None = None) -> CsvTe
     return CsvText(options, columns, values, remarks, doubt)
 
 
-def _comment(lines: Sequence[str], separator: str) -> str:
-    """Character by which lines are known that are not read; empty if there are none."""
+def _comment(lines: Sequence[str], separator: str, whole: bool) -> str:
+    """Character by which lines are known that are not read; empty if there are none. A text ends in its last line."""
     if _has_comments(lines, separator):
         return COMMENT
-    if lines[-1].strip() == END_OF_TEXT:
+    if whole and lines and lines[-1].strip() == END_OF_TEXT:
         return END_OF_TEXT
     return ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sluicegate.console import inflect, quantity
 from sluicegate.tools.scaffold.column import NewColumn
 from sluicegate.tools.scaffold.naming import comment_text
 from sluicegate.tools.scaffold.prove_keys import KeyProof
@@ -29,22 +30,19 @@ def _types(table: NewTable, *, examples: bool) -> Iterator[str]:
     for column in table.columns:
         if misfits := column.inferred_type.misfits:
             fitting = misfits.among - misfits.count
-            if examples and not is_personal_misfit(table, column):
+            if examples and not _is_personal_misfit(table, column):
                 example = f'"{comment_text(misfits.example, _SHOWN)}" in {misfits.place}'
             else:
                 example = misfits.place
-            if misfits.count == 1:
-                other = "the other one"
-            else:
-                other = f"the other {misfits.count:,}"
+            other = inflect(misfits.count, "one", f"{misfits.count:,}")
             kind = column.inferred_type.kind
             yield (
-                f"{comment_text(column.field)}: {fitting:,} of {misfits.among:,} values are {kind}; {other}"
-                f" ({'' if misfits.count == 1 else 'as '}{example}): {_disposition(table, column, misfits.count)}"
+                f"{comment_text(column.field)}: {fitting:,} of {misfits.among:,} values are {kind}; the other {other}"
+                f" ({inflect(misfits.count, '', 'as ')}{example}): {_disposition(table, column, misfits.count)}"
             )
 
 
-def is_personal_misfit(table: NewTable, column: NewColumn) -> bool:
+def _is_personal_misfit(table: NewTable, column: NewColumn) -> bool:
     """Whether a value that does not fit a column's type may be personal data."""
     misfits = column.inferred_type.misfits
     return column.name in table.guess.pii or (misfits is not None and has_mail_address(misfits.example))
@@ -54,22 +52,17 @@ def _disposition(table: NewTable, column: NewColumn, count: int) -> str:
     """What becomes of the values of a column that do not fit."""
     if text_column := table.text_column(column):
         return f"NULL, with the text in {text_column}"
-    rows = "their records go"
-    if count == 1:
-        rows = "its record goes"
+    rows = inflect(count, "its record goes", "their records go")
     return f"{rows} to {table.name}_quarantine ({table.name}.sql says how to keep text)"
 
 
 def _keys(table: NewTable) -> Iterator[str]:
     proof, missed = table.guess.proof, table.guess.missed
     if proof and proof.surplus:
-        if proof.surplus == 1:
-            copies = "1 row is a copy"
-        else:
-            copies = f"{proof.surplus:,} rows are copies"
+        copies = f"{quantity(proof.surplus, 'row')} {inflect(proof.surplus, 'is a copy', 'are copies')}"
         yield (
             f"{_names(proof)}: {copies} of an earlier row (as {proof.place}): set aside as"
-            f" {'a duplicate' if proof.surplus == 1 else 'duplicates'}, and counted"
+            f" {inflect(proof.surplus, 'a duplicate', 'duplicates')}, and counted"
         )
     if missed:
         yield f"{_names(missed)}: nearly keys, but {missed.why_not}; pipeline.yaml has them as a comment"

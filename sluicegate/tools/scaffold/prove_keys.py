@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from sluicegate.console import inflect
 from sluicegate.tools.scaffold.all_rows import AllRows, trimmed
 from sluicegate.tools.scaffold.column import NewColumn
 from sluicegate.tools.scaffold.nearly import has_few_exceptions
@@ -103,9 +104,7 @@ def _compare_repeated_rows(
         " FROM good JOIN kept USING (k) WHERE id > first"
     )
     if others:
-        differ = "differ"
-        if others == 1:
-            differ = "differs"
+        differ = inflect(others, "differs", "differ")
         place = rows.place(first_other)
         sentence = f"though {others:,} of them {differ} from the row that is kept, as does {place}"
         return replace(proof, why_not=f"{proof.why_not}, {sentence}", place=place)

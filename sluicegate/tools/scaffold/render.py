@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from sluicegate.console import inflect, quantity
 from sluicegate.spark_sql.identifiers import literal
 from sluicegate.tools.scaffold import suggest
 from sluicegate.tools.scaffold.column import NewColumn
 from sluicegate.tools.scaffold.naming import comment_text, ident, scalar
-from sluicegate.tools.scaffold.near_misses import is_personal_misfit
 from sluicegate.tools.scaffold.prove_keys import KeyProof
 from sluicegate.tools.scaffold.table import NewTable, inner_numbers
 
@@ -63,7 +63,7 @@ def definition(pipeline: str, tables: Sequence[NewTable]) -> str:
         '# schedule: "0 * * * *"  # for Airflow: each hour; without it, runs start by hand',
         "",
         "# Bronze keeps each value as its text in the files; silver gives it its type, and quarantines a record with a",
-        "# value that does not fit. Columns have normalized names: us_gross for a field US Gross.",
+        "# value that does not fit, unless it keeps the text. Columns have normalized names: us_gross for US Gross.",
         "bronze:",
     ]
     for table in tables:
@@ -156,7 +156,7 @@ def _silver(table: NewTable) -> Iterator[str]:
         seems = "nothing seems to name a row"
         if guess.no_keys:
             seems = "nothing is certain to name a row"
-        yield f"    # No keys: {seems} ({_rows(table)} read). Each record is a row."
+        yield f"    # No keys: {seems} ({quantity(table.rows, 'row')} read). Each record is a row."
     if guess.event_time:
         yield "    # a guess: when it happened, a time that nearly all rows have; a record without one is quarantined"
         yield f"    event_time: {scalar(guess.event_time)}"
@@ -167,13 +167,12 @@ def _silver(table: NewTable) -> Iterator[str]:
 
 
 def _personal_columns(table: NewTable) -> list[str]:
-    """Columns with personal data, with the texts of those whose records are kept without their value."""
-    texts = [
-        text_column
-        for column in table.columns
-        if (text_column := table.text_column(column)) and is_personal_misfit(table, column)
-    ]
-    return [*table.guess.pii, *texts]
+    """Columns with personal data, and the texts of values that do not fit, of which only the first one is known."""
+    return [*table.guess.pii, *_text_columns(table)]
+
+
+def _text_columns(table: NewTable) -> list[str]:
+    return [text for column in table.columns if (text := table.text_column(column))]
 
 
 def _proof_comments(table: NewTable, proof: KeyProof) -> Iterator[str]:
@@ -187,18 +186,12 @@ def _proof_comments(table: NewTable, proof: KeyProof) -> Iterator[str]:
     yield f"    # a guess: {by}{unique}. Of records with the same"
     yield "    # keys one is kept, the others are set aside: take keys away if two records may have the same."
     if proof.surplus:
-        if proof.surplus == 1:
-            message = "1 record is a copy"
-        else:
-            message = f"{proof.surplus:,} records are copies"
-        yield f"    # {message} of an earlier one, equal in each column: set aside and counted."
+        copies = f"{quantity(proof.surplus, 'record')} {inflect(proof.surplus, 'is a copy', 'are copies')}"
+        yield f"    # {copies} of an earlier one, equal in each column: set aside and counted."
         yield f"    # The first is {comment_text(proof.place)}."
     if proof.unfit:
-        if proof.unfit == 1:
-            message = "1 record has"
-        else:
-            message = f"{proof.unfit:,} records have"
-        yield f"    # {message} a value there that does not fit its type: quarantined."
+        have = inflect(proof.unfit, "has", "have")
+        yield f"    # {quantity(proof.unfit, 'record')} {have} a value there that does not fit its type: quarantined."
 
 
 def _rules(table: NewTable) -> Iterator[str]:
@@ -206,7 +199,7 @@ def _rules(table: NewTable) -> Iterator[str]:
         f"{_rule(name, number)}: {{expect: {scalar(f'{ident(name)} >= 0')}}}"
         for number, name in enumerate(table.guess.positive, 1)
     ]
-    text_columns = [text for column in table.columns if (text := table.text_column(column))]
+    text_columns = _text_columns(table)
     # In a file with types a row of nothing but NULL is data; in one of text it may be what could not be read. Without
     # a key or an event time it is quarantined anyway.
     is_named = table.guess.keys or table.guess.event_time
@@ -214,7 +207,7 @@ def _rules(table: NewTable) -> Iterator[str]:
         yield "    expectations:"
         yield "      # of a record that cannot be read no column has a value"
         yield "      some_value:"
-        values = [f"{ident(column.name)} IS NOT NULL" for column in table.columns]
+        values = [f"{ident(name)} IS NOT NULL" for name in (*(c.name for c in table.columns), *text_columns)]
         yield from _folded("        expect_or_quarantine", " OR", values)
     elif rules or text_columns:
         yield "    expectations:"
@@ -241,20 +234,15 @@ def _fits(name: str, number: int) -> str:
     return f"no_text_{number}"
 
 
-def _rows(table: NewTable) -> str:
-    if table.rows == 1:
-        return "1 row"
-    return f"{table.rows:,} rows"
-
-
 # --- SQL -------------------------------------------------------------------------------------------------------------
 
 
 def silver(table: NewTable) -> str:
     """Query of a silver table."""
     lines = [
-        f"-- What a record of {table.bronze} becomes, by the types of {_rows(table)}. STREAM marks the",
-        f"-- table that is read record by record. A value that does not cast goes to {table.name}_quarantine.",
+        f"-- What a record of {table.bronze} becomes, by the types of {quantity(table.rows, 'row')}. STREAM marks the",
+        "-- table that is read record by record. A value that does not cast is NULL with TRY, and without it in",
+        f"-- {table.name}_quarantine.",
         "SELECT",
     ]
     last = table.columns[-1]
@@ -296,10 +284,11 @@ def _expressions(table: NewTable, column: NewColumn) -> list[str]:
         text = f"nullif({text}, {literal(word)})"
     if table.samples[0].format == "parquet":
         return [_alias_value(column, text)]
-    value = column.inferred_type.pattern.replace("{}", text, 1)
+    pattern = column.inferred_type.pattern
     if not (text_column := table.text_column(column)):
-        return [_alias_value(column, value)]
-    value = re.sub(r"\bto_(date|timestamp)\(", r"try_to_\1(", value.replace("CAST(", "TRY_CAST("))
+        return [_alias_value(column, pattern.replace("{}", text, 1))]
+    pattern = re.sub(r"\bto_(date|timestamp)\(", r"try_to_\1(", pattern.replace("CAST(", "TRY_CAST("))
+    value = pattern.replace("{}", text, 1)
     return [f"IF({value} IS NULL, {text}, NULL) AS {ident(text_column)}", _alias_value(column, value)]
 
 

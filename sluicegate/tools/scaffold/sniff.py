@@ -40,6 +40,7 @@ _OTHERS = {
 }  # fmt: skip
 _PACKED = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ": ".xz", b"\x28\xb5\x2f\xfd": ".zst", b"PK\x03\x04": ".zip"}
 _WORKBOOKS = re.compile(r"\.(xls[xmb]?|ods)$", re.IGNORECASE)
+_OF_LINES = {".jsonl", ".ndjson"}
 _TEXT = {".csv", ".tsv", ".txt", ".tab", ".psv", ".dat", ""}
 
 
@@ -215,7 +216,7 @@ DECODER = json.JSONDecoder(parse_float=JsonNumber, parse_int=JsonNumber, parse_c
 def _json(path: Path, text: str, whole: bool, encoding: str | None) -> FileSample:
     first, *others = text.strip().split("\n", 1)
     is_object = text.lstrip()[0] == "{" and _is_value(first)
-    if is_object and others:
+    if is_object and (others or not _OF_LINES.isdisjoint(suffix.lower() for suffix in path.suffixes)):
         return _json_sample(path, _lines(path, text, whole), {}, encoding)
     wrapped, remarks = json_wrapping.find_records(text), []
     if wrapped is not None and wrapped.is_certain:

@@ -13,6 +13,7 @@ import pytest
 
 from sluicegate import definition
 from sluicegate.definition import Pipeline
+from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 from sluicegate.tools.scaffold import json_wrapping
 from sluicegate.tools.scaffold.create import create
@@ -87,6 +88,19 @@ def test_the_end_of_a_text_is_no_record(tmp_path: Path, ending: str) -> None:
     assert pipeline.bronze["t_bronze"].options["comment"] == "\x1a"
 
 
+@pytest.mark.parametrize("content", [b"\xef\xbb\xbf", b"\xef\xbb\xbf\n", b"\x1a"])
+def test_a_file_of_a_mark_alone_has_no_table(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(UserError):
+        new(tmp_path, "t.csv", content)
+
+
+def test_the_end_of_a_sample_is_not_the_end_of_its_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "id,amount\n1,2\n\x1a\n" + "3,4\n" * 9
+    monkeypatch.setattr("sluicegate.tools.scaffold.sniff.BYTES", text.index("3,4") + 2)
+    (tmp_path / "t.csv").write_text(text)
+    assert "comment" not in sniff(tmp_path / "t.csv").options
+
+
 def test_a_header_with_too_few_names_is_told(tmp_path: Path) -> None:
     made, _ = new(tmp_path, "t.csv", "id,x\n1,2,3\n2,3,4\n")
     assert any("2 names for 3 values" in remark for remark in made.samples[0].guessed)
@@ -146,6 +160,14 @@ def test_records_inside_of_an_object_are_told(
         assert made.rows == 1
 
 
+@pytest.mark.parametrize("name", ["t.jsonl", "t.NDJSON", "t.jsonl.xz"])
+def test_the_only_line_of_a_file_of_lines_is_a_record(tmp_path: Path, name: str) -> None:
+    line = json.dumps({"event": "x", "ts": 1, "data": ITEMS}) + "\n"
+    content = packed(".xz", line) if name.endswith(".xz") else line
+    made, pipeline = new(tmp_path, name, content)
+    assert (made.rows, pipeline.bronze["t_bronze"].records) == (1, None)
+
+
 @pytest.mark.parametrize("beyond", [-1, 0, 1])
 def test_records_are_found_in_DEEPEST_objects_at_most(tmp_path: Path, beyond: int) -> None:
     around: object = ITEMS
@@ -197,6 +219,25 @@ def test_a_text_that_may_be_personal_is_in_pii(tmp_path: Path) -> None:
     text = PRICES.replace("price", "birthdate").replace("n.a. yet", "Ann").replace(",$1.05,", ",a@b.org,")
     _, pipeline = new(tmp_path, "t.csv", text)
     assert pipeline.silver["t"].pii == ["birthdate", "name", "birthdate_text", "paid_text"]
+
+
+def test_every_text_that_does_not_fit_is_in_pii_for_only_the_first_is_looked_at(tmp_path: Path) -> None:
+    _, pipeline = new(tmp_path, "t.csv", PRICES.replace("name", "note"))
+    assert pipeline.silver["t"].pii == ["price_text"]
+
+
+def test_a_record_of_one_column_is_kept_without_its_value(tmp_path: Path) -> None:
+    _, pipeline = new(tmp_path, "t.csv", "amount\n" + "".join(f"{n}.5\n" for n in range(40)) + "none yet\n1.5\n")
+    condition = pipeline.silver["t"].expectations["some_value"].condition
+    assert condition == "amount IS NOT NULL OR amount_text IS NOT NULL"
+
+
+def test_a_field_is_called_what_it_is_whatever_its_value_is_cast_by(tmp_path: Path) -> None:
+    rows = "".join(f"{n},{n}.5,{n}.25\n" for n in range(40))
+    new(tmp_path, "t.csv", "id,forecast_eur,FORECAST(EUR)\n" + rows + "40,1.5,none yet\n")
+    sql = (tmp_path / "pipelines/mine/t.sql").read_text()
+    assert sql.count("['FORECAST(EUR)']") == 3
+    assert sql.count("TRY_CAST(") == 2
 
 
 def test_the_column_of_a_text_has_a_name_of_its_own(tmp_path: Path) -> None:
