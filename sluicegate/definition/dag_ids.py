@@ -13,10 +13,10 @@ LONGEST = 250
 
 
 def dag_id(pipeline: str, other: str = "") -> str:
-    """Return the id of the DAG of a pipeline's runs, or of one beside it.
+    """Return the id of a pipeline's DAG: that of its runs, or another.
 
-    A folder may have a name that no pipeline can have, as ``orders (copy)`` has. Its DAG, which says so, has an id with
-    a - for what Airflow does not take: with an error in its place the DAG file would have no DAGs at all.
+    A folder may have a name that no pipeline can have, as ``orders (copy)``. The id of its DAG has ``-`` for characters
+    that Airflow refuses: with an error in place of this DAG, the file would have no DAGs at all.
 
     Args:
         pipeline: name of the pipeline, or of its folder.
@@ -34,9 +34,9 @@ def dag_ids(pipeline: str) -> tuple[str, ...]:
 
 
 def pipeline_of(dag: str, names: Collection[str]) -> str | None:
-    """Return the pipeline that a DAG is of, by its id; None if it is of none of these.
+    """Return the pipeline of a DAG by its id, None if it is of none of these.
 
-    The DAG of a pipeline's runs comes before another's DAG that would be called so.
+    A DAG of runs takes precedence over another pipeline's DAG with the same id.
     """
     if dag in names:
         return dag

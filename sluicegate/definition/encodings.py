@@ -45,12 +45,12 @@ UTF_8 = Encoding("UTF-8", "utf-8")
 
 
 def find(name: str) -> Encoding | None:
-    """Return the encoding of a name or alias, whatever its case; None if Java knows none of that name."""
+    """Return the encoding of a name or alias, in any case; None if Java does not know it."""
     return _encodings_by_name().get(name.strip().lower())
 
 
 def nearest_name(name: str) -> str:
-    """Return Java's name of the encoding whose name or alias is most like a name; empty if none is like it."""
+    """Return Java's name of the encoding with the most similar name or alias; empty if none is similar."""
     encodings = _encodings_by_name()
     lower = name.strip().lower()
     if lower in ELSEWHERE:

@@ -43,7 +43,7 @@ class Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     def fields_with_values(self, *names: str) -> list[str]:
-        """Return those of some fields that are not None."""
+        """Return the fields that are not None."""
         return [name for name in names if getattr(self, name) is not None]
 
 
@@ -54,7 +54,7 @@ def field_error(code: str, message: str, hint: str = "") -> PydanticCustomError:
 
 
 def name_fault(name: str) -> str:
-    """Return the fault in the name of a pipeline or a table, as a sentence; empty if there is none."""
+    """Return the fault in a pipeline's or table's name as a sentence, empty if the name is valid."""
     if not _NAME.fullmatch(name):
         return f"invalid name {name}: use lowercase letters, digits and _, starting with a letter"
     return ""
@@ -217,7 +217,7 @@ def _parse_moment(value: Any) -> Any:
 
 
 def check_identifiers(names: dict[str, Any]) -> dict[str, Any]:
-    """Check that all names are plain words, and return them with what they name."""
+    """Check that all names are identifiers, and return them with their values."""
     for name in names:
         if not IDENTIFIER.fullmatch(name):
             raise field_error("name", f"invalid name {name!r}: use letters, digits and _, starting with a letter or _")

@@ -12,9 +12,9 @@ Reads = Mapping[str, Sequence[str]]
 
 
 def topological_order(reads: Reads) -> list[str]:
-    """Return tables in topological order: each after those that it reads, else as they are given.
+    """Return tables in topological order, each after those that it reads, else in the given order.
 
-    Those of a cycle, and what reads them, are left out.
+    Tables of a cycle, and those that read them, are left out.
     """
     names = [*reads]
     place = {name: number for number, name in enumerate(names)}
@@ -45,7 +45,7 @@ def cycles(reads: Reads) -> Iterator[list[str]]:
 
 
 def _shortest_cycle(reads: Reads, start: str) -> list[str]:
-    """Return the shortest cycle through a table; empty if there is none."""
+    """Return the shortest cycle through a table, empty if it is in none."""
     paths = [[start]]
     visited: set[str] = set()
     while paths:

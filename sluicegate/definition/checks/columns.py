@@ -197,7 +197,7 @@ def _row_findings(tables: DefinedTables, path: Path, table: SilverTable) -> Iter
 
 
 def _table_of_many_rows(tables: DefinedTables, name: str) -> str:
-    """Return the silver table with ``rows: many`` that a table is or is made of, row by row; empty if there is none."""
+    """Return the table itself or a table of its rows that has ``rows: many``, empty if there is none."""
     visited: set[str] = set()
     pending = [name]
     while pending:

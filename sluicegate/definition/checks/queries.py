@@ -54,7 +54,7 @@ class QueryChecks:
         yield from ((("gold", name), gold) for name, gold in tables.gold.items())
 
     def _queries(self) -> Iterator[tuple[Path, Query]]:
-        """Yield all queries, as they are written."""
+        """Yield all queries as written."""
         yield from ((("views", name), view) for name, view in self.tables.views.written.items())
         made: list[tuple[Path, Query | None]] = []
         for name, silver in self.tables.silver.items():
@@ -66,7 +66,7 @@ class QueryChecks:
             yield from (((*path, "expect_table", name, "sql"), query) for name, query in queries.items())
 
     def _condition_findings(self, path: Path, text: str) -> Iterator[LocatedMistake]:
-        """Yield mistakes of a condition but unknown columns, which are reported elsewhere."""
+        """Yield mistakes of a condition, except unknown columns, which are reported elsewhere."""
         name = str(path[1])
         query = f"SELECT 1 FROM {name} WHERE {Condition.parse(text).text}"
         for mistake in analyze(query, {name: Schema(self._schema(name).columns)}).mistakes:

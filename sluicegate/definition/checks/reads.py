@@ -34,7 +34,7 @@ def syntax_findings(path: Path, objections: Iterable[QuerySyntax]) -> Iterator[L
 
 
 def query_findings(tables: DefinedTables, path: Path, query: Query) -> Iterator[LocatedMistake]:
-    """Yield what a query reads, as it is written: tables of this pipeline, or views."""
+    """Report tables and views that a query cannot read, by the names that it uses."""
     for read in query.tables:
         if read not in tables.views.names or read == query.stream:
             yield from source_findings(tables, path, read, query.line_of(read))

@@ -38,7 +38,7 @@ _Made = Mapping[str, BronzeTable] | Mapping[str, SilverTable] | Mapping[str, Gol
 
 
 def findings(tables: DefinedTables) -> Iterator[LocatedMistake]:
-    """Yield all mistakes in rules, but for the expectations of silver, which are among the checks of its fields."""
+    """Yield all mistakes in rules, except in silver's expectations, which are checked with its fields."""
     layers: tuple[tuple[Layer, _Made], ...] = (
         ("bronze", tables.bronze), ("silver", tables.silver), ("gold", tables.gold),
     )  # fmt: skip

@@ -82,7 +82,7 @@ class ParamValue:
 
 
 def parse_param_value(kind: ParamType, value: Any) -> ParamValue:
-    """Return the value of a type that YAML's value is.
+    """Convert YAML's value to the type of a parameter.
 
     Args:
         kind: type of a parameter.

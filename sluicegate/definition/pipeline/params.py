@@ -92,7 +92,7 @@ class Params:
         """Return parameters with their values.
 
         Args:
-            declared: the parameters; None for one that was reported as wrong already.
+            declared: the parameters; None for one that is already reported as wrong.
             target_values: valid values of the chosen target, by name.
             report: callback for mistakes.
             complete: True if a parameter without a value is a mistake.

@@ -75,10 +75,10 @@ class Target(Part):
 
 
 def choose_target(targets: Mapping[str, Target | None], settings: Settings, add: Add, *, of_many: bool) -> str:
-    """Return the name of the target that a definition is read for; empty if it has none, or the choice is a mistake.
+    """Return the name of the chosen target; empty if the definition has no targets, or the choice is a mistake.
 
     Args:
-        targets: the targets; None for one that was reported as wrong already.
+        targets: the targets; None for one that is already reported as wrong.
         settings: settings of a command line or program.
         add: callback for a mistake.
         of_many: True if other pipelines are read with the same settings, some of them without targets.

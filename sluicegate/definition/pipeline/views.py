@@ -56,7 +56,7 @@ class Views:
         return query
 
     def tables(self, name: str) -> list[str]:
-        """Return tables that a view is made of, also by other views; none of one with a mistake."""
+        """Return the tables that a view reads, also through other views; none for a view with a mistake."""
         if name in self._texts:
             return Query.parse(self._texts[name]).tables
         return []

@@ -59,12 +59,12 @@ P = TypeVar("P", bound=Part)
 
 
 def names(pipelines: Path) -> list[str]:
-    """Return sorted names of the pipelines in a folder; none if there is no such folder."""
+    """Return the sorted names of the pipelines in a folder, none if the folder is missing."""
     return sorted(path.parent.name for path in pipelines.glob(f"*/{FILE}"))
 
 
 def load(name: str, settings: Settings, *, of_many: bool = False) -> Pipeline:
-    """Load the definition of a pipeline. Its ``settings`` are those of the target that is chosen, if it has targets.
+    """Load the definition of a pipeline, with the settings of the chosen target if it has targets.
 
     Args:
         name: name of the pipeline and of its folder.
@@ -219,7 +219,7 @@ class _Loader:
         return header
 
     def _load_views(self, data: dict[str, Any]) -> Views:
-        """Return views, which are read before the tables whose queries name them."""
+        """Load the views, which must be known before the tables whose queries name them."""
         section = self._section(data, "views", "a query", "SELECT …")
         return Views({name: self._parse_view(name, text) for name, text in section.items()})
 
@@ -275,7 +275,7 @@ class _Loader:
                 self.mistakes.add("name", path, f"{name} must not end in {suffix}, which names a table's {purpose}")
 
     def _validate_part(self, model: type[P], fields: Any, path: yaml.Path, *, whole: bool = False) -> P | None:
-        """Validate a part of the definition; of an invalid one keep what is valid, for the cross-table checks.
+        """Validate a part of the definition, and keep the valid fields of an invalid part for the cross-table checks.
 
         Args:
             model: the class of the part.
@@ -324,7 +324,7 @@ class _Loader:
         return query is not None and self._parse(model, *query, (*path, "sql"))
 
     def _resolve_rules(self, model: Ruled, path: yaml.Path) -> None:
-        """Parse the queries of the rules about a table; one that does not parse takes its rule away."""
+        """Parse the queries of the rules about a table, and drop rules whose query does not parse."""
         for name, rule in list(model.expect_table.items()):
             if rule.sql is not None:
                 query = self._query_text(rule.sql, (*path, name, "sql"))
@@ -359,7 +359,7 @@ class _Loader:
             self.mistakes.add_sql("sql", path, error.message, "", error.line, file)
 
     def _query_text(self, text: str, path: yaml.Path) -> tuple[str, str | None] | None:
-        """Return the text of a query, and the file that it is in, if it is in one; None if there is none."""
+        """Return the text of a query and its file, if it has one; None without a query."""
         if len(text.split()) != 1:
             return text, None
         sql_file = self._sql_file(text, path)

@@ -9,14 +9,14 @@ from sluicegate.definition.reading.loader import FILE, SUFFIXES
 
 
 def may_define(folder: Path, table_name: str, database: str = "") -> bool:
-    """Return whether a pipeline may have a table, in a database of this name if there is one; False only if it has not.
+    """Return whether a pipeline may have a table, in a given database if any; False only if it certainly has not.
 
     Names are plain words, so the text has them unless it is written with escapes. A file that cannot be read may have
     any table.
 
     Args:
         folder: folder of the pipeline.
-        table_name: name of a table, or of one that stands with it, as its quarantine; in any case.
+        table_name: name of a table, or of one that belongs to it, as its quarantine; in any case.
         database: name of the database; empty for any.
     """
     try:

@@ -29,7 +29,7 @@ class Reloaded:
         self._pipeline: Pipeline | None = None
 
     def load(self, settings: Settings) -> Pipeline:
-        """Return the pipeline; the same object as before if nothing that it is made of has changed.
+        """Return the pipeline, as the same object as before if none of its files has changed.
 
         Raises:
             PipelineMissing: there is no such pipeline.

@@ -17,7 +17,7 @@ def demand_read(declared: Mapping[str, Sequence[str]], reads: Sequence[str] | No
     """Check that declared columns come from columns of tables that the function reads.
 
     Args:
-        declared: columns with what they come from.
+        declared: columns with their sources.
         reads: the tables that the function reads; None if the rows are not made by a function of the table itself.
 
     Raises:

@@ -30,7 +30,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def _check_text(text: str) -> str:
-    """Refuse control characters: the text goes into statements and logs as it is."""
+    """Refuse control characters: the text goes unchanged into statements and logs."""
     if "${" in text or _CONTROL.search(text):
         raise field_error("description", f"{text!r} must not contain ${{ or control characters")
     return text

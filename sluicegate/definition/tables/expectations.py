@@ -45,7 +45,7 @@ EXPECT_ALL = {
 
 
 def _refuse_unique(condition: str) -> str:
-    """Refuse to drop a row that duplicates another: it would have to be restored when that one goes."""
+    """Refuse to drop duplicate rows: a dropped row would have to return when the other one goes."""
     if Condition.parse(condition).unique:
         raise field_error("unique", "unique does not support expect_or_drop", "write expect_or_quarantine instead")
     return condition

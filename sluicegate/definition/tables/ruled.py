@@ -38,7 +38,7 @@ class Ruled(Part):
         return bool(self.expectations or self.expect_table)
 
     def rules_read(self, name: str) -> list[str]:
-        """Return tables that rules about the whole table read besides itself, which is called ``name``."""
+        """Return the tables that rules about the whole table ``name`` read, except itself."""
         return list(dict.fromkeys(read for rule in self.expect_table.values() for read in rule.reads(name)))
 
     @property
@@ -53,7 +53,7 @@ class Ruled(Part):
 
 
 def fingerprint(texts: list[str]) -> str:
-    """Return the short hash of some texts; empty for none."""
+    """Return a short hash of texts, empty for none."""
     if texts:
         return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
     return ""

@@ -139,7 +139,7 @@ class SilverTable(MadeTable, Ruled):
         return any(maker.is_python for maker in self.makers.values())
 
     def _unite(self, queries: Sequence[Query], sql_file: str | None, written: Sequence[Query]) -> None:
-        """Set the flows of a UNION ALL, each named after its stream: parsed by the loader, and as they are written."""
+        """Set the flows of a UNION ALL, each named after its stream, as parsed by the loader and as written."""
         self._sql_file = sql_file
         for number, query in enumerate(queries, start=1):
             stem = (query.stream or f"branch_{number}").rsplit(".", 1)[-1]

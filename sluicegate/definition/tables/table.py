@@ -60,7 +60,7 @@ class MadeRows(Part):
         return self._written
 
     def _resolve(self, query: Query | None, sql_file: str | None, written: Query | None = None) -> None:
-        """Set the query, parsed by the loader, and as it is written if it reads views."""
+        """Set the query as parsed by the loader, and as written if it reads views."""
         self._query, self._sql_file, self._written = query, sql_file, written or query
 
 

@@ -116,7 +116,7 @@ class TableRule(Part):
         return self._written or self.query
 
     def _resolve(self, query: Query, _: str | None, written: Query) -> None:
-        """Set the query, parsed by the loader, and as it is written if it reads views."""
+        """Set the query as parsed by the loader, and as written if it reads views."""
         self._query, self._written = query, written
 
     @property
@@ -125,7 +125,7 @@ class TableRule(Part):
         return [*(self.unique or ()), *(self.foreign_key or ())]
 
     def reads(self, table: str) -> list[str]:
-        """Return tables that it reads besides its own."""
+        """Return the tables that the rule reads, except its own."""
         names: list[str] = []
         if self.references:
             names = [self.foreign_key_target[0]]

@@ -29,7 +29,7 @@ class Threshold:
     is_share: bool
 
     def is_exceeded(self, failed: int, rows: int) -> bool:
-        """Return whether so many failed rows of so many are more than it allows; exactly as many are not."""
+        """Return whether the failed rows are more than the threshold allows; exactly as many are not."""
         return failed > (self.number * rows if self.is_share else self.number)
 
 
