@@ -63,7 +63,7 @@ def group_arrivals(entries: Iterable[Mapping[str, Any]]) -> list[Arrival]:
 
 
 def arrivals_by_path(ledger: DeltaTable, paths: Collection[str], before: int = sys.maxsize) -> dict[str, list[Arrival]]:
-    """Return arrivals of some paths, among the ledger batches before ``before``."""
+    """Return the arrivals of paths in the ledger batches before ``before``."""
     if not paths:
         return {}
     mine = pc.field("path").isin(pa.array(sorted(paths), pa.string())) & (pc.field("chunk") < before)

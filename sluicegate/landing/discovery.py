@@ -148,12 +148,14 @@ def files_below(
 
 
 def list_landing(name: str, table: BronzeTable, lake: layout.Lake, opened: Tables | None = None) -> Listing:
-    """List a landing folder; one of S3, which vanishes with its last file, is empty if the ledger has files of it.
+    """List a landing folder; a missing S3 folder is empty if the ledger has files of it.
+
+    S3 drops a folder with its last file.
 
     Args:
         name: the bronze table's name, for messages.
         table: its definition.
-        lake: the lake that has its ledger, if there is one yet.
+        lake: the lake with the ledger, if there is one yet.
         opened: table handles of the calling step.
 
     Raises:
@@ -183,12 +185,11 @@ def discover(
     Args:
         name: the bronze table's name, for messages.
         table: its definition.
-        lake: the lake that has its ledger, if there is one yet.
-        current_time: the time that files must be ``settleSeconds`` older than (UTC; the clock's by default). A file
-            whose time is further ahead than that has it from another clock, and counts as settled: it would wait for
-            ever.
+        lake: the lake with the ledger, if there is one yet.
+        current_time: UTC time by which files must be ``settleSeconds`` old, by default the current time. A file with a
+            later time has it from another clock and counts as settled: it would wait for ever.
         opened: table handles of the calling step.
-        listing: the folder, where it was listed already.
+        listing: listing of the folder, if there is one already.
 
     Raises:
         LandingMissing: the folder does not exist, or cannot be listed.
@@ -266,7 +267,7 @@ def admitted_files(name: str, table: BronzeTable, lake: layout.Lake) -> pa.Table
 def _landed_files(
     name: str, table: BronzeTable, place: landing_folders.Home, emptied: Callable[[], bool]
 ) -> tuple[pa.Table, dict[str, str]]:
-    """Return files of a landing folder, and the unreadable paths in it that the table might have taken."""
+    """Return the files of a landing folder, and its unreadable paths that may be the table's."""
     refused: dict[str, str] = {}
     admits = file_names.name_filter(table.pathGlobFilter, place.only)
     files = files_below(name, place.folder, emptied, admits, refused)

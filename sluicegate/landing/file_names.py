@@ -53,7 +53,7 @@ def companion_mask(names: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def glob_mask(names: pa.ChunkedArray, glob: str | None) -> pa.ChunkedArray:
-    """Return the mask of names below the folder whose last part matches the glob; all if there is none."""
+    """Return the mask of names below the folder whose last part matches the glob, all of them without a glob."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

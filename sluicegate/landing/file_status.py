@@ -54,9 +54,9 @@ class Taken:
 
 
 def copy(lake: layout.Lake, name: str, opened: Tables | None = None) -> Taken:
-    """Append to ``_ledger/{name}_outcome`` the status of files in chunks that bronze committed since.
+    """Append the status of files in newly committed chunks to ``_ledger/{name}_outcome``.
 
-    The counts are taken from the committed rows themselves, so they cannot differ from what is in the table.
+    Counts come from the committed rows, so they cannot differ from the table.
 
     Args:
         lake: the lake.
@@ -98,7 +98,7 @@ def _split_commits(commits: dict[int, lake_log.Commit]) -> Iterator[list[int]]:
 
 
 def _rows(bronze: DeltaTable, ledger: DeltaTable, commits: dict[int, lake_log.Commit]) -> list[dict[str, Any]]:
-    """Return status rows of the files of some ledger batches (schema ``OUTCOME`` and ``action``)."""
+    """Return status rows of the files in ledger batches (schema ``OUTCOME`` and ``action``)."""
     first, last = min(commits), max(commits)
     counted = _count(bronze, first, last)
     entries = tables.rows_above(ledger, "chunk", first - 1)
@@ -130,14 +130,14 @@ def _trouble(commit: lake_log.Commit, path: str) -> dict[str, Any]:
 
 
 def failed_files(lake: layout.Lake, name: str, definition: str, opened: Tables | None = None) -> dict[str, bool]:
-    """Return paths of the files whose last reading failed, and whether to try them again though they have not changed.
+    """Return paths of the files whose last reading failed, and whether to retry each although it is unchanged.
 
-    They are retried if the cause may be gone, or if the definition has changed since.
+    A file is retried if the cause may be gone, or if the definition has changed since.
 
     Args:
         lake: the lake.
         name: the bronze table.
-        definition: the fingerprint of its definition now.
+        definition: fingerprint of the present definition.
         opened: table handles of the calling step.
     """
     opened = opened or Tables()
@@ -158,7 +158,7 @@ def failed_files(lake: layout.Lake, name: str, definition: str, opened: Tables |
 
 
 def unread_files(lake: layout.Lake, name: str, ledger: DeltaTable, opened: Tables) -> list[str]:
-    """Return paths of the files in ledger batches that the bronze table does not have, as one that a rule refused."""
+    """Return paths of files in ledger batches that bronze does not have, as after a rule refused the batch."""
     info = lake_log.info_of(opened[lake.table("bronze", name)].last_own_commit)
     newest = next((number for number in (info.until, info.bronze.chunk) if number is not None), -1)
     if newest >= ledger.version():
@@ -185,13 +185,13 @@ def statuses(lake: layout.Lake, name: str) -> pa.Table:
 
 
 def entry_statuses(lake: layout.Lake, name: str, entries: pa.Table, since: int, opened: Tables) -> pa.Table:
-    """Return some entries of a ledger with their file status, as ``statuses`` has it, in the order of reading.
+    """Return ledger entries with their file status, as in ``statuses``, in the order of reading.
 
     Args:
         lake: the lake.
         name: the bronze table.
-        entries: rows of its ledger: with any of a file, those after it by which its rows may have been replaced.
-        since: ledger batch before which none of the entries is, so that no status before it need be read.
+        entries: rows of its ledger; each file needs its later entries, which may have replaced its rows.
+        since: ledger batch from which the entries start, so that no earlier status is read.
         opened: table handles of the calling step.
     """
     ledger = opened[lake.ledger(name)].delta
@@ -265,7 +265,7 @@ def _add_states(
 
 
 def _has_later_entry(entries: pa.Table, moved_away: Collection[str]) -> pa.ChunkedArray:
-    """Return whether the file of each entry has a later one, under its path or under the one that it moved to."""
+    """Return the mask of entries whose file has a later one, at its path or the path it moved to."""
     newest = entries.group_by("path").aggregate([("chunk", "max")])
     last_batch = pc.take(newest["chunk_max"], pc.index_in(entries["path"], value_set=newest["path"]))
     is_elsewhere = pc.is_in(entries["path"], value_set=pa.array(sorted(moved_away), pa.string()))

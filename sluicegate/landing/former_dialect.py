@@ -23,9 +23,9 @@ def facts(table: BronzeTable) -> dict[str, Any]:
 
 
 def remark(pipeline: str, name: str, table: BronzeTable, stored: Table) -> str:
-    """Return what to tell of a table whose files were read by the former default; empty for any other.
+    """Return the remark on a table whose files were read by the former default, empty for any other.
 
-    A definition that says how quotes are escaped, or in which dialect, is read as before.
+    A definition that sets the escape of quotes or the dialect is read as before.
     """
     of_its_own = "dialect" in table.model_fields_set or "escape" in table.options_by_lower_name
     if table.format != "csv" or of_its_own or not stored.rows:
@@ -41,7 +41,7 @@ def remark(pipeline: str, name: str, table: BronzeTable, stored: Table) -> str:
 
 
 def remarks(pipeline: Pipeline, lake: Lake, opened: Tables) -> list[str]:
-    """Return what to tell of the tables of a pipeline, before a run."""
+    """Return the remarks on a pipeline's tables before a run."""
     each = ((name, table) for name, table in pipeline.bronze.items() if table.format == "csv")
     sentences = (remark(pipeline.name, name, table, opened[lake.table("bronze", name)]) for name, table in each)
     return [sentence for sentence in sentences if sentence]

@@ -72,7 +72,7 @@ def _landed_files(root: str, admits: Admits) -> list[Entry] | None:
 def _doubtful_paths(
     landed: Iterable[Entry], ledger: DeltaTable, settle: float, current_time: datetime | None
 ) -> Iterable[str]:
-    """Yield paths of files that the ledger does not have as they are, or that may still be being written."""
+    """Yield paths of files that differ from the ledger's entry, or that may still be in writing."""
     entries, clock = _newest_facts(ledger), (current_time or datetime.now(UTC)).timestamp()
     for path, size, microseconds in landed:
         time = filesystems.clamp_time(microseconds)
@@ -81,7 +81,7 @@ def _doubtful_paths(
 
 
 def _newest_facts(ledger: DeltaTable) -> dict[str, tuple[int, int]]:
-    """Return the size and modification time of each file by its newest entry, but for files whose rows were dropped."""
+    """Return size and modification time of each file by its newest entry, except files whose rows were dropped."""
     rows = ledger.scan(COLUMNS).read_all()
     times = rows["modification_time"].cast(DataType.int64()).to_pylist()
     columns = (rows["chunk"], rows["path"], rows["size"], rows["action"])

@@ -72,7 +72,7 @@ def record_end(lake: layout.Lake, table: str, name: str) -> None:
 
 
 def exclude_entered(files: pa.Table, command: Command, lake: layout.Lake, table: str) -> pa.Table:
-    """Return files without those that the command has entered, if they are unchanged or still wait to be read."""
+    """Remove files that the command has entered, if they are unchanged or wait to be read."""
     ledger = tables.delta_table(lake.ledger(table))
     if ledger is None or not command.chunks:
         return files
@@ -83,7 +83,7 @@ def exclude_entered(files: pa.Table, command: Command, lake: layout.Lake, table:
 
 
 def has_waiting_batches(lake: layout.Lake, table: str) -> bool:
-    """Return whether ledger batches wait to be read: a command was killed before it read them."""
+    """Return whether a killed command left ledger batches that wait to be read."""
     ledger = tables.delta_table(lake.ledger(table))
     return ledger is not None and ledger.version() > max(_bronze_offset(lake, table, ledger), 0)
 

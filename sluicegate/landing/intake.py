@@ -77,7 +77,7 @@ def enter(
 
 
 def _add_baseline_remark(baseline: pa.Table, discovered: Discovery) -> Discovery:
-    """Return what was found, with a remark on the files that were there before."""
+    """Add a remark on the files that landed before the table was created."""
     if not baseline.num_rows:
         return discovered
     skipped = (

@@ -101,7 +101,7 @@ class Arrivals:
 
 
 def compare(name: str, source: KafkaSource, topic_offsets: TopicOffsets, ledger_offsets: LedgerOffsets) -> Arrivals:
-    """Compare what the brokers have with the ledger.
+    """Compare the brokers' offsets with the ledger.
 
     Raises:
         RecordsLost: records are gone that were not read, or a topic is not the one that it was.
@@ -181,7 +181,7 @@ class LedgerOffsets:
         return cls(metadata.get("ids", {}), ends, first=False)
 
     def next_offset(self, partition: Partition, begin: int) -> int:
-        """Return the offset that a partition goes on at; of one that is not in the ledger, its beginning."""
+        """Return the next offset of a partition, or its beginning if the ledger does not have it."""
         if partition in self.ends:
             return self.ends[partition]
         # One that came after its topic was read first: all its records are due, from the very first.
@@ -202,7 +202,7 @@ class LedgerOffsets:
 
 
 def _recorded_facts(ledger: DeltaTable) -> dict[str, Any] | None:
-    """Return what the newest of our commits says of partitions; nearly always it is the newest of all."""
+    """Return the facts on partitions in Sluicegate's newest commit, nearly always the newest of all."""
     for limit in (5, None):
         for commit in log.commits(ledger, limit):
             if commit.info.ledger.kafka is not None:
@@ -218,9 +218,9 @@ def _ends(ranges: Iterable[Range]) -> dict[Partition, int]:
 
 
 def batches(ranges: Sequence[Range], most: int) -> Iterator[list[Range]]:
-    """Yield ledger batches of at most ``most`` offsets each, to which every partition gives the same share of its own.
+    """Yield ledger batches of at most ``most`` offsets each, with the same share of every partition.
 
-    So the partitions of a topic go on together, and records of one time come in one batch.
+    The partitions of a topic advance together, and records of one time come in one batch.
     """
     records = sum(range_.size for range_ in ranges)
     if records == 0:

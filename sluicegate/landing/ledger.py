@@ -94,7 +94,7 @@ def _append(
 
 
 def append(ledger: DeltaTable, files: pa.Table, facts: Mapping[str, Any], command: Command | None = None) -> None:
-    """Append a ledger batch by compare-and-set, as exactly the version after the one that is loaded.
+    """Append a ledger batch by compare-and-set, as the version after the loaded one.
 
     Raises:
         CommitFailedError: another run has committed that version.

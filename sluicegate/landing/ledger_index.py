@@ -20,10 +20,10 @@ COLUMNS = [*FILES.names, "action", "chunk"]
 
 
 def compare(ledger: DeltaTable, files: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table]:
-    """Split files into new and changed (in size or time), and return the former entries of the changed ones.
+    """Split files into new and changed (in size or time), and return the former entries of the changed ones, too.
 
     The newest entry of a path counts: an older version of a file may come back. A file whose rows were dropped is new
-    if it lands again. Files of the ledger that are unchanged are left out. All three have the schema ``FILES``.
+    if it lands again. Files that are unchanged since their entry are left out. All three have the schema ``FILES``.
     """
     new, changed, former = [], [], []
     for part in _parts(files):

@@ -47,7 +47,7 @@ WHERE place > moves
 
 
 def has_no_failures(status_log: DeltaTable) -> bool:
-    """Return whether the statistics of a status log show that no file failed; else its rows are to be asked."""
+    """Return whether the statistics of a status log show that no file failed; False if its rows must be read."""
     return all(
         nulls is not None and nulls == rows
         for nulls, rows in tables.statistics_rows(status_log, "null_count.error", "num_records")
@@ -91,7 +91,7 @@ def _query_result(ledger: DeltaTable, query: str) -> Any:
 
 
 def batch_info(ledger: DeltaTable, batch: int) -> CommitInfo:
-    """Return what the commit of a ledger batch says of itself; nothing if the log no longer has it."""
+    """Return the commit info of a ledger batch, empty if the log no longer has it."""
     with suppress(FileNotFoundError):
         for action in log.actions(ledger.table_uri, batch, added=False):
             if "commitInfo" in action:
@@ -106,7 +106,7 @@ def _may_skip(ledger: DeltaTable) -> bool:
 
 
 def last_version(lake: layout.Lake, name: str, bronze: DeltaTable, opened: Tables) -> int:
-    """Return the last version of bronze whose files' outcome is on record; -1 if there is none."""
+    """Return the last version of bronze whose outcome is recorded, -1 if there is none."""
     status_log = opened[lake.file_status(name)].delta
     if status_log is None:
         return -1

@@ -74,7 +74,7 @@ class LandingReader:
         return {own_paths[path] for path in {*admitted["path"].to_pylist()} - self._finished_paths(admitted)}
 
     def _finished_paths(self, files: pa.Table) -> set[str]:
-        """Return those of some files whose rows it has, or that it leaves out for good."""
+        """Return the files whose rows the table has, or that it leaves out for good."""
         ledger = tables.delta_table(self.lake.ledger(self.name))
         if ledger is None or not files.num_rows:
             return set()
@@ -144,7 +144,7 @@ def readers_sharing_archive(pipeline: Pipeline, name: str) -> list[LandingReader
 
 
 def remarks(pipeline: Pipeline) -> list[str]:
-    """Return what to tell of tables whose files are taken away, and read by others as well, before a run."""
+    """Return the remarks on tables whose files are removed and read by others as well, before a run."""
     cleaned = [name for name, table in pipeline.bronze.items() if table.reads_files and table.cleanSource != "OFF"]
     all_readers = []
     if cleaned:

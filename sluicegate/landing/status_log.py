@@ -21,13 +21,13 @@ OUTCOME = pa.schema(
 
 
 def read(lake: layout.Lake, name: str, columns: list[str], where: Any = None, opened: Tables | None = None) -> pa.Table:
-    """Return what became of the files that bronze table ``name`` has taken in (schema ``OUTCOME``), in no order.
+    """Return the outcome of the files that bronze table ``name`` has read (schema ``OUTCOME``), in no order.
 
     Args:
         lake: the lake.
         name: the bronze table.
-        columns: these columns alone. A million files have a million paths: ask for what is needed.
-        where: these rows alone (an expression of pyarrow), by which files of the log may be left unopened.
+        columns: columns to read; a million files have a million paths.
+        where: pyarrow expression for the rows to read, by which files of the log may stay unopened.
         opened: table handles of the calling step.
     """
     opened = opened or Tables()

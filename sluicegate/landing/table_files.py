@@ -164,7 +164,7 @@ class TableFiles:
         return {path: away_now[path] if path in away_now else self.landed[path] for path in paths}
 
     def action(self, file: Entry) -> LedgerAction:
-        """Return the ledger action: READ if it gives new rows, REPLACE if it replaces those that it gave."""
+        """Return the ledger action: READ if the file gives new rows, REPLACE if it replaces its former rows."""
         last = self.ledger.get(file["path"])
         if file["path"] in self.places:
             return LedgerAction.REPLACE
@@ -176,7 +176,7 @@ class TableFiles:
         return LedgerAction.REPLACE
 
     def select_files(self) -> Selected:
-        """Return files that a reset reads, and what it cannot read again."""
+        """Select the files that a reset reads, and those that it cannot read again."""
         present, missing = self._present_and_missing()
         settled, young = discovery.split_by_age(to_table(present), self.table)
         # A young file that was never read is left to the next run.
@@ -188,7 +188,7 @@ class TableFiles:
         return Selected([file for file in present if file["path"] in ripe], archived, missing, former)
 
     def _present_and_missing(self) -> tuple[list[Entry], list[Entry]]:
-        """Return files as they are now, and ledger entries of those that are gone; of skipped files none."""
+        """Return present files, and ledger entries of missing ones, both without skipped files."""
         skipped = {path for path, last in self.ledger.items() if last["action"] == LedgerAction.SKIP}
         present, missing = [], []
         for path, file in self.readable_files([path for path in self.paths if path not in skipped]).items():
@@ -213,7 +213,7 @@ class TableFiles:
         return as_defined, [(json.loads(facts), to_table(those)) for facts, those in by_facts.items()]
 
     def _options_batch(self, path: str) -> int | None:
-        """Return the ledger batch with whose options a file is read: the newest that read it, but for a reset."""
+        """Return the newest ledger batch that read a file, whose options apply to it; resets do not count."""
         reading = (LedgerAction.READ, LedgerAction.REPLACE)
         batches = [entry["chunk"] for entry in self.entries.get(path, []) if entry["action"] in reading]
         return next(reversed(batches), None)
@@ -229,5 +229,5 @@ class TableFiles:
 
 
 def to_table(entries: Sequence[Entry]) -> pa.Table:
-    """Return files of some entries (schema ``FILES``)."""
+    """Return the files of entries as a table (schema ``FILES``)."""
     return pa.Table.from_pylist([{key: file[key] for key in FILES.names} for file in entries], FILES)

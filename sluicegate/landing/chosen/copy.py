@@ -130,7 +130,7 @@ class Copy:
         Args:
             name: the bronze table.
             table: its definition.
-            refused: receives the paths that are passed over, and why.
+            refused: mapping that receives the refused paths and the reasons.
 
         Raises:
             LandingMissing: there is no such folder, or no such file in it.
@@ -190,7 +190,7 @@ def parse_names(text: str | None) -> tuple[str, ...]:
 
 
 def parse_options(texts: Sequence[str]) -> dict[str, str]:
-    """Parse Spark reader options, each ``name=value``.
+    """Parse Spark reader options of the form ``name=value``.
 
     Raises:
         UserError: one is not, or is given twice.

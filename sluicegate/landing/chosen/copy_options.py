@@ -130,7 +130,7 @@ class CopyOptions:
         return self.columns or tuple(named)
 
     def _check_columns(self, name: str, effective: BronzeTable) -> None:
-        """Refuse names by position for files whose fields have names of their own."""
+        """Refuse column names by position for files whose fields have names."""
         if not self.columns:
             return
         if effective.format != "csv" or effective.has_option("header"):
@@ -175,7 +175,7 @@ class CopyOptions:
         return {o: v for o, v in defined.items() if o.lower() not in overridden} | dict(self.options)
 
     def _validate(self, name: str, fields: dict[str, Any]) -> None:
-        """Refuse what the definition of a bronze table could not have."""
+        """Refuse options that the definition of a bronze table could not have."""
         if self.dialect:
             fields["dialect"] = self.dialect
         try:

@@ -121,7 +121,7 @@ class Select:
 
 
 def names_fault(names: Sequence[str]) -> str:
-    """Return the first fault in a copy's column names, as a sentence; empty if there is none."""
+    """Return the first fault in a copy's column names as a sentence, empty if there is none."""
     lower = [name.lower() for name in names]
     for name in names:
         if not name:

@@ -36,7 +36,7 @@ class Prefix:
     present: str
 
     def present_path(self, path: str) -> str | None:
-        """Return the path as it is called here; None if it does not begin so."""
+        """Return the path below the present prefix, None if it does not begin with the former one."""
         former = normalize_path(self.former).rstrip("/")
         if path != former and not path.startswith(f"{former}/"):
             return None
@@ -98,9 +98,9 @@ class Landing:
         return tuple(dict.fromkeys(name.rstrip("/") + "/" for name in names))
 
     def names_below(self, listed: str) -> tuple[str, ...]:
-        """Return names below the folder that a path of a list can mean; none if it is elsewhere.
+        """Return the names below the folder that a path of a list can mean, none if it is outside.
 
-        There are two where a path has ``%``: Spark's paths are percent-encoded, and others are as they are.
+        A path with ``%`` can mean two names: Spark percent-encodes its paths, and other programs do not.
         """
         path = self._present_path(normalize_path(listed))
         readings = dict.fromkeys((path, unquote(path)))
@@ -133,12 +133,12 @@ class Landing:
 
 
 def paths(address: str, column: str | None = None) -> list[str]:
-    """Return the paths of a list, each once, in the order of the list.
+    """Return the paths of a list without duplicates, in the order of the list.
 
     Args:
         address: path or URI of the list; its format is that of its name: ``.csv``, ``.json`` (an array, or a value on
             each line), ``.parquet``, and any other is text with a path on each line. Of a folder, all files in it.
-        column: the column that has the paths; None for that of ``COLUMNS`` which is there, or the only one.
+        column: the column with the paths; None for a column of ``COLUMNS``, or the only column.
 
     Raises:
         UserError: there is no list, it is empty, it cannot be read, or it is not clear which column is meant.
@@ -225,7 +225,7 @@ def _json_paths(text: str, part: str, column: str | None) -> Iterator[str]:
 
 
 def _path_column(names: Sequence[str], part: str, column: str | None) -> str:
-    """Return the column that has the paths.
+    """Return the column with the paths.
 
     Raises:
         UserError: there is none, or it is not clear which.

@@ -224,7 +224,7 @@ class ResetPreview:
 
 
 def preview(name: str, table: BronzeTable, lake: Lake) -> ResetPreview:
-    """Return what a reset would do; writes nothing.
+    """Return the effect of a reset, and write nothing.
 
     Raises:
         LandingMissing: the folder does not exist.
@@ -256,7 +256,7 @@ def _preview(table_files: TableFiles, selected: Selected, copied: Sequence[Copie
 
 
 def _count_rows(statuses: pa.Table, staying: Sequence[tuple[str, arrivals.Batches]]) -> int:
-    """Return rows that some paths gave in some ledger batches."""
+    """Count the rows of paths in ledger batches."""
     ranges: dict[str, list[arrivals.Batches]] = defaultdict(list)
     for path, batches in staying:
         ranges[path].append(batches)

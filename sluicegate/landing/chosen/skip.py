@@ -86,7 +86,7 @@ class SkipPreview:
     places: tuple[str, ...] = field(default=(), repr=False)
 
     def sentences(self) -> list[str]:
-        """Return what it does, in lines for people."""
+        """Describe the effect in lines for people."""
         lines = [
             f"{files(self.listed)} listed in {self.request.name}: {self.files.num_rows:,} to enter as skipped, "
             f"{self.already:,} skipped before, {len(self.missing):,} not in landing"
@@ -140,7 +140,7 @@ def _path_lines(paths: Sequence[str]) -> list[str]:
 
 
 def preview(pipeline: Pipeline, request: Skip) -> SkipPreview:
-    """Return what an entry does, as landing and ledger are now. Nothing is written.
+    """Return the effect of an entry on landing and ledger as they are, and write nothing.
 
     Raises:
         PipelineMissing: the pipeline has no such bronze table.
@@ -162,7 +162,7 @@ def preview(pipeline: Pipeline, request: Skip) -> SkipPreview:
 
 
 def enter(pipeline: Pipeline, request: Skip) -> SkipPreview:
-    """Enter the files into the ledger, in one commit; none if all are there. Returns what was entered.
+    """Enter the files into the ledger in one commit, unless all are in it, and return what was entered.
 
     Raises:
         LakeLocked: a run of the pipeline held the lock all the time.
@@ -189,7 +189,7 @@ def _commit(lake: layout.Lake, entered: SkipPreview) -> None:
 
 
 def reasons(ledger: DeltaTable, chunks: Iterable[int]) -> dict[int, str]:
-    """Return why the files of some ledger batches are skipped, as far as they were listed."""
+    """Return the reasons why files of ledger batches are skipped, as far as they were listed."""
     texts = {}
     for chunk in chunks:
         of_list = on_record.batch_info(ledger, chunk).ledger.skip_list
@@ -258,7 +258,7 @@ class _Comparison:
         )  # fmt: skip
 
     def _paths(self, listed: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Return paths of the listed files that landing or the ledger has, and what the list has besides.
+        """Return paths of the listed files that landing or the ledger has, and the lines for which neither has a file.
 
         Raises:
             UserError: two files are what a path of the list can mean.

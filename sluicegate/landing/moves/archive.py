@@ -196,7 +196,7 @@ def _microseconds(moment: datetime) -> int:
 
 
 def announced_removals(log: DeltaTable | None, ledger: DeltaTable) -> list[dict[str, Any]]:
-    """Return removals that were announced, and of which no run has recorded the outcome (columns of ``ARCHIVE``)."""
+    """Return announced removals whose outcome no run has recorded (columns of ``ARCHIVE``)."""
     number = tables.txn_version(log, _announced_id(ledger))
     if log is None or number is None or number == tables.txn_version(log, _recorded_id(ledger)):
         return []
@@ -213,7 +213,7 @@ def announced_removals(log: DeltaTable | None, ledger: DeltaTable) -> list[dict[
 
 
 def is_removed(removal: Mapping[str, Any]) -> bool:
-    """Return whether an announced removal was carried out, judged by the files that are there now.
+    """Return whether an announced removal was carried out, by the files that are at its paths.
 
     If another file has landed under the name and the former was to be deleted, it counts as deleted: the other file is
     then read as a new arrival, and no row of the former is lost.

@@ -75,7 +75,7 @@ def _exclude_known(files: pa.Table, name: str, table: BronzeTable, lake: layout.
 
 
 def _is_copy(file: dict[str, Any], archived: str, landing: str, paths: Mapping[tuple[Any, ...], Sequence[str]]) -> bool:
-    """Return whether a file of the archive is one that the ledger has, or that lies in landing."""
+    """Return whether a file of the archive is also in the ledger or in landing."""
     below = file["path"][len(archived) :].lstrip("/")
     folder, slash, file_name = below.rpartition("/")
     facts = (file["size"], file["modification_time"])

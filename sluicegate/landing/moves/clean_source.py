@@ -173,7 +173,7 @@ def _sync(name: str, lake: layout.Lake, folder: str, readers: Sequence[LandingRe
     disk, so their content is brought to disk as well.
 
     Raises:
-        OSError: a file system does not say that everything is on its disk.
+        OSError: a file system does not confirm that the data is on disk.
     """
     of_readers = [(reader.lake.table("bronze", reader.name), reader.lake.ledger(reader.name)) for reader in readers]
     tables = (

@@ -169,9 +169,9 @@ def _entries_at_former(
 
 
 def read_mask(lake: Lake, name: str, was: pa.Table, candidates: pa.Array, failed: Collection[str]) -> pa.ChunkedArray:
-    """Return whether each of some former files has been read, or is left out for good.
+    """Return the mask of former files that have been read, or are left out for good.
 
-    A file that failed without giving a row counts as neither: it can be read here, and nothing would be duplicated.
+    A file that failed without a row is neither: it can be read here without duplicates.
     """
     statuses = status_log.read(lake, name, ["path", "rows"], pc.field("path").isin(candidates))
     empty = pa.array(sorted({*failed} - {*statuses.filter(pc.field("rows") > 0)["path"].to_pylist()}), pa.string())
@@ -203,12 +203,12 @@ def newest_entries(ledger: DeltaTable, paths: pa.ChunkedArray) -> tuple[pa.Table
 def _same_files(
     recorded: pa.Table, archived: Mapping[archive.Facts, Mapping[str, Any]], at_former: Mapping[str, Facts | None]
 ) -> list[str]:
-    """Return former paths of those files that are the former ones.
+    """Return the former paths of files that are the same files as there.
 
     Args:
-        recorded: entries of files below a former folder, and where each would be now.
-        archived: archive rows of those that were taken away.
-        at_former: size and time of what lies at the former paths; None where nothing does.
+        recorded: entries of files below a former folder, each with its present path.
+        archived: archive rows of the removed files.
+        at_former: size and time of the file at each former path, None where there is none.
 
     Raises:
         OSError: a file cannot be read.
@@ -234,7 +234,7 @@ def _have_equal_content(former: str, current: str) -> bool:
 
 
 def _stat_former(paths: list[str], folder: str) -> dict[str, Facts | None]:
-    """Return the size and time of what lies at each path of a former folder; None where there is no file."""
+    """Return size and time of the file at each path of a former folder, None where there is none."""
     try:
         return dict(zip(paths, map_concurrently(filesystems.file_facts, paths), strict=True))
     except (OSError, ValueError, ImportError) as error:
@@ -245,7 +245,7 @@ def _stat_former(paths: list[str], folder: str) -> dict[str, Facts | None]:
 
 
 def _store_error(error: Exception, folder: str) -> LandingMissing | StoreUnreachable:
-    """Return the error for former files that cannot be looked at, or whose contents cannot be read."""
+    """Return the error for former files that cannot be listed or read."""
     of_store = store_errors.translate_error(error)
     if isinstance(of_store, StoreUnreachable):
         return of_store
