@@ -48,10 +48,10 @@ def hints(text: str) -> dict[tuple[str, ...], str]:
 
 
 def is_compared(kind: str) -> bool:
-    """Return whether Spark compares the values of a type: not those of maps and variants, nor of what has one in it.
+    """Return whether Spark can compare the values of a type: not maps, variants, or types that contain one.
 
     Args:
-        kind: the type, as ``columns`` gives it.
+        kind: the type, as ``columns`` returns it.
     """
     tokens = Tokens(kind)
     for index in range(len(tokens)):

@@ -37,5 +37,5 @@ def is_working(name: str) -> bool:
 
 
 def working_column(name: str) -> str:
-    """Return the name of a column that stands beside a user's columns while rows are evaluated, and is never stored."""
+    """Return the name of a column of the evaluation beside a user's columns, which is never stored."""
     return f"{PREFIX}{name}"

@@ -61,7 +61,7 @@ class Ordering:
 
 
 def ordering(tree: exp.Query) -> Ordering:
-    """Return the order given by a query's outermost ORDER BY."""
+    """Return the order of a query's outermost ORDER BY."""
     while isinstance(tree, exp.Subquery) and not tree.args.get("order"):
         tree = tree.this
     order = tree.args.get("order")
@@ -150,7 +150,7 @@ class _Outputs:
 
 
 def is_row_for_row(tree: exp.Query) -> bool:
-    """Return whether a query gives one row per row of its only table, without an ORDER BY."""
+    """Return whether a query returns one row per row of its only table, without an ORDER BY."""
     if not isinstance(tree, exp.Select) or not query_shape.clauses(tree).keys() <= _ROW_FOR_ROW:
         return False
     from_ = tree.args.get("from_")

@@ -154,11 +154,11 @@ class Query:
         return self._tokens.line(0)
 
     def line_of(self, table: str) -> int:
-        """Return the line of the first reference to a table; 1 if there is none."""
+        """Return the line of the first reference to a table, 1 if there is none."""
         return next((self._tokens.line(read.first) for read in self._read if read.name == table), 1)
 
     def line_of_output(self, name: str) -> int:
-        """Return the line of an output column; 1 if there is no such column."""
+        """Return the line of an output column, 1 if there is none."""
         outputs = query_shape.outputs(query_shape.first_select(self._tree))
         return next((self._line_of_node(node) for column, node in outputs if column == name), 1)
 
@@ -201,7 +201,7 @@ class Query:
         return query_shape.output(query_shape.first_select(self._tree), name, names)
 
     def text_over_views(self, views: Mapping[str, str], replacements: Sequence[Span] = (), join: str = "") -> str:
-        """Return the text with each table replaced by its view; nothing else is changed.
+        """Return the text with each table replaced by its view, and nothing else changed.
 
         Args:
             views: name of the view, as SQL, for each of ``tables``.

@@ -81,12 +81,12 @@ def column_number(node: exp.Expr) -> int:
 
 
 def output(select: exp.Select, name: str, names: Sequence[str] | None = None) -> exp.Expr | None:
-    """Return the expression of a column of a SELECT list, without its alias; None if a star brings it.
+    """Return the expression of a column of a SELECT list, without its alias; None if a star selects it.
 
     Args:
         select: the SELECT.
         name: the column, in any case.
-        names: names of all columns, if they go by their places, as in a later branch of a UNION ALL.
+        names: names of all columns if they are matched by position, as in a later branch of a UNION ALL.
     """
     named = outputs(select)
     called = [output_name for output_name, _ in named] if names is None else names
@@ -159,7 +159,7 @@ def is_stream(table: exp.Table) -> bool:
 
 
 def name_parts(table: exp.Table) -> list[exp.Expr]:
-    """Return the identifiers of a table's name, in ``STREAM(…)`` or not; none if there is something else in it."""
+    """Return the identifiers of a table's name, in ``STREAM(…)`` or not; none if it has other parts."""
     if not is_stream(table):
         return list(table.parts)
     match table.this.expressions:
@@ -188,7 +188,7 @@ def cte_of(table: exp.Table) -> exp.CTE | None:
 
 
 def _visible_ctes(node: exp.Expr, child: exp.Expr) -> dict[str, exp.CTE]:
-    """Return the CTEs that ``node`` brings into the scope of ``child``, by name."""
+    """Return by name the CTEs of ``node`` that are in the scope of ``child``."""
     if isinstance(node, exp.With):
         # A CTE sees those before it, and itself if it is recursive.
         place = node.expressions.index(child)
@@ -286,7 +286,7 @@ def _orders(tree: exp.Select) -> Iterator[Objection]:
 
 
 def function_name(node: exp.Expr) -> str:
-    """Return the name of a node's function as it is written, known to sqlglot or only to Spark; else empty."""
+    """Return the name of a function's node as written, known to sqlglot or only to Spark; empty for other nodes."""
     if isinstance(node, exp.Anonymous):
         return node.name
     if isinstance(node, exp.Func):
@@ -348,7 +348,7 @@ def _kind(join: exp.Join) -> str:
 
 
 def keeps_every_record(tree: exp.Query, stream: exp.Table) -> bool:
-    """Return whether each record of the stream certainly gives a row, by constructs that are known to keep records."""
+    """Return whether each record of the stream certainly gives a row: all constructs are known to keep records."""
     if not isinstance(tree, exp.Select) or not {"sample", "pivots"}.isdisjoint(clauses(stream)):
         return False
     if not clauses(tree).keys() <= _KEEPING or not _joins_keep_records(tree, stream):

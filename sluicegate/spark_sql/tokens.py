@@ -84,7 +84,7 @@ class Tokens(Sequence[Token]):
         return self.raw(index).upper()
 
     def words(self, first: int, end: int) -> list[str]:
-        """Return the bare words among the tokens ``[first, end)``, as ``word`` gives them."""
+        """Return the bare words among the tokens ``[first, end)``, in the form of ``word``."""
         return [self.word(index) for index in range(first, end)]
 
     def is_type(self, index: int, *types: TokenType) -> bool:
@@ -92,7 +92,7 @@ class Tokens(Sequence[Token]):
         return 0 <= index < len(self._items) and self._items[index].token_type in types
 
     def line(self, index: int) -> int:
-        """Return the line of a token, counted from 1; the last line if there is no such token."""
+        """Return the line of a token, counted from 1; the last line for a token past the end."""
         if index < len(self._items):
             start = self._items[index].start
         else:
@@ -182,7 +182,7 @@ def parse_sql(text: str, dialect: type[Spark] = Spark) -> exp.Expr:
 
     Args:
         text: the text.
-        dialect: Spark's dialect, or one that is made of it.
+        dialect: Spark's dialect, or one derived from it.
 
     Raises:
         QuerySyntax: sqlglot cannot parse it; the message is sqlglot's, without class names.

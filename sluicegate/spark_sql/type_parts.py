@@ -15,7 +15,7 @@ def is_text(kind: DataType) -> bool:
 
 
 def is_void(kind: DataType) -> bool:
-    """Return whether it is the type of a NULL, which is none."""
+    """Return whether it is Spark's type of NULL literals."""
     return kind.typeName() == "void"
 
 
@@ -56,17 +56,17 @@ def inner_names(kind: DataType) -> list[str]:
 
 
 def has_double(kind: DataType) -> bool:
-    """Return whether a type is DOUBLE, or has such a part."""
+    """Return whether a type is or contains DOUBLE."""
     return "double" in {kind.typeName(), *(field.dataType.typeName() for field in _inner_fields(kind))}
 
 
 def has_variant(kind: DataType) -> bool:
-    """Return whether a type is VARIANT, or has such a part."""
+    """Return whether a type is or contains VARIANT."""
     return "variant" in {part.typeName() for part in walk(kind)}
 
 
 def has_typed_map(kind: DataType) -> bool:
-    """Return whether a type is a map of values that are not text, or has such a part."""
+    """Return whether a type is or contains a map of values that are not text."""
     from pyspark.sql.types import MapType
 
     return any(isinstance(part, MapType) and not is_text(part.valueType) for part in walk(kind))

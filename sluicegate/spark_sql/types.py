@@ -95,7 +95,7 @@ def _is_contained(target: DataType, source: DataType, leaf: Callable[[DataType, 
 
 
 def is_small_whole(kind: DataType) -> bool:
-    """Return whether it is an integer type below the 64 bits that Spark's JSON reader gives."""
+    """Return whether it is an integer type of fewer than the 64 bits that Spark's JSON reader infers."""
     return kind.simpleString() in ("tinyint", "smallint", "int")
 
 
@@ -147,7 +147,7 @@ def as_ddl(kind: DataType) -> str:
 
 
 def has_void(kind: DataType) -> bool:
-    """Return whether a type is that of a NULL, which is none, or has such a part."""
+    """Return whether a type is or contains the type of NULL literals."""
     return any(map(is_void, walk(kind)))
 
 
@@ -256,7 +256,7 @@ _EXACT = {"float": ("tinyint", "smallint"), "double": ("tinyint", "smallint", "i
 
 
 def common_type(first: DataType, second: DataType) -> DataType | None:
-    """Return the type that is certain to hold all values of both without a loss; None if there is none."""
+    """Return the type that certainly holds all values of both without loss, None if there is none."""
     from pyspark.sql.types import ArrayType, MapType, NullType, StructType
 
     if first.simpleString() == second.simpleString():
@@ -349,9 +349,8 @@ class TypeDifference:
 def differences(stored_type: DataType, value_type: DataType) -> Iterator[TypeDifference]:
     """Yield the parts in which values of a type would have to be converted to be stored in another.
 
-    Fields belong together by their names, whatever their order and case. One that only one of the types has is no
-    difference: it is added, or NULL. Nor is a NULL without a type, whether a part may be NULL, or a
-    collation.
+    Fields are matched by name, in any order and case. A field of only one type is no difference: it is added, or NULL.
+    Nor is a NULL without a type, whether a part may be NULL, or a collation.
 
     Args:
         stored_type: the type that is stored.

@@ -21,7 +21,7 @@ _OF_ALL = {"order": "ORDER BY", "limit": "LIMIT", "offset": "OFFSET", "sort": "S
 
 
 def branches(text: str) -> list[str]:
-    """Return the texts of the branches of a UNION ALL in which tables stand in STREAM(…); empty for any other query.
+    """Return the texts of the branches of a UNION ALL over streams, empty for any other query.
 
     Raises:
         QuerySyntax: the text cannot be read, or its branches are not put together by UNION ALL alone.

@@ -62,7 +62,7 @@ _MOMENTS = (exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP, exp.DataType.Ty
 
 
 def objections(tokens: Tokens, tree: exp.Query) -> Iterator[QuerySyntax]:
-    """Yield the objections to functions of a query whose value is another one in each run.
+    """Yield the objections to functions of a query whose value differs in each run.
 
     Args:
         tokens: the query.
@@ -87,7 +87,7 @@ def _run_time_message(moment: str) -> str:
 
 
 def _moment_in_call(tokens: Tokens, index: int, name: str) -> str:
-    """Return the time of the run, as text, of which a call makes a date or a timestamp; empty for other calls."""
+    """Return the text for the time of the run that a call converts to a date or timestamp, empty for other calls."""
     if name not in _CASTING or not tokens.is_type(index + 2, TokenType.STRING):
         return ""
     text = tokens.raw(index + 2)[1:-1]
@@ -110,7 +110,7 @@ def use_receipt_time(text: str) -> str:
 
 
 def _replacement(tokens: Tokens, index: int, name: str) -> str:
-    """Return what to write for a function that a token calls; empty if it calls none of these."""
+    """Return the advice for a function that a token calls, empty if it calls none of these."""
     called = tokens.is_type(index + 1, TokenType.L_PAREN)
     if called and name in _WITHOUT_ARGUMENTS and tokens.closing_index(index + 1) == index + 2:
         return _WITHOUT_ARGUMENTS[name]

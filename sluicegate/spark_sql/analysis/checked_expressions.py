@@ -150,12 +150,12 @@ def _scopes(names: Names) -> Iterator[Names]:
 
 
 def _relations(names: Names) -> Iterator[Relation]:
-    """Yield what the FROM of a query brings, with those of the queries around it, and its earlier columns."""
+    """Yield the columns of each scope's FROM and its earlier aliases, from the query outwards."""
     for scope in _scopes(names):
         yield scope.from_.all
         yield Relation(tuple((alias, NONE) for alias in scope.aliases))
 
 
 def _is_plain(name: str) -> bool:
-    """Return whether nobody but a user can have given a name: Spark's own have parentheses in them, say."""
+    """Return whether a name can only be a user's: names that Spark makes have parentheses, for example."""
     return re.fullmatch(r"\w+", name) is not None

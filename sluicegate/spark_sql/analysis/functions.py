@@ -16,9 +16,9 @@ _OPEN_ARGUMENTS = (exp.Star, exp.Distinct, exp.Kwarg)
 
 
 def function_mistakes(tree: exp.Expr) -> Iterator[SqlMistake]:
-    """Yield the mistakes of all calls in a tree of ``parse_plainly``, wherever they are.
+    """Yield the mistakes of all calls in a tree of ``parse_plainly``.
 
-    Not looked at are table functions, functions of a catalog, which a name before them has, and what hints name.
+    Table functions, functions of a catalog (with a name before them) and hints are left out.
     """
     for call in tree.find_all(exp.Anonymous):
         of_catalog = isinstance(call.parent, (exp.Table, exp.Dot))

@@ -37,7 +37,7 @@ def stored_kind(kind: str) -> str:
 
 
 def kind_of_type(text: str) -> str:
-    """Return the kind of a type as it is written in a definition; ``UNKNOWN`` for one that is nested, or a length."""
+    """Return the kind of a type in a definition; ``UNKNOWN`` for a nested type, or one with a length."""
     name = text.lower().strip()
     if name.startswith(("decimal(", "dec(", "numeric(")) or name in ("dec", "numeric"):
         return "decimal"
@@ -94,7 +94,7 @@ def type_mistakes(node: exp.Expr, kind_of: KindOf) -> Iterator[SqlMistake]:
 
 
 def _operations(node: exp.Expr) -> Iterator[tuple[str, list[exp.Expr]]]:
-    """Yield the operations of a node, of which Spark must accept one; each with its form and its arguments."""
+    """Yield the forms and arguments of a node's operations, of which Spark must accept one."""
     if type(node) in _OPERATORS:
         yield _OPERATORS[type(node)], [operand for operand in (node.this, node.args.get("expression")) if operand]
     elif isinstance(node, exp.Anonymous) and len(node.expressions) == 1:

@@ -54,7 +54,7 @@ def signatures() -> Signatures:
 
 
 def result_of(form: str, kinds: Sequence[str]) -> str:
-    """Return the kind of a result; ``UNKNOWN`` where one of the arguments is, or Spark was not asked."""
+    """Return the kind of a result; ``UNKNOWN`` for an argument of unknown kind, or a form without a recorded result."""
     return signatures().results.get((form, *kinds), UNKNOWN)
 
 

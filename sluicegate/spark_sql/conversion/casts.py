@@ -135,8 +135,8 @@ def replacement_spans(tokens: Tokens, flagged: Sequence[Watched], spans: Sequenc
 def reportable_casts(tokens: Tokens, casts: Sequence[Watched], first: int, end: int) -> list[Watched]:
     """Return the casts of the SELECT list ``[first, end)`` whose failure a flag column of that list can report.
 
-    Casts in a subquery are left out: their values are out of scope. So are conversions in a lambda whose values are not
-    known, which are no objection, as casts there are.
+    Casts in a subquery are left out, as their values are out of scope. So are conversions in a lambda with unknown
+    values: unlike casts there, they are not objected to.
     """
     groups = _groups(tokens, first, end)
     reportable: list[Watched] = []
@@ -149,12 +149,12 @@ def reportable_casts(tokens: Tokens, casts: Sequence[Watched], first: int, end: 
 
 
 def _is_unknown(around: Sequence[_Group], cast: Watched) -> bool:
-    """Return whether a cast is in a lambda whose values are not known outside of it."""
+    """Return whether a cast is in a lambda whose values are unknown outside of it."""
     return any((arrow := _arrow(group, cast)) and not _is_followed(group, cast, arrow) for group in around)
 
 
 def items(tokens: Tokens, casts: Sequence[Watched], first: int, end: int) -> list[int]:
-    """Return the number of the item of the SELECT list ``[first, end)`` that each of some casts in it is in, from 0."""
+    """Return, for each cast in the SELECT list ``[first, end)``, the number of its item, from 0."""
     ends = [stop for _, stop in tokens.split_list(first, end)]
     return [bisect(ends, cast.index) for cast in casts]
 
@@ -234,7 +234,7 @@ def _is_subquery(tokens: Tokens, group: _Group) -> bool:
 
 
 def _arrow(group: _Group, cast: Watched) -> int:
-    """Return the arrow of the lambda whose body has the cast; 0 if there is none in this group."""
+    """Return the arrow of the lambda whose body has the cast, 0 if this group has none."""
     start = [group.open, *group.boundaries][group.part(cast.index)]
     return next((arrow for arrow in group.arrows if start < arrow < cast.index), 0)
 

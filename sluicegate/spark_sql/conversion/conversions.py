@@ -31,7 +31,7 @@ _DAYS = "'SU','SUN','SUNDAY','MO','MON','MONDAY','TU','TUE','TUESDAY','WE','WED'
 
 
 def _is_null(function: str) -> _Failed:
-    """Return the test for a function that gives NULL for no value but one that fails."""
+    """Return the test for a function that gives NULL only for a value that fails."""
     return lambda arguments: f"{function}({', '.join(arguments)}) IS NULL"
 
 

@@ -41,12 +41,12 @@ class Conjunct:
 def conjuncts_with_casts(tokens: Tokens, casts: Sequence[Watched], where: exp.Where | None) -> list[Conjunct]:
     """Return the conjuncts of the outermost WHERE that have casts.
 
-    Conjuncts with a subquery, which Spark allows in few places only, and casts inside of values are left out.
+    Conjuncts with a subquery, which Spark allows in few places, and casts inside of values are left out.
 
     Args:
         tokens: the query.
         casts: all casts in it.
-        where: its WHERE as sqlglot reads it; None if there is none.
+        where: the WHERE as sqlglot parses it, None without one.
     """
     if where is None:
         return []

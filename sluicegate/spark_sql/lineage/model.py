@@ -67,12 +67,12 @@ NONE: Origins = frozenset()
 
 
 def apply_use(use: Use, origins: Origins) -> Origins:
-    """Return the origins of what a use makes of something that has these."""
+    """Return the origins of a value after a use of it."""
     return frozenset((source, use.compose(inner)) for source, inner in origins)
 
 
 def unite_origins(parts: Iterable[Origins]) -> Origins:
-    """Return the origins of what is made of several things."""
+    """Return the origins of a value that is made of several others."""
     return NONE.union(*parts)
 
 

@@ -75,7 +75,7 @@ class From:
     all: Relation = field(default_factory=Relation)
 
     def find_relations(self, alias: str) -> list[Relation]:
-        """Return the tables of an alias; more than one if a join gives two the same."""
+        """Return the tables of an alias, more than one if a join has the alias twice."""
         return [relation for name, relation in self.tables if name == alias.lower()]
 
     def join(self, other: From) -> From:
@@ -112,7 +112,7 @@ class Names:
         return unite_origins(sure + perhaps)
 
     def _resolve(self, parts: Sequence[str]) -> tuple[list[Origins], list[Origins]]:
-        """Return what a name means, and what else it may mean if a table has a column that is not known."""
+        """Return the certain origins of a name, and the possible ones in tables with unknown columns."""
         tables = []
         if len(parts) > 1:
             tables = self.from_.find_relations(parts[0])
@@ -130,7 +130,7 @@ class Names:
         return sure, perhaps + further
 
     def star(self, alias: str = "") -> Relation:
-        """Return the columns that a star means, or that of one table.
+        """Return the columns of ``*``, or of ``alias.*``.
 
         Raises:
             Unsure: there is no such table: it is a struct, whose fields are not known here.
@@ -144,7 +144,7 @@ class Names:
 
 
 def _fields(columns: list[Origins], fields: Sequence[str]) -> list[Origins]:
-    """Return the origins of a field of some columns: the columns, of which it is a part."""
+    """Return the origins of a field of columns, which are those of the columns."""
     if fields:
         return [apply_use(TRANSFORMATION, origins) for origins in columns]
     return columns

@@ -173,7 +173,7 @@ class _Select:
         return replace(plain, rows=self.rows)
 
     def _items(self) -> tuple[list[Column], frozenset[str]]:
-        """Return the columns of the SELECT list, and tables that a star brings whose columns are not all known."""
+        """Return the columns of the SELECT list, and the tables with unknown columns that a star selects."""
         items: list[Column] = []
         unknown: frozenset[str] = frozenset()
         for node in self.node.expressions:
@@ -228,7 +228,7 @@ class _Select:
                 self.rows |= self.read.origins(node, _GROUP_BY)
 
     def _ambiguous_origins(self, node: exp.Expr, relation: Relation, names: Names, use: Use) -> Origins:
-        """Return the origins of a condition whose names may be its own columns or those of the FROM: both."""
+        """Return the origins of a condition, whose names may be of its SELECT list or its FROM: both."""
         scopes = (names, Names(From((), relation), names))
         readers = (self.expressions(scope, self.read.subquery, self.read.windows) for scope in scopes)
         return unite_origins(reader.origins(node, use) for reader in readers)

@@ -47,7 +47,7 @@ class FromReader:
     expressions: Expressions
 
     def read(self, select: exp.Select, outer: Names | None) -> names.From:
-        """Return what the FROM of a SELECT brings, with its joins and LATERAL VIEWs.
+        """Return the columns and rows of a SELECT's FROM, with its joins and LATERAL VIEWs.
 
         Args:
             select: the SELECT.
@@ -181,7 +181,7 @@ def _apply_alias(node: exp.Expr, relation: Relation, name: str) -> names.From:
 
 
 def _outer_names(around: Names) -> Names:
-    """Return the names of a derived table: those of the query around its own, of which it is a part."""
+    """Return the names that a derived table may use: those of the query around its own."""
     return around.outer or Names(names.From())
 
 

@@ -92,7 +92,7 @@ def read_from(tree: exp.Select, text: str, schemas: Mapping[str, Sequence[str]])
 
 
 def _check_tables(tables: Sequence[exp.Expression]) -> None:
-    """Refuse a FROM that reads anything but tables as they are."""
+    """Refuse a FROM that reads anything but plain tables."""
     if not all(isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier) for table in tables):
         raise CannotFollow("it is made of several queries")
     if not all(_ODD.isdisjoint(query_shape.clauses(table)) for table in tables):

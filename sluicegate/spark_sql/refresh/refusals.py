@@ -29,7 +29,7 @@ class Never(Exception):
 
 
 def check_plain(tree: exp.Select) -> None:
-    """Refuse a SELECT whose groups cannot be told from its clauses."""
+    """Refuse a SELECT whose clauses do not determine the groups of its rows."""
     for part in query_shape.clauses(tree):
         if part not in _PLAIN:
             raise Whole(CLAUSES.get(part, f"its {part.upper()} needs all rows"))

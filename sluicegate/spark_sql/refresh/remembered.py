@@ -13,7 +13,7 @@ from sluicegate.spark_sql.refresh.strategy import refresh_strategy as chosen
 
 
 def refresh_strategy(text: str, schemas: Mapping[str, Sequence[str]] | None = None) -> RefreshStrategy:
-    """Return the refresh strategy of a query: what ``strategy.refresh_strategy`` says, which is asked once.
+    """Return the refresh strategy of a query, computed once by ``strategy.refresh_strategy``.
 
     Args:
         text: the query.

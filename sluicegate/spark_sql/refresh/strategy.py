@@ -381,7 +381,7 @@ class _Reading:
         return calls
 
     def _call(self, index: int, text: Callable[[int, int], str]) -> tuple[Call, int]:
-        """Parse the call at a token, whose parts ``text`` gives; also returns its last token."""
+        """Parse the call at a token, with the texts of its parts by ``text``, and return its last token, too."""
         close = self.tokens.closing_index(index + 1)
         arguments = tuple(text(*part) for part in self.tokens.split_list(index + 2, close))
         function, condition = PARTIAL[self.tokens.word(index).lower()], ""

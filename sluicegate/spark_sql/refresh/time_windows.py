@@ -40,7 +40,7 @@ class TimeWindow:
 
     @classmethod
     def of_groups(cls, words: Expressions, groups: Sequence[tuple[int, int]], items: Sequence[Item]) -> Self | None:
-        """Return the window among grouping expressions; None if there is none, or all of its struct is selected.
+        """Return the window among grouping expressions; None without one, or if its whole struct is selected.
 
         Args:
             words: the query.
