@@ -160,8 +160,8 @@ class CommittedBatch:
 def newest_batches(source: Source, pipeline: Pipeline, limit: int = NEWEST) -> tuple[CommittedBatch, ...]:
     """Return the newest batches of a pipeline's tables, newest first.
 
-    A job copies its commits to the event log when it ends, and one that is killed leaves that to the next: until then
-    they are in the logs of the tables alone, of which the newest commits are read.
+    A job copies its commits to the event log when it ends; after a killed job, the next one does. Until then only the
+    tables' own logs have them, of which the newest commits are read.
     """
     lake = source.lake(pipeline)
     compute = partial(_copied_batches, limit=limit)

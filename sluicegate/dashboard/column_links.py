@@ -85,7 +85,7 @@ def kinds(source: Source, pipeline: Pipeline, layer: str, table: str) -> dict[st
     """Return the types of a table's columns by lower-case name, empty if there is no table.
 
     Raises:
-        SluicegateError: it cannot be read.
+        SluicegateError: the table cannot be read.
     """
     return source.compute_once(source.lake(pipeline).table(layer, table), "kinds", _kinds) or {}
 
@@ -154,7 +154,7 @@ def _column_uses(
 ) -> dict[str, tuple[ColumnLink, ...]]:
     """Find the columns of the pipeline's other tables that use a table's columns, in the order of the tables.
 
-    Quarantines are left out: a record in one has every column of what it was read from.
+    Quarantines are left out: their records have all columns of their sources.
     """
     names = [column.lower() for column in of_table.columns]
     used_by: dict[str, tuple[ColumnLink, ...]] = {}

@@ -157,7 +157,7 @@ def _committed_rebuilds(history: Sequence[CommittedBatch]) -> Iterator[Rebuild]:
 
 
 def _successful_rebuilds(dag_runs: Sequence[DagRun], table: str) -> Iterator[Rebuild]:
-    """Yield the intervals that runs in Airflow were asked for and have gone through."""
+    """Yield the intervals of successful rebuilds in Airflow."""
     for run in dag_runs:
         requested_tables = run.requested.get("tables")
         if isinstance(requested_tables, list) and requested_tables and table not in requested_tables:

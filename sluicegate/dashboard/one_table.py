@@ -202,7 +202,7 @@ def table_details(
         source: the source of the lake's tables.
         pipeline: the definition.
         name: the table.
-        rows: whether the viewer may read rows.
+        rows: True if the viewer may read rows.
         readable: other pipelines whose tables and columns the viewer may see.
 
     Raises:

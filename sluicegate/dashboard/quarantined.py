@@ -117,7 +117,7 @@ def quarantine_details(
         pipeline: the definition.
         name: the silver table.
         rule: only records that broke this rule; empty for all.
-        rows: whether the viewer may read rows.
+        rows: True if the viewer may read rows.
 
     Raises:
         PipelineMissing: unknown silver table, or no record that broke a rule of that name.

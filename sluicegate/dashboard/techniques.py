@@ -25,8 +25,7 @@ def word(name: str) -> str:
 def difference_reason(batch: CommittedBatch) -> str:
     """Explain why a batch was not made by its table's refresh strategy, empty if it was.
 
-    Commits say which techniques could be taken, with the seconds that each was estimated at: with one alone there was
-    no choice.
+    Commits have the possible techniques with their estimated seconds: a single one left no choice.
     """
     if batch.why or not batch.technique or batch.technique == batch.strategy:
         return batch.why

@@ -108,6 +108,6 @@ def page(
 
 
 def start_confirmed(request: Request, viewer: Viewer, confirmed: Confirmed) -> Response:
-    """Start what was confirmed, and redirect to its run."""
+    """Start the confirmed run, and redirect to its page."""
     replays.start(confirmed, *viewer.user_identity)
     return RedirectResponse(routes.addresses(request).run(confirmed.pipeline, confirmed.run_id), 303)

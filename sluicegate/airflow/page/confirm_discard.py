@@ -85,7 +85,7 @@ def _find_discard(view: quarantined.QuarantineDetails, discard: str) -> Discarde
     """Return a recorded discard.
 
     Raises:
-        PipelineMissing: there is none of that id.
+        PipelineMissing: there is no discard of that id.
     """
     for entry in view.discards:
         if entry.id == discard:

@@ -48,7 +48,7 @@ def last_runs(dags: Sequence[str], count: int) -> dict[str, list[DagRun]]:
 
 
 def last_runs_with_steps(dags: Sequence[str], count: int) -> dict[str, list[DagRun]]:
-    """Return the last runs of some DAGs, newest first; those that did not succeed with their tasks."""
+    """Return the last runs of DAGs, newest first, the unsuccessful ones with their tasks."""
     runs = last_runs(dags, count)
     open_runs = [(dag, run.run_id) for dag, of_dag in runs.items() for run in of_dag if run.state != "success"]
     with create_session(scoped=False) as session:

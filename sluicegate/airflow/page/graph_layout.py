@@ -159,7 +159,7 @@ def _columns(nodes: Sequence[Node], edges: Sequence[Edge]) -> dict[str, int]:
 
 
 def _layer(node: Node, nodes: Sequence[Node], edges: Sequence[Edge]) -> str:
-    """Return the layer in whose columns a node stands; a view has that of the first tables that read it."""
+    """Return the layer in whose columns a node is drawn; a view has that of the first tables that read it."""
     if node.kind != "view":
         return node.kind
     kinds = {other.key: other.kind for other in nodes}

@@ -107,15 +107,15 @@ def new_run_id(table: str, prefix: str = "replay") -> str:
 
 
 def start(confirmed: Confirmed, user: str, name: str) -> None:
-    """Start the DAG run, with its entry in the audit log in one transaction; once, however often a form is sent.
+    """Start the DAG run and log it for audit in one transaction, once however often a form is sent.
 
     Args:
-        confirmed: what was confirmed.
+        confirmed: the confirmed action.
         user: id of the user in Airflow's log.
         name: the user's name.
 
     Raises:
-        UserError: Airflow does not have the DAG, its form lacks the mode, or Airflow ignores what forms say.
+        UserError: Airflow does not have the DAG, its form lacks the mode, or Airflow ignores the values of forms.
     """
     _demand_runnable(confirmed.pipeline)
     form = confirmed.form()
@@ -143,7 +143,7 @@ def start(confirmed: Confirmed, user: str, name: str) -> None:
 
 
 def _demand_runnable(pipeline: str) -> None:
-    """Refuse what would delay the run for long, or change what it does.
+    """Refuse to start a run that would be delayed for long, or would ignore the form.
 
     Raises:
         UserError: the DAG is gone or has import errors, or runs do not get the values of a form.

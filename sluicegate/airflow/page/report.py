@@ -38,7 +38,7 @@ def create_report(pipeline: Pipeline, run: str | None = None, *, rows: bool = Fa
 
     Args:
         pipeline: the definition.
-        run: id of the run, as ``history`` has it, or the time of its first commit.
+        run: id of the run, as in ``history``, or the time of its first commit.
         rows: True to show some rows of each table.
 
     Raises:

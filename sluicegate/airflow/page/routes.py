@@ -108,7 +108,7 @@ def pipeline_of_viewer(request: Request, viewer: Viewer, name: str) -> Pipeline:
     """Return a pipeline that the viewer may see.
 
     Raises:
-        HTTPException: 404, where there is none, or the viewer may not read its DAG.
+        HTTPException: 404, if there is none, or the viewer may not read its DAG.
     """
     source = source_of(request)
     viewer.demand_read(name, source.names())

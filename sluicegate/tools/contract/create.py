@@ -192,7 +192,7 @@ class _Draft:
         }
 
     def _table_rules(self, table: str, schema: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the rules about the whole table as one of our own contracts has them; its queries are left."""
+        """Yield the rules about the whole table in the form of Sluicegate's own contracts, without their queries."""
         tables = {table_name(str(other.get("name") or "")) for other in types.parts(self.contract.get("schema"))}
         for check in types.parts(schema.get("quality")):
             text = _custom(check).get(TABLE_RULE)
@@ -272,7 +272,7 @@ class _Draft:
 
 
 def _condition(check: Mapping[str, Any], column: str | None) -> str | None:
-    """Return the condition on a row that a check of ODCS's library is; None if it is none."""
+    """Return the condition on a row for a check of ODCS's library, None for any other check."""
     metric = _first(check, "metric", "rule")
     arguments = check.get("arguments")
     if not isinstance(arguments, dict):
@@ -294,7 +294,7 @@ def _condition(check: Mapping[str, Any], column: str | None) -> str | None:
 
 
 def _validity(column: str, arguments: Mapping[str, Any]) -> str | None:
-    """Return the condition that a column has one of the valid values, or a valid text; None if neither is given."""
+    """Return the condition that a column has a valid value or matches a valid pattern, None without either."""
     values, pattern = arguments.get("validValues"), arguments.get("pattern")
     if isinstance(values, list) and values:
         return f"{quote_name(column)} IN ({', '.join(map(_value, values))})"
@@ -362,7 +362,7 @@ def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _first(fields: Mapping[str, Any], *names: str) -> Any:
-    """Return the first value among fields of some names; None if all are missing or empty."""
+    """Return the first value among fields, None if all are missing or empty."""
     return next(filter(None, map(fields.get, names)), None)
 
 

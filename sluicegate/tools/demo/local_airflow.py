@@ -121,7 +121,7 @@ class LocalAirflow:
         self.stop(patience=5.0 if kind is None else 1.0)
 
     def stop(self, patience: float = 1.0) -> None:
-        """Ask the processes to end, and kill after ``patience`` seconds what is left: jobs and their JVMs too."""
+        """Terminate the processes, and after ``patience`` seconds kill the rest, jobs and their JVMs included."""
         if self._keeper is not None:
             self._stopping.set()
             self._keeper.join()
@@ -361,7 +361,7 @@ def suppress_not_found() -> Iterator[None]:
 
 
 def _end_group(leader: subprocess.Popen[bytes]) -> None:
-    """Kill what is left of the process group of a process that has ended."""
+    """Kill the rest of the process group of a process that has ended."""
     with suppress(ProcessLookupError, PermissionError):  # none is left; macOS says the second
         os.killpg(leader.pid, signal.SIGKILL)
 
@@ -385,7 +385,7 @@ def _free_port(preferred: int) -> int:
 
 
 def interrupt_on_termination() -> None:
-    """Let SIGTERM end this process like Ctrl-C, so that what it started is ended with it."""
+    """Let SIGTERM end this process like Ctrl-C, so that its child processes end with it."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

@@ -57,7 +57,7 @@ def warm_spark(home: Path, settings: Settings) -> Iterator[Settings]:
 
 
 def _address(server: subprocess.Popen[str], log: Path) -> str:
-    """Return the address of a server once it takes connections; what it prints from then on goes to the log."""
+    """Return the address of a server once it accepts connections, and send its later output to the log."""
     addresses: list[str] = []
     answered = threading.Event()
     listener = threading.Thread(target=_listen, args=(server.stdout, log, addresses, answered), daemon=True)

@@ -21,13 +21,13 @@ AS_OF_RUN = "Joined values are those of a row's run, as in a streaming table; wi
 def take_over(
     source: ParsedSource, tables: Draft, gold: Collection[str], silver: Callable[[Dataset, dict[str, Any]], None]
 ) -> None:
-    """Make each flow one of the flows of its table; one that cannot be is noted in the source.
+    """Make each flow a flow of its table, and note in the source those that cannot be one.
 
     Args:
-        source: the source, whose tables have their names here.
-        tables: the tables that were made of it.
-        gold: names of datasets whose rows are not each made of one record.
-        silver: makes a silver table of a dataset that nothing else fills.
+        source: the source, with its tables renamed.
+        tables: the draft's tables.
+        gold: names of datasets with rows that are made of several records.
+        silver: function that makes a silver table of a dataset that nothing else fills.
     """
     for dataset in [candidate for candidate in source.datasets if candidate.into]:
         reason = _refusal_reason(dataset, source, tables, gold)

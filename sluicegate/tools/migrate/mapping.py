@@ -294,7 +294,7 @@ class _Mapping:
         return {}
 
     def _tell_time(self, rule: Rule, dataset: Dataset) -> None:
-        """Note a rule that depends on the time and that the source evaluates anew, but no table but gold does."""
+        """Note a time-dependent rule that the source evaluates again for old rows, as only gold does here."""
         recomputed = dataset.kind != "streaming" and dataset.name not in self.gold
         if recomputed and layers.depends_on_time(rule.condition):
             reason = "it is evaluated once for each record here, and in each update in the source"
@@ -325,7 +325,7 @@ class _Mapping:
         self._draft.queries[dataset.name] = text
 
     def _leave_stream(self, dataset: Dataset, text: str, because: str) -> None:
-        """Note that a stream becomes a gold table; old rows change there where they depend on more than the stream."""
+        """Note that a stream becomes a gold table, whose old rows change where they depend on more than the stream."""
         reason = f"it becomes a gold table over all rows instead of a stream: {because}"
         shape = layers.shape(text)
         stable = shape is not None and count_reads(text) == 1 and not shape.unstable
@@ -365,7 +365,7 @@ class _Mapping:
         return dataset.line
 
     def _declare_external_tables(self) -> None:
-        """Declare tables made elsewhere that are read: Delta tables whose path a person fills in."""
+        """Declare the tables of other sources as Delta tables, whose paths a person fills in."""
         for name, fields in {**self._draft.silver, **self._draft.gold}.items():
             line = self._line_of(name)
             tables = flows.reads(name, fields, self._draft)

@@ -262,7 +262,7 @@ class _Reader:
                 self.source.leave(keyword.value.lineno, message, "not imported")
 
     def _read_decorator(self, dataset: Dataset, node: ast.expr) -> str:
-        """Read a decorator; return what it declares, if anything."""
+        """Read a decorator, and return its declaration, if it has one."""
         name = self._dlt_name(node)
         if isinstance(node, ast.Call):
             call = node

@@ -277,7 +277,7 @@ class _Statement:
         dataset.rules.append(Rule(name, condition, action or "expect", line))
 
     def _clauses(self, dataset: Dataset) -> int | None:
-        """Read the clauses between the columns and the query; return the query's first token, if there is one."""
+        """Read the clauses between the columns and the query, and return the query's first token, if there is one."""
         while self.at < len(self.tokens):
             if self._take_words("AS"):
                 if self.at < len(self.tokens):

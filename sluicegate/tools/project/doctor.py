@@ -106,7 +106,7 @@ def _check_jars(settings: Settings) -> Check:
 
 
 def _check_folder(name: str, place: str) -> Check:
-    """Look whether a local folder, or the one that it would be created in, can be written to."""
+    """Check that a local folder, or the one in which it would be created, is writable."""
     if "://" in place:
         return Check(name, "ok", f"{place}, not tried")
     folder = Path(place)

@@ -69,7 +69,7 @@ class NewProject:
 
 
 def create_project(folder: Path, sources: Sequence[str], name: str | None) -> NewProject:
-    """Create a project in a folder; files that are there stay as they are.
+    """Create a project in a folder, and leave files that exist unchanged.
 
     Args:
         folder: its folder, created if needed.
@@ -117,7 +117,7 @@ def _pipeline_name(folder: Path, sources: Sequence[str]) -> str:
 
 
 def _create_from_files(name: str, sources: Sequence[str], settings: Settings) -> tuple[str, list[str]]:
-    """Create the pipeline of given files, with a first case; return its gold table and its files."""
+    """Create the pipeline of files, with a first case, and return its gold table and its files."""
     created = create(name, sources, settings, True, None)
     cases = case_text(created)
     if cases:
@@ -155,7 +155,7 @@ def _fill(text: str, words: Mapping[str, str]) -> str:
 
 
 def _write_new(file: Path, text: str) -> bool:
-    """Write a file unless there is one; return whether it was written."""
+    """Write a file unless it exists, and return whether it was written."""
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
         with file.open("x", encoding="utf-8") as new:

@@ -311,7 +311,7 @@ def begin_of(first: Path, number: int, order: Order) -> float:
 
 
 def landed_facts(moments: list[float], **faults: int) -> Landed:
-    """Return the facts of a file with records of some times."""
+    """Return the facts of a file with records of these times."""
     first, last = (datetime.fromtimestamp(moments[n], UTC) for n in (0, -1))
     return Landed("", len(moments), first, last, {name: count for name, count in faults.items() if count})
 

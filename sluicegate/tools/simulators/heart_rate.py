@@ -93,10 +93,10 @@ LEADING = Kind("recordings", "heartrate", _delay, _drift, _line, array=True)
 
 
 def files(home: Path, number: int, order: Order) -> Iterable[File]:
-    """Make the next file of recordings; the patients are written once, and read if they are there already.
+    """Make the next file of recordings; the patients are written once, and then read.
 
     Raises:
-        UserError: what is there already cannot be continued.
+        UserError: the existing files cannot be continued.
     """
     mrns = _patients(home / "patients" / "patients.csv", order.seed)
     slot = _slot(_width(mrns), _newest_reading_time(home / LEADING.folder), order.begin)
@@ -189,7 +189,7 @@ def _patients(path: Path, seed: int | None) -> list[int]:
 
 
 def _newest_reading_time(recordings: Path) -> float | None:
-    """Return the time of the newest reading in the newest file of ours that has one."""
+    """Return the time of the newest reading in the newest simulated file that has one."""
     return next((max(times) for _, path in engine.numbered_files(recordings) if (times := _times(path))), None)
 
 

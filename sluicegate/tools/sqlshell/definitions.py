@@ -15,9 +15,9 @@ from sluicegate.tools.sqlshell.names import known_tables
 def definitions_of_tables(
     table_names: Sequence[str], settings: Settings
 ) -> tuple[dict[str, Pipeline], dict[str, DefinitionError]]:
-    """Return the definitions with the tables of a query, and apart those with mistakes that may have one.
+    """Return the definitions with the tables of a query, and those with mistakes that may have one.
 
-    All are read if a table is in none of these: it may be in one with mistakes, and a hint names what is near.
+    All are read if no definition has a table: one with mistakes may have it, and a hint names similar tables.
 
     Args:
         table_names: names as the query writes them.
@@ -63,6 +63,6 @@ class _Reader:
                 self.wrong[name] = error
 
     def result(self) -> tuple[dict[str, Pipeline], dict[str, DefinitionError]]:
-        """Return what was read, in the order of the pipelines."""
+        """Return the definitions and errors in the order of the pipelines."""
         definitions = {name: self.definitions[name] for name in self.pipelines if name in self.definitions}
         return definitions, {name: self.wrong[name] for name in self.pipelines if name in self.wrong}

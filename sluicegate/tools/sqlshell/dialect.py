@@ -247,7 +247,7 @@ def _to_date(node: exp.Expr) -> None:
 
 
 def _time_format(node: exp.Expr) -> None:
-    """Convert fractions of a second and quoted text, which sqlglot leaves as they are; refuse what else it left."""
+    """Convert fractions of a second and quoted text, which sqlglot leaves, and refuse all else that it left."""
     format_literal = node.args["format"]
     if not format_literal.is_string:
         raise Untranslatable("a time format must be a string literal")
@@ -299,7 +299,7 @@ def _refuse_positions(node: exp.Expr) -> None:
 
 
 def _divide(node: exp.Expr) -> None:
-    """Make a division by zero an error, as in Spark; DuckDB gives infinity."""
+    """Make a division by zero an error, as in Spark; DuckDB returns infinity."""
     divisor = node.args["expression"]
     if not divisor.is_number or float(divisor.name or 0) == 0:
         node.set("expression", exp.Anonymous(this="spark_divisor", expressions=[divisor]))

@@ -98,7 +98,7 @@ def _hint(name: str, tables_by_name: Mapping[str, list[QueryTable]]) -> str:
 
 
 def _help(labels: Sequence[str]) -> str:
-    """Say how to have the tables of a pipeline whose definition cannot be read, and which can be."""
+    """Say how to reach the tables of a pipeline whose definition cannot be read, and which tables can be."""
     text = "correct it, or set its folder with --pipelines"
     pipelines = list(dict.fromkeys(label.partition(".")[0] for label in labels))
     if pipelines:

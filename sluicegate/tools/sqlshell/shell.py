@@ -125,7 +125,7 @@ def _translated_errors(sql: str) -> Iterator[None]:
 
 
 def drop_engine_columns(rows: pa.Table, sql: str) -> pa.Table:
-    """Drop the engine's columns that ``*`` brought into the rows of a query; the query itself may name them.
+    """Drop the engine's columns that ``*`` selected, but not those that the query names.
 
     Args:
         rows: result of ``query``.

@@ -47,8 +47,8 @@ def load(pipeline: Pipeline) -> list[Case]:
     """Read all cases of a pipeline, file by file in name order.
 
     Raises:
-        UserError: there are none.
-        CaseError: they have mistakes; the error has all.
+        UserError: there are no cases.
+        CaseError: cases have mistakes, all of which the error has.
     """
     folder = pipeline.folder / FOLDER
     case_files = sorted(file for file in folder.glob("*") if file.suffix in ENDINGS)
@@ -93,7 +93,7 @@ def name_hint(name: str, names: Iterable[str], noun: str) -> str:
 
 
 def tables(pipeline: Pipeline) -> dict[str, str]:
-    """Return the tables that a case can have expectations on, each with the table whose run makes it."""
+    """Return the tables on which a case can have expectations, each with the table whose run fills it."""
     makers = {name: name for layer in (pipeline.bronze, pipeline.silver, pipeline.gold) for name in layer}
     makers |= {f"{name}{end}": name for name in pipeline.silver for end in SIDE_SUFFIXES[:2]}
     return makers | pipeline.deidentified_tables
@@ -254,7 +254,7 @@ class _Reader:
         self.mistakes.append(Mistake(code, place.path, message, self.file, line or place.line, hint))
 
     def _fault(self, code: str, path: Path, message: str, hint: str, line: int | None = None) -> _Faulty:
-        """Add a mistake of a part of which nothing can be made; return the error to raise."""
+        """Add a mistake of a part that cannot be used, and return the error to raise."""
         self._add(code, path, message, hint, line)
         return _Faulty()
 

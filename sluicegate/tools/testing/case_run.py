@@ -119,7 +119,7 @@ class _Run:
                 return
 
     def _layers(self, step: CaseStep) -> list[str]:
-        """Run the layers; return how the run itself differed from what was expected."""
+        """Run the layers, and return the differences between the run and its expectations."""
         try:
             for layer in LAYERS:
                 self._layer(layer)
@@ -142,7 +142,7 @@ class _Run:
             layer_job.Job(self.pipeline, self.at, layer, RUN_INFO, self.spark, only=only, tell=ignore_line).run()
 
     def _compare_table(self, expectation: TableExpected, number: int) -> TableDifference | None:
-        """Compare one table with its expectation; None if there is no difference."""
+        """Compare one table with its expectation, None if they agree."""
         table = lake_tables.delta_table(self._uri(expectation.table))
         diff = TableDifference(expectation.table, number, expectation.place.line)
         rows = expectation.rows
@@ -184,9 +184,9 @@ class _Run:
         return diff
 
     def _waiting_difference(self, name: str, diff: TableDifference) -> TableDifference | None:
-        """Return the difference of an empty side table whose records wait; None of others.
+        """Return the difference of an empty side table whose records wait, None for others.
 
-        That nothing is quarantined says nothing as long as nothing was looked at.
+        An empty quarantine proves nothing before the records are evaluated.
         """
         made_by = tables(self.pipeline)[name]
         if name == made_by or lake_tables.delta_table(self._uri(made_by)) is not None:

@@ -264,7 +264,7 @@ def _add_to_delta(spark: SparkSession, input_table: TableGiven, path: Path) -> N
 
 
 def _frame(spark: SparkSession, input_table: TableGiven, scratch: Path, schema: Any = None) -> DataFrame:
-    """Read rows by Spark from JSON: by the given types, else by those of the values."""
+    """Read rows with Spark from JSON, by the given types or else by those of the values."""
     from pyspark.sql.types import StringType, StructField, StructType
 
     records, kinds = _typed_records(input_table), input_table.schema or schema

@@ -84,7 +84,7 @@ def run_each_case(
 
 
 def raise_failures(pipeline: str, results: Sequence[CaseResult]) -> None:
-    """End a test with an error unless all cases passed.
+    """Raise an error unless all cases passed.
 
     Raises:
         CaseError: some cases are themselves wrong.

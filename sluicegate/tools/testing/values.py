@@ -44,7 +44,7 @@ NAN = _NotANumber()
 
 
 def table_value(value: Any, kind: pa.DataType) -> Value:
-    """Convert a value of a table to the common form, from what Arrow gives to Python."""
+    """Convert a table's value to the common form, from its Python value by Arrow."""
     if value is None:
         return None
     if pa.types.is_floating(kind):
@@ -198,7 +198,7 @@ def is_close(first: Value, second: Value, tolerance: float) -> bool:
 
 
 def display_value(value: Value) -> str:
-    """Display a value; a text is quoted where it could be taken for something else."""
+    """Display a value, and quote a text that could be mistaken for another value."""
     match value:
         case None:
             return "NULL"
