@@ -95,8 +95,8 @@ def file_details(
         source: the source of the lake's tables.
         pipeline: the definition.
         name: the bronze table.
-        state: only files in this state; empty for all.
-        before: only files of ledger batches before this one.
+        state: state of the files; empty for all.
+        before: ledger batch before which the page's batches end.
 
     Raises:
         PipelineMissing: there is no such bronze table, or no such state.

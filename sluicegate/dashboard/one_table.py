@@ -227,7 +227,7 @@ def table_details(
 
 
 def _link_columns(links: ColumnLinks, columns: Sequence[ColumnSummary]) -> dict[str, Any]:
-    """Attach to the columns their sources and uses."""
+    """Return the view's fields for columns, each with its sources and uses."""
     linked = tuple(
         replace(
             column, reads=links.reads.get(column.name.lower(), ()), used_by=links.used_by.get(column.name.lower(), ())

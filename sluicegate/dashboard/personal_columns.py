@@ -59,7 +59,7 @@ class PersonalColumns:
             layer: layer of the table.
             table: the table, or the quarantine of a silver table.
             column: lower-case name of the column.
-            kind: its type.
+            kind: type of the column.
         """
         column_of_table, any_column = Column(table, column), Column(table, EVERY)
         if column in _OURS:

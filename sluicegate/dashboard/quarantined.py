@@ -116,7 +116,7 @@ def quarantine_details(
         source: the source of the lake's tables.
         pipeline: the definition.
         name: the silver table.
-        rule: only records that broke this rule; empty for all.
+        rule: rule that the shown records broke; empty for all.
         rows: True if the viewer may read rows.
 
     Raises:

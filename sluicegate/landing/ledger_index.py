@@ -68,7 +68,7 @@ def entries(ledger: DeltaTable, first: str | None, last: str | None, after: int 
         ledger: the ledger.
         first: first path of the range.
         last: last path of the range; without bounds there are no entries.
-        after: only batches after this one.
+        after: ledger batch after which the entries start.
     """
     if first is None or last is None:
         return pa.schema([*FILES, ("action", pa.string()), ("chunk", pa.int64())]).empty_table()

@@ -69,7 +69,7 @@ def dags_of_mistakes(name: str, error: UserError, settings: Settings, arguments:
 
     Args:
         name: name of the pipeline.
-        error: its mistakes.
+        error: mistakes of the definition.
         settings: configuration with the definitions' folder.
         arguments: arguments of the DAG file for all DAGs and tasks, such as callbacks, access and queue.
     """

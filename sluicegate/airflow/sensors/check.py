@@ -74,7 +74,7 @@ def find_landed(pipeline: Pipeline, tables: Sequence[str]) -> FilesWaiting:
 
     Args:
         pipeline: its definition.
-        tables: only these tables; none means all.
+        tables: names of bronze tables; none means all.
 
     Raises:
         UserError: a landing folder is missing, or something else lies where a table should be.

@@ -100,7 +100,7 @@ def check_option(format_: Format, name: str, value: str) -> Problem | None:
     Args:
         format_: format of the files.
         name: name of the option, case-insensitive as in Spark.
-        value: its value as a text.
+        value: the option's value as text.
     """
     lower = name.lower().removeprefix(_PREFIX)
     if lower in _REFUSED_LOWER:

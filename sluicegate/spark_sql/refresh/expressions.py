@@ -111,7 +111,7 @@ class Expressions:
         """Replace grouping expressions and aggregate functions in an expression.
 
         Args:
-            start: its first token.
+            start: first token of the expression.
             end: the token after it.
             groups: the query's grouping expressions.
             calls: the aggregate functions to replace.

@@ -35,7 +35,7 @@ def contract(pipeline: Pipeline, version: str, only: Sequence[str] = ()) -> dict
     Args:
         pipeline: the definition.
         version: the contract's own version.
-        only: only these tables of silver and gold; none means all.
+        only: names of silver and gold tables; none means all.
 
     Raises:
         PipelineMissing: it has no such table.

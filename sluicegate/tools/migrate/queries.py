@@ -68,7 +68,7 @@ def convert_query(tokens: Tokens, first: int, lines_before: int, *, only_table: 
         tokens: tokens of the statement.
         first: first token of the query.
         lines_before: lines of the source above the statement.
-        only_table: whether it is a table alone, as after FROM.
+        only_table: True if the query is a table alone, as after FROM.
 
     Raises:
         NotTaken: it reads files in several places, or in a way that is not known.

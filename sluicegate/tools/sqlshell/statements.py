@@ -28,9 +28,9 @@ _COMMANDS |= {"DESC": _COMMANDS["DESCRIBE"]}
 
 
 def hint(statement: str) -> str:
-    """Return what does the same here; empty for an unknown statement.
+    """Return the command here that replaces a statement, empty for an unknown one.
 
     Args:
-        statement: its first word, in any case.
+        statement: first word of the statement, in any case.
     """
     return _COMMANDS.get(statement.upper(), "")

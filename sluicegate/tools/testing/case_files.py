@@ -69,9 +69,9 @@ def choose_cases(cases: Sequence[Case], word: str | None = None, names: Sequence
     """Return the selected cases, in their order.
 
     Args:
-        cases: all.
-        word: only those with this in their name or their file's, case-insensitive.
-        names: only those with one of these names.
+        cases: all cases.
+        word: part of the case's or its file's name, case-insensitive; None for all.
+        names: names of cases; none means all.
 
     Raises:
         UserError: a name does not exist, or no case matches the word.

@@ -99,11 +99,11 @@ def land(spark: SparkSession, pipeline: Pipeline, landing: Path, step: CaseStep,
     """Land the input of a step.
 
     Args:
-        spark: writes formats with types.
+        spark: session that writes formats with types.
         pipeline: the definition, enclosed.
-        landing: its landing folder.
+        landing: the pipeline's landing folder.
         step: the step.
-        number: of the step, counted from 1.
+        number: number of the step, from 1.
 
     Raises:
         Wrong: rows cannot be written as the table's files.
