@@ -91,7 +91,7 @@ def progress_of(flow: Flow, opened: Tables, last: log.Commit | None) -> dict[str
         SluicegateError: a source is older than its offset, or has another history now.
     """
     offsets, sources = recorded_offsets(last) or {}, {name: opened[uri].delta for name, uri in flow.streams.items()}
-    streams = {name: _flow_progress(flow, name, uri, offsets.get(name)) for name, uri in sources.items() if uri}
+    streams = {name: _flow_progress(flow, name, delta, offsets.get(name)) for name, delta in sources.items() if delta}
     for name, stream in streams.items():
         uri, identity = flow.streams[name], histories.identity_of_source(log.info_of(last), name)
         if stream.since >= 0 and histories.is_other_commit(opened[uri], stream.since, identity):
