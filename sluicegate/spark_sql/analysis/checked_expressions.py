@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sqlglot import exp
 
@@ -15,10 +15,13 @@ from sluicegate.spark_sql.lineage.expressions import ExpressionReader, is_of_lam
 from sluicegate.spark_sql.lineage.model import IDENTITY, NONE, Origins, Use
 from sluicegate.spark_sql.lineage.names import Names, Relation, Unsure
 from sluicegate.spark_sql.lineage.tables import Subquery
-from sluicegate.suggestions import suggest_or_list
+from sluicegate.suggestions import suggest_name
 
 Kinds = Mapping[tuple[str, str], str]
 """Kind of each column by table and name, in lower case."""
+
+# Columns that a hint lists where none has a name near the unknown one.
+SHOWN = 10
 
 # Functions with three arguments of which the first is a word for a unit, and no column.
 _OF_UNITS = ("timestampadd", "timestampdiff", "timediff", "dateadd", "datediff", "date_add", "date_diff")
@@ -129,16 +132,27 @@ class CheckedExpressions(ExpressionReader):
         """Make the mistake of a name, with the nearest one of its table, or of all if it has none."""
         table, *fields = [part.name for part in node.parts]
         owners = [owner for scope in _scopes(self.names) for owner in scope.from_.find_relations(table)]
-        known = [column for relation in owners[:1] or _relations(self.names) for column, _ in relation.columns]
-        message, wanted = f"unknown column {table}", table
+        relations = owners[:1] or _relations(self.names)
+        columns = list(dict.fromkeys(column for relation in relations for column, _ in relation.columns))
+        message, name, qualified_columns = f"unknown column {table}", table, []
         if fields and owners:
-            message, wanted = f"unknown column {fields[0]} of {table}", fields[0]
+            message, name = f"unknown column {fields[0]} of {table}", fields[0]
         elif fields:
-            message, wanted = f"unknown column {table}.{fields[0]}", f"{table}.{fields[0]}"
+            message, name = f"unknown column {table}.{fields[0]}", f"{table}.{fields[0]}"
             tables = [table for scope in _scopes(self.names) for table in scope.from_.tables]
-            known += [f"{alias}.{column}" for alias, owner in tables for column, _ in owner.columns]
-        hint = suggest_or_list(wanted, list(dict.fromkeys(known)), "known columns:")
+            qualified_columns = [f"{alias}.{column}" for alias, owner in tables for column, _ in owner.columns]
+        hint = suggest_name(name, [*columns, *qualified_columns]) or _list_columns(columns)
         return SqlMistake("unknown-column", node, message, hint)
+
+
+def _list_columns(columns: Sequence[str]) -> str:
+    """Return the first columns as a hint, and how many more there are; empty if there are none."""
+    if not columns:
+        return ""
+    hint = f"known columns: {', '.join(columns[:SHOWN])}"
+    if len(columns) > SHOWN:
+        hint += f" and {len(columns) - SHOWN:,} more"
+    return hint
 
 
 def _scopes(names: Names) -> Iterator[Names]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
@@ -44,5 +44,15 @@ def _call_mistakes(call: exp.Anonymous) -> Iterator[SqlMistake]:
         return
     counts, count = known[name], len(call.expressions)
     if counts and count not in counts:
-        expected = " or ".join(map(str, counts)) if isinstance(counts, list) else f"at least {counts[0]}"
-        yield SqlMistake("wrong-arguments", call, f"{call.name} takes {expected} arguments, and not {count}")
+        message = f"the number of arguments of {call.name} must be {_range_text(counts)}, not {count}"
+        yield SqlMistake("wrong-arguments", call, message)
+
+
+def _range_text(counts: Sequence[int]) -> str:
+    """Format numbers of arguments, more than two that follow one another by their ends."""
+    first, last = counts[0], counts[-1]
+    if isinstance(counts, range):
+        return f"at least {first}"
+    if len(counts) > 2 and last - first < len(counts):
+        return f"{first} to {last}"
+    return " or ".join(map(str, counts))

@@ -94,6 +94,8 @@ CROSSED: dict[str, str] = {
     "monitor.event_log.BREAK": "tests/unit/dashboard/test_dashboard.py::"
     "test_batches_of_commands_are_of_one_run_until_a_longer_break_or_an_earlier_layer",
     "dashboard.source.REMEMBERED": "tests/unit/dashboard/test_dashboard.py::test_memory_has_no_more_than_REMEMBERED",
+    "spark_sql.analysis.checked_expressions.SHOWN": "tests/unit/spark_sql/analysis/test_queries.py::"
+    "test_SHOWN_columns_are_listed_once_and_all_are_counted",
     "spark_sql.types.MOST_DIGITS": "tests/unit/spark_sql/test_types.py::test_a_decimal_has_MOST_DIGITS",
     "airflow.sensors.sqs.AT_ONCE": "tests/unit/airflow/sensors/test_sqs.py::"
     "test_messages_are_taken_out_AT_ONCE_at_a_time",

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlglot import exp
 
+from sluicegate.spark_sql.analysis.checked_expressions import SHOWN
 from sluicegate.spark_sql.analysis.plain_tree import parse_plainly
 from sluicegate.spark_sql.analysis.queries import QueryAnalysis, Schema, analyze
 from sluicegate.spark_sql.analysis.signatures import signatures
@@ -114,6 +115,30 @@ def test_what_Spark_refuses_is_told_with_its_line_and_the_nearest_name(
     mistakes = summary(text)
     assert {mistake[:2] for mistake in mistakes} == {(code, line)}
     assert mistakes[0][2].startswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("call", "numbers"),
+    [
+        ("luhn_check()", "1, not 0"),
+        ("ntile(1, 2)", "0 or 1, not 2"),
+        ("make_dt_interval(1, 2, 3, 4, 5)", "0 to 4, not 5"),
+        ("make_timestamp(1, 2, 3, 4)", "1 or 2 or 3 or 6 or 7, not 4"),
+        ("concat_ws()", "at least 1, not 0"),
+    ],
+)
+def test_the_numbers_of_arguments_are_those_that_the_function_takes(call: str, numbers: str) -> None:
+    messages = [mistake.message for mistake in analysis(f"SELECT {call} AS x FROM orders").mistakes]
+    assert messages == [f"the number of arguments of {call.partition('(')[0]} must be {numbers}"]
+
+
+@pytest.mark.parametrize(("beyond", "ending"), [(-1, ""), (0, ""), (1, " and 1 more")])
+def test_SHOWN_columns_are_listed_once_and_all_are_counted(beyond: int, ending: str) -> None:
+    names = [f"column_{number}" for number in range(SHOWN + beyond)]
+    wide = Schema(dict.fromkeys(names, "int"), complete=True)
+    for text in ("SELECT qqq FROM wide", "SELECT x.qqq FROM wide", "SELECT wide.qqq FROM wide"):
+        [mistake] = analyze(text, {"wide": wide}).mistakes
+        assert mistake.hint == f"known columns: {', '.join(names[:SHOWN])}{ending}"
 
 
 def test_all_mistakes_are_told_at_once() -> None:
