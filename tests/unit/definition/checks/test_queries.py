@@ -108,6 +108,11 @@ def test_what_Spark_would_refuse_is_told_with_its_place(
     assert hint in found[0][3]
 
 
+def test_a_column_that_silver_no_longer_selects_is_unknown_to_gold(tmp_path: Path) -> None:
+    found = mistakes(tmp_path, DEFINITION.replace("SELECT id, city, id + 1", "SELECT id, id + 1"))
+    assert [mistake[:2] for mistake in found] == [("unknown-column", "gold.cities.sql")]
+
+
 def test_functions_and_types_of_another_Spark_are_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [DEFINITION.replace("upper(note)", other) for other in ("uper(note)", "luhn_check(note, 1)", "day + note")]
     for text in texts:
