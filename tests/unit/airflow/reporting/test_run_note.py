@@ -283,7 +283,7 @@ def test_names_of_files_leave_room_for_other_tables_up_to_the_LONGEST_LINE(link:
     """A file with a long name hid the numbers of all tables."""
     from sluicegate.airflow.reporting.run_note import LONGEST_LINE
 
-    files = {f"/in/{link * 40}{number}{'x' * 255}": "no JSON" for number in range(5)}
+    files = {f"/in/{link * 40}{number}{'x' * 255}": f"no JSON in line {number}" for number in range(5)}
     bronze = RunReport("p", "bronze", [TableReport("b", "bronze", "written", read=7, written=7, failed=files)])
     found = told(
         {
