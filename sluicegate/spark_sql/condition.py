@@ -47,10 +47,10 @@ class Condition:
                 raise QuerySyntax(fault, 1)
         for objection in casts.spelling_objections(tokens):
             raise objection
-        columns = dict.fromkeys(column.parts[0].name for column in tree.find_all(exp.Column, bfs=False))
+        columns = [node for node in tree.find_all(exp.Column, bfs=False) if not query_shape.is_of_lambda(node)]
         return cls(
             text=tokens.compose([], compact=True),
-            columns=list(columns),
+            columns=list(dict.fromkeys(column.parts[0].name for column in columns)),
             tried=tokens.compose(casts.try_cast_spans(casts.find(tokens)), compact=True),
         )
 

@@ -377,3 +377,13 @@ def offset(node: exp.Expr) -> int | None:
     """Return the offset of a node's first identifier or function name in the text; None if sqlglot has none."""
     starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
     return min(starts, default=None)
+
+
+def is_of_lambda(node: exp.Column) -> bool:
+    """Return whether a name is a parameter of a lambda around it, or a field of one; sqlglot leaves some as columns."""
+    name, around = node.parts[0].name.lower(), node.find_ancestor(exp.Lambda)
+    while around is not None:
+        if name in {parameter.name.lower() for parameter in around.expressions}:
+            return True
+        around = around.find_ancestor(exp.Lambda)
+    return False

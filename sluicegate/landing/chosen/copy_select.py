@@ -191,6 +191,6 @@ def _fields(node: exp.Expr, alias: str) -> tuple[str, ...]:
         if parts[0] == "_metadata":
             if len(parts) != 2 or parts[1] not in ABOUT:
                 raise QuerySyntax(f"_metadata has only {', '.join(sorted(ABOUT))}", 1)
-        elif not column.is_star:
+        elif not (column.is_star or query_shape.is_of_lambda(column)):
             names.append(parts[0])
     return tuple(dict.fromkeys(names))

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sqlglot import exp
 
+from sluicegate.spark_sql import query_shape
 from sluicegate.spark_sql.analysis.kinds import result_kind, type_mistakes
 from sluicegate.spark_sql.analysis.plain_tree import SqlMistake
 from sluicegate.spark_sql.analysis.signatures import UNKNOWN, signatures
 from sluicegate.spark_sql.engine_columns import RESERVED
-from sluicegate.spark_sql.lineage.expressions import ExpressionReader, is_of_lambda
+from sluicegate.spark_sql.lineage.expressions import ExpressionReader
 from sluicegate.spark_sql.lineage.model import IDENTITY, NONE, Origins, Use
 from sluicegate.spark_sql.lineage.names import Names, Relation, Unsure
 from sluicegate.spark_sql.lineage.tables import Subquery
@@ -94,7 +95,7 @@ class CheckedExpressions(ExpressionReader):
         return result_kind(node, self.kind)
 
     def _column_kind(self, node: exp.Column) -> str:
-        if is_of_lambda(node):
+        if query_shape.is_of_lambda(node):
             return UNKNOWN
         try:
             origins = [*self.names.column([part.name for part in node.parts])]

@@ -78,8 +78,7 @@ def analyze(text: str, schemas: Mapping[str, Schema]) -> QueryAnalysis:
     unsure, schema = "", Schema()
     columns = {name: Columns(tuple(of.columns), complete=of.complete) for name, of in schemas.items()}
     try:
-        relation = _Reader(columns, partial(CheckedExpressions, notes)).query(tree, None, {})
-        schema = _schema(tree, relation, notes)
+        schema = _schema(tree, _Reader(columns, partial(CheckedExpressions, notes)).query(tree, None, {}), notes)
     except Unsure as reason:
         unsure = str(reason)
     except RecursionError:

@@ -82,7 +82,7 @@ class ExpressionReader:
         yield (exp.PropertyEQ, exp.Kwarg), lambda node, use: self.origins(node.expression, use)
 
     def _column(self, node: exp.Column, use: Use) -> Origins:
-        if is_of_lambda(node):
+        if query_shape.is_of_lambda(node):
             return NONE
         if not node.is_star:
             return apply_use(use, self.names.column([part.name for part in node.parts]))
@@ -143,13 +143,3 @@ class ExpressionReader:
     def _filter(self, node: exp.Filter, use: Use) -> Origins:
         """Return the origins of an aggregate with a FILTER."""
         return self.origins(node.this, use) | self.origins(node.expression.this, use.compose(_CONDITIONAL))
-
-
-def is_of_lambda(node: exp.Column) -> bool:
-    """Return whether a name is a parameter of a lambda around it, or a field of one; sqlglot leaves some as columns."""
-    name, around = node.parts[0].name.lower(), node.find_ancestor(exp.Lambda)
-    while around is not None:
-        if name in {parameter.name.lower() for parameter in around.expressions}:
-            return True
-        around = around.find_ancestor(exp.Lambda)
-    return False

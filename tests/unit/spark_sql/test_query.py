@@ -455,6 +455,8 @@ class TestCondition:
         condition = Condition.parse("a > 0 AND s.field = b AND exists(xs, x -> x > a) -- c")
         assert condition.columns == ["a", "s", "b", "xs"]
         assert condition.text == "a > 0 AND s.field = b AND exists(xs, x -> x > a)"
+        of_lambdas = Condition.parse("exists(xs, E -> e > a) AND forall(x, X -> size(filter(x, Y -> x > y)) > 1)")
+        assert of_lambdas.columns == ["xs", "a", "x"]
 
     def test_casts_in_a_condition_become_try_casts(self) -> None:
         assert Condition.parse("CAST(a AS INT) > 'CAST('").tried == "TRY_CAST(a AS INT) > 'CAST('"

@@ -28,6 +28,11 @@ def test_what_each_expression_looks_at() -> None:
     assert [output.failures for output in select.outputs[1:]] == [(), (), ()]
 
 
+def test_a_parameter_of_a_lambda_is_no_field() -> None:
+    [output] = Select.parse("SELECT filter(q, Part -> part.price > n) AS f FROM source").outputs
+    assert output.fields == ("q", "n")
+
+
 def test_a_star_takes_the_fields() -> None:
     select = Select.parse("SELECT *, 1 AS one FROM source")
     assert select.names((), ["a", "b"]) == ["a", "b", "one"]
