@@ -41,7 +41,7 @@ _GROUPS = {
         "show": ("inspecting.show.show", "Show pipelines, tables, runs and quarantined rows as a page."),
         "sql": ("inspecting.sql.sql", "Query the tables, as of any version, without a JVM."),
         "files": ("inspecting.files.files", "Show the ledger: each landed file with its batch."),
-        "schema": ("inspecting.files.schema", "Show the columns that a bronze table has had over time."),
+        "schema": ("inspecting.files.schema", "Show how the columns of a bronze table changed."),
         "history": ("inspecting.history.history", "Show the event log: the rows of each commit."),
         "report": ("inspecting.report.report", "Write pages of a pipeline and one of its runs to a file."),
         "alerts": ("inspecting.alerts.alerts", "Check the limits of freshness, volume, backlog and rules."),
@@ -96,14 +96,10 @@ class _Groups(TyperGroup):
 def command_line(names: Iterable[str]) -> typer.Typer:
     """Make the command line with some of the commands. Only their modules are imported."""
     application = typer.Typer(
-        help="Process landed files through bronze, silver and gold Delta tables.",
-        cls=_Groups,
-        no_args_is_help=True,
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
+        help="Process landed files through bronze, silver and gold Delta tables.", cls=_Groups, no_args_is_help=True,
+        add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
-    )
+    )  # fmt: skip
     application.callback(help=application.info.help)(common)
     for name in names:
         application.command(name, short_help=_COMMANDS[name][1])(_function(name))
@@ -116,9 +112,14 @@ def _function(name: str) -> Any:
 
 
 def import_command() -> None:
-    """Import the modules of the command that the arguments begin with."""
-    for name in _needed_commands():
-        _function(name)
+    """Import the modules of the command that the arguments begin with; what fails is printed as one message."""
+    gc.set_threshold(GARBAGE_AFTER)
+    set_own_variable("PYDANTIC_DISABLE_PLUGINS", "__all__")  # to find any, it reads the metadata of all distributions
+    try:
+        for name in _needed_commands():
+            _function(name)
+    except Exception as error:
+        failures.end_with(error)
 
 
 def _version(requested: bool) -> None:
@@ -139,8 +140,7 @@ def common(
 
 def main() -> None:
     """Run a command, and end with its exit code; whatever fails is printed as one message (see ``failures``)."""
-    gc.set_threshold(GARBAGE_AFTER)
-    set_own_variable("PYDANTIC_DISABLE_PLUGINS", "__all__")  # to find any, it reads the metadata of all distributions
+    import_command()
     if completion.VARIABLE in os.environ:  # a shell asks what may come next
         completion.prepare()
     try:

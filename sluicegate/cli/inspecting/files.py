@@ -126,7 +126,7 @@ def schema(
     settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the columns that a bronze table has had over time, and the version and time of each change.
+    """Show how the columns of a bronze table changed, and the version and time of each change.
 
     Example: sluicegate schema heart_rate recordings_bronze
     """

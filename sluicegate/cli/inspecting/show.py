@@ -217,17 +217,9 @@ def _runs(runs_shown: Sequence[PipelineRun]) -> None:
 def _run(view: RunDetails) -> None:
     say(f"{view.run.key}: {view.run.kind}, {view.run.state}")
     shown = [
-        [
-            table.layer,
-            table.table,
-            *_balance(table.balance),
-            table.usual,
-            table.batches[-1].technique,
-            _seconds_text(table.seconds),
-            table.differs,
-        ]
-        for table in view.tables
-    ]
+        [table.layer, table.table, *_balance(table.balance), table.usual, table.batches[-1].technique,
+         _seconds_text(table.seconds), table.differs] for table in view.tables
+    ]  # fmt: skip
     columns = ["layer", "table", "read", *_ENDS, "usually written", "how", "seconds", "why"]
     show_table(columns, shown, ["read", *_ENDS, "usually written", "seconds"])
 

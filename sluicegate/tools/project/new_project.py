@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,6 +23,9 @@ from sluicegate.tools.scaffold.create import create
 _TEMPLATES = Path(__file__).with_name("templates")
 _SAMPLE = _TEMPLATES / "sample"
 _SAMPLE_NAME = "sales"
+
+# Categories of characters that no title of one line has, in files of UTF-8: controls, halves of pairs, ends of lines.
+_NOT_PRINTED = {"Cc", "Cs", "Zl", "Zp"}
 
 # Modification time of the sample's file, long ago: a younger one would be taken for one that is still growing.
 _LANDED_AT = datetime(2026, 1, 8, tzinfo=UTC).timestamp()
@@ -86,8 +90,8 @@ def create_project(folder: Path, sources: Sequence[str], name: str | None) -> Ne
         raise UserError(f"{folder} already is a project", where=Where(file=str(folder / FILE)), hint=hint)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is not a folder", hint="choose another name")
-    if not str(folder).isprintable():  # its name is in the files, which are UTF-8 and have titles of one line
-        raise UserError(f"{folder} has characters that cannot be printed", hint="choose another name")
+    if _NOT_PRINTED & set(map(unicodedata.category, folder.name)):
+        raise UserError(f"{folder.name} has characters that cannot be printed", hint="choose another name")
     settings = Settings(str(folder / "lake"), str(folder / "landing"), folder / "pipelines", "local[*]")
     name = name or _pipeline_name(folder, sources)
     if sources:

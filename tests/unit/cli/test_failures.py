@@ -214,6 +214,8 @@ def test_a_file_beyond_the_limit_of_sizes_is_one_message(template: Path, tmp_pat
 @pytest.mark.parametrize("seconds", [0.2, 0.4, 0.8])
 def test_ctrl_c_is_no_traceback_also_while_modules_are_imported(seconds: float, tmp_path: Path) -> None:
     code = "import sluicegate.cli.__main__ as program; print(flush=True); program.main()"
+    # A shell starts its jobs in the background with the signal ignored, which is inherited.
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         [sys.executable, "-c", code, "simulate", "heart_rate", "--continuous"],
         cwd=tmp_path,
@@ -221,6 +223,7 @@ def test_ctrl_c_is_no_traceback_also_while_modules_are_imported(seconds: float, 
         stderr=subprocess.PIPE,
         text=True,
     )
+    signal.signal(signal.SIGINT, former)
     assert process.stdout is not None
     process.stdout.readline()
     time.sleep(seconds)
@@ -228,6 +231,17 @@ def test_ctrl_c_is_no_traceback_also_while_modules_are_imported(seconds: float, 
     _, errors = process.communicate(timeout=60)
     assert process.returncode in (0, 130, -signal.SIGINT)
     assert "Traceback" not in errors
+
+
+def test_a_module_that_cannot_be_imported_is_one_message(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['sluicegate.cli.inspecting.status'] = None\n"
+    code += "from sluicegate.cli.__main__ import main; main()"
+    environment = {name: value for name, value in os.environ.items() if name != "SLUICEGATE_DEBUG"}
+    line = [sys.executable, "-c", code, "status", "heart_rate"]
+    ended = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("error[SG100]")
+    assert "Traceback" not in ended.stderr
 
 
 def test_an_unexpected_error_is_one_message_too(

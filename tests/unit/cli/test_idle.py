@@ -46,7 +46,7 @@ UNUSED |= {
 FACTS = """
 import json, sys
 before = set(sys.modules)
-from sluicegate.cli.app import main
+from sluicegate.cli.__main__ import main
 code = 0
 try:
     main()

@@ -117,6 +117,20 @@ def test_the_command_prints_commands_that_fit_a_terminal(tmp_path: Path) -> None
     assert all(len(command) <= 80 for command in facts["next"])
 
 
+@pytest.mark.parametrize("folder", ["two\u3000words", "with\u00a0space", "new\nline/shop", "half\udcff/shop"])
+def test_a_folder_may_have_any_space_and_be_below_any_other(tmp_path: Path, folder: str) -> None:
+    assert create_project(tmp_path / folder, (), None).pipeline == "sales"
+    readme = tmp_path / folder / "README.md"
+    assert Path(folder).name in readme.read_text("utf-8").splitlines()[0]
+
+
+@pytest.mark.parametrize("name", ["new\nline", "half\udcff", "line\u2028end", "bell\x07"])
+def test_a_name_that_no_title_has_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match="printed") as refused:
+        create_project(tmp_path / name, (), None)
+    assert refused.value.hint
+
+
 # The doctor
 
 
