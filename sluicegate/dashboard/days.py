@@ -162,7 +162,7 @@ def _successful_rebuilds(dag_runs: Sequence[DagRun], table: str) -> Iterator[Reb
         requested_tables = run.requested.get("tables")
         if isinstance(requested_tables, list) and requested_tables and table not in requested_tables:
             continue
-        if run.state != "success" or run.ended is None:
+        if not run.is_complete or run.ended is None:
             continue
         since, until = (_moment(str(run.requested.get(end) or "")) for end in ("from", "to"))
         if run.kind == "backfill" and run.interval is not None:

@@ -152,19 +152,10 @@ def _view(
             raise answer.error
         page, searching = answer.value or Page(), answer.value is None
     return FileDetails(
-        pipeline=pipeline.name,
-        table=request.name,
-        folder=request.table.path or "",
-        of_files=request.table.reads_files,
-        entries=entries,
-        counts=counts,
-        state=request.state,
-        files=files + page.files,
-        older=page.older,
-        listed=landing.listed,
-        error=landing.error,
-        searching=searching,
-    )
+        pipeline=pipeline.name, table=request.name, folder=request.table.path or "",
+        of_files=request.table.reads_files, entries=entries, counts=counts, state=request.state,
+        files=files + page.files, older=page.older, listed=landing.listed, error=landing.error, searching=searching,
+    )  # fmt: skip
 
 
 def _version_details(request: FilesRequest, pipeline: Pipeline) -> FileDetails:
@@ -181,19 +172,11 @@ def _version_details(request: FilesRequest, pipeline: Pipeline) -> FileDetails:
     if answer.error is not None:
         error = answer.error.message
     return FileDetails(
-        pipeline=pipeline.name,
-        table=name,
-        folder=path,
-        of_files=False,
-        entries=len(runs),
-        counts={state: sum(run.state == state for run in runs) for state in _OF_VERSIONS},
-        state=request.state,
-        files=files,
-        older=_end_version(files[-1]) if len(matching) > ledger_files.PAGE else None,
-        listed=answer.since,
-        error=error,
-        searching=answer.value is None and not error,
-    )
+        pipeline=pipeline.name, table=name, folder=path, of_files=False, entries=len(runs),
+        counts={state: sum(run.state == state for run in runs) for state in _OF_VERSIONS}, state=request.state,
+        files=files, older=_end_version(files[-1]) if len(matching) > ledger_files.PAGE else None,
+        listed=answer.since, error=error, searching=answer.value is None and not error,
+    )  # fmt: skip
 
 
 _OF_VERSIONS = (FileStatus.WAITING, FileStatus.INGESTED, FileStatus.REPLACED)

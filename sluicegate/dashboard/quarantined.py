@@ -186,13 +186,9 @@ def _count_by_rule(batch: Any) -> Any:
 def _describe_reason(pipeline: Pipeline, name: str, counted: dict[str, Any]) -> Reason:
     expectation = pipeline.silver[name].expectations.get(counted["rule"])
     return Reason(
-        counted["rule"],
-        expectation.text if expectation else "",
-        bool(expectation and expectation.retry),
-        counted["count_all"],
-        counted["when_min"],
-        counted["when_max"],
-    )
+        counted["rule"], expectation.text if expectation else "", bool(expectation and expectation.retry),
+        counted["count_all"], counted["when_min"], counted["when_max"],
+    )  # fmt: skip
 
 
 def _examples(

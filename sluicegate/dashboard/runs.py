@@ -26,6 +26,9 @@ SENSOR = "wait_for_files"
 WAITING = ("running", "deferred", "up_for_reschedule")
 """States of that task while it waits."""
 
+# States of a task that did not do its work.
+_UNDONE = ("failed", "upstream_failed", "skipped")
+
 # A run that is still queued is the newest of all.
 _END = datetime.max.replace(tzinfo=UTC)
 
@@ -89,6 +92,11 @@ class DagRun:
     steps: tuple[RunStep, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
     waited: float = 0.0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of its tasks did their work: a person may call a run a success that failed or was stopped."""
+        return self.state == "success" and not any(step.state in _UNDONE for step in self.steps)
 
     @property
     def failed_step(self) -> RunStep | None:

@@ -13,8 +13,8 @@ from airflow.sdk import Param
 from sluicegate.definition import Pipeline
 from sluicegate.launch.discard import LONGEST_NOTE
 
-# A day or a time: Airflow checks ``format`` only where another package is installed.
-_TIME = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:?\d{2})?)?$"
+# A day or a time, or nothing: Airflow checks ``format`` only where another package is installed.
+_TIME = r"^(\d{4}-?\d{2}-?\d{2}([T ]\d{2}(:?\d{2}(:?\d{2}([.,]\d+)?)?)?(Z|[+-]\d{2}(:?\d{2})?)?)?)?$"
 
 # Mode by the kind of run and the other fields. The default is not `incremental`, since Airflow's page sends the form's
 # defaults with a backfill as well.

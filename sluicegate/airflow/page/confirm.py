@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from fastapi import APIRouter, HTTPException, Request, Response
@@ -48,6 +50,19 @@ def startable_pipeline(request: Request, viewer: Viewer, name: str) -> Pipeline:
     return definition
 
 
+@contextmanager
+def refuse_request() -> Iterator[None]:
+    """Context in which a request of a run is made: one that the run would refuse is refused here.
+
+    Raises:
+        HTTPException: 409.
+    """
+    try:
+        yield
+    except UserError as error:
+        raise HTTPException(409, f"{error.message}: {error.hint}") from None
+
+
 def _replayable_quarantine(
     request: Request, pipeline: Pipeline, table: str, rule: str
 ) -> quarantined.QuarantineDetails:
@@ -59,10 +74,8 @@ def _replayable_quarantine(
     """
     if table not in pipeline.silver:
         raise PipelineMissing("unknown silver table")
-    try:
+    with refuse_request():
         RunRequest.from_replay(pipeline, Replay(table, (rule,) if rule else ()))
-    except UserError as error:
-        raise HTTPException(409, f"{error.message}: {error.hint}") from None
     return quarantine_summary(request, pipeline, table, rule)
 
 

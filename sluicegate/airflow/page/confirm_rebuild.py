@@ -11,6 +11,7 @@ from fastapi.responses import HTMLResponse
 
 from sluicegate.airflow.page import confirm, dag_runs, forms, html, replays, routes
 from sluicegate.airflow.page.access import ViewerDep
+from sluicegate.launch.request import Request as RunRequest
 
 router = APIRouter()
 
@@ -52,10 +53,15 @@ class Rebuilding:
 @router.get(_ADDRESS, response_model=None)
 def ask(request: Request, viewer: ViewerDep, pipeline: str, first: date, last: date) -> Response:
     """Show the days to rebuild and the effect of the rebuild, and start nothing."""
-    confirm.startable_pipeline(request, viewer, pipeline)
-    if not first <= last < date.max:
+    definition = confirm.startable_pipeline(request, viewer, pipeline)
+    if last < first:
         raise HTTPException(409, f"The last day, {last}, is before the first one, {first}.")
+    if last == date.max:
+        raise HTTPException(409, f"The last day has to be before {last}.")
     rebuilding = Rebuilding(pipeline, first, last, replays.new_run_id(pipeline, "rebuild"))
+    form = rebuilding.form()
+    with confirm.refuse_request():
+        RunRequest.from_arguments(definition, form["mode"], form["from"], form["to"])
     facts = {"rebuilding": rebuilding, "seal": forms.seal(request, *rebuilding.subject()), "tab": "days"}
     paused = bool(dag_runs.paused([pipeline]))
     return HTMLResponse(html.page("rebuild", routes.addresses(request), pipeline=pipeline, paused=paused, **facts))

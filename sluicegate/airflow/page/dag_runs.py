@@ -48,11 +48,14 @@ def last_runs(dags: Sequence[str], count: int) -> dict[str, list[DagRun]]:
 
 
 def last_runs_with_steps(dags: Sequence[str], count: int) -> dict[str, list[DagRun]]:
-    """Return the last runs of DAGs, newest first, the unsuccessful ones with their tasks."""
+    """Return the last runs of DAGs, newest first; those that failed, are open or rebuild days with their tasks."""
     runs = last_runs(dags, count)
-    open_runs = [(dag, run.run_id) for dag, of_dag in runs.items() for run in of_dag if run.state != "success"]
+    chosen = [
+        (dag, run.run_id) for dag, of_dag in runs.items() for run in of_dag
+        if run.state != "success" or run.kind == "backfill" or run.requested.get("from")
+    ]  # fmt: skip
     with create_session(scoped=False) as session:
-        steps = _steps(session, open_runs)
+        steps = _steps(session, chosen)
     return {
         dag: [replace(run, steps=steps.get((dag, run.run_id), ())) for run in of_dag] for dag, of_dag in runs.items()
     }

@@ -269,6 +269,8 @@ def test_a_backfill_that_would_change_nothing_fails(workspace: Workspace) -> Non
         {"from": 2024},
         {"from": "2025-03-03' OR 1=1 --"},
         {"to": "yesterday"},
+        {"to": "2025-3-3"},
+        {"to": "2025-03-03T"},
     ],
 )
 def test_airflow_refuses_what_the_form_cannot_hold(workspace: Workspace, form: dict[str, Any]) -> None:
@@ -279,10 +281,20 @@ def test_airflow_refuses_what_the_form_cannot_hold(workspace: Workspace, form: d
 
 
 @pytest.mark.parametrize(
-    "time", ["2020-01-01", "2020-01-01T00:00Z", "2020-01-01 00:00:00.5+02:00", "2020-01-01T00:00:00.000Z"]
-)
+    "time",
+    [
+        "2020-01-01", "2020-01-01T00:00Z", "2020-01-01 00:00:00.5+02:00", "2020-01-01T00:00:00.000Z", "20200101",
+        "2020-01-01 00:00:00+00", "2020-01-01T00", "20200101T000000Z", "2020-01-01T00:00:00,1234567",
+        "2020-01-01T00:00:00.123456789+0200",
+    ],
+)  # fmt: skip
 def test_a_day_and_a_time_are_dates_of_the_form(workspace: Workspace, time: str) -> None:
     dag_of(workspace).params.get_param("from").resolve(time)
+    assert "and reprocesses [" in check(workspace, "manual", {"from": time, "to": "2020-01-02"})
+
+
+def test_an_empty_end_of_an_interval_is_none(workspace: Workspace) -> None:
+    assert check(workspace, "manual", {"from": "", "to": ""}) == "ingests new data"
 
 
 def test_each_field_of_the_form_is_explained(workspace: Workspace) -> None:

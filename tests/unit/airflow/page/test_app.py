@@ -713,6 +713,35 @@ def test_days_are_asked_for_and_then_rebuilt_once(server: Any) -> None:
     assert len(started()) == len(before) + 1
 
 
+def test_days_that_no_run_could_rebuild_are_not_asked_for(server: Any, world: PageWorld) -> None:
+    path = f"{REBUILD}?first=2026-03-01&last="
+    assert "before 9999-12-31." in get(server, f"{path}9999-12-31", user="starter").text
+    file = world.workspace.settings.pipelines / "heart_rate" / "pipeline.yaml"
+    text = file.read_text()
+    file.write_text(text.replace("    event_time: time\n", ""))
+    try:
+        answer = get(server, f"{path}2026-03-02", user="starter")
+    finally:
+        file.write_text(text)
+    assert (answer.status_code, "event_time" in answer.text) == (409, True)
+
+
+def test_days_of_a_run_that_a_person_called_a_success_are_not_rebuilt(server: Any, failed_run: str) -> None:
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    conf = {"from": "2026-03-02", "to": "2026-03-03"}
+    for run_id, rebuilt in ((failed_run, False), ("scheduled__idle", False), ("scheduled__idle", True)):
+        with create_session() as session:
+            run = session.scalars(select(DagRun).where(DagRun.run_id == run_id)).one()
+            run.conf, run.state = conf, "success"
+            if rebuilt:  # its wait for files was skipped until here
+                run.get_task_instance("wait_for_files", session=session).state = "success"
+        days = get(server, "p/heart_rate/days.json").json()["days"]
+        assert [day["run"] for day in days if day["day"] == "2026-03-02"] == [run_id if rebuilt else ""]
+
+
 def test_days_that_make_no_sense_or_were_not_shown_are_not_rebuilt(server: Any) -> None:
     login, before, path = token("starter"), started(), f"{REBUILD}?first=2026-03-02&last=2026-03-02"
     assert get(server, f"{REBUILD}?first=2026-03-02&last=2026-03-01", user="starter").status_code == 409

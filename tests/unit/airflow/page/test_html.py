@@ -15,7 +15,7 @@ from sluicegate.dashboard.batches import Balance, CommittedBatch
 from sluicegate.dashboard.days import Day
 from sluicegate.dashboard.flow_graph import Edge, Graph, Node
 from sluicegate.dashboard.one_table import ColumnSummary, TableDetails
-from sluicegate.dashboard.overview import PipelineBacklog, PipelineState
+from sluicegate.dashboard.overview import Line, PipelineBacklog, PipelineState
 from sluicegate.dashboard.quarantined import QuarantineDetails, Reason
 from tests.conftest import ROOT
 
@@ -50,6 +50,16 @@ def test_numbers_and_times_in_words() -> None:
     ]  # fmt: skip
     assert html.time_since(None, NOW) == "never"
     assert (html.size(None), html.size(1500), html.moment(None)) == ("–", "1.5 kB", "–")
+
+
+def test_the_home_page_says_what_each_state_means() -> None:
+    """Also of a pipeline that nobody has to act on: one that never started may look into the wrong folder."""
+    lines = [
+        Line("p", PipelineState("never started"), "landing/ordrs does not exist"),
+        Line("q", PipelineState("fine")),
+    ]
+    text = html.page("home", Addresses(""), view=lines, lake="/lake")
+    assert text.count("landing/ordrs does not exist") == 1
 
 
 def test_a_command_to_copy_has_no_other_one_in_it() -> None:
