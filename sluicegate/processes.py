@@ -160,7 +160,7 @@ def wait_for_group(leader: int) -> None:
 def end_with_parent() -> None:
     """End this job's process group once its parent process is gone, also by SIGKILL.
 
-    Without ``SLUICEGATE_PARENT`` nothing is watched: Airflow and people run spark-submit directly.
+    Without ``SLUICEGATE_PARENT`` nothing is watched: a person runs spark-submit.
     """
     named = os.environ.pop(PARENT, "")
     where, _, number = named.rpartition(" ")

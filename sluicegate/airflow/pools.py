@@ -45,7 +45,10 @@ def on_starting(component: Any) -> None:
 
 @hookimpl
 def on_dag_run_running(dag_run: DagRun, msg: str) -> None:
-    """Add a note to a run whose tasks wait for a missing pool or for slots; the scheduler's transaction gets no row."""
+    """Add a note to a run whose tasks wait for a missing pool or for slots.
+
+    The pool is not made here: a conflict with another process that makes it would end the scheduler's transaction.
+    """
     from sqlalchemy.orm import object_session
 
     tasks = dag_run.get_dag().tasks
@@ -63,8 +66,8 @@ def _waiting_reason(tasks: Sequence[Any], slots_of_pools: Mapping[str | None, in
     if absent:
         waiting = [task.task_id for task in tasks if task.pool in absent]
         return (
-            f"the pool {', '.join(absent)} does not exist ({', '.join(waiting)}). Create it (Admin, Pools), or set"
-            " another pool in the definition."
+            f"the pool {', '.join(absent)} does not exist ({', '.join(waiting)}). Create it (Admin, Pools; a"
+            f" restart of the scheduler creates {POOL}), or set another pool in the definition."
         )
     small = [task for task in tasks if 0 <= slots_of_pools[task.pool] < task.pool_slots]
     if not small:

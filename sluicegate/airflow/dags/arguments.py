@@ -19,7 +19,7 @@ from sluicegate.errors import DefinitionError, Mistake, UserError
 from sluicegate.settings import Settings
 
 POOL = "spark"
-"""Pool of the jobs, which ``airflow.pools`` makes where there is none."""
+"""Pool of the jobs, which ``airflow.pools`` makes when Airflow starts, where there is none."""
 
 ENDS_WITHIN = timedelta(hours=2)
 
@@ -151,8 +151,10 @@ def _check(where: str, arguments: Mapping[str, Any], accepted: set[str], reserve
         if name in reserved:
             raise UserError(f"{where} sets {name}, which Sluicegate sets for each pipeline", hint="remove it")
         if name not in accepted:
-            hint = suggest_name(name, accepted - reserved) or "use arguments of Airflow's own DAG and operator classes"
-            raise UserError(f"{where} sets {name}, which Airflow does not accept", hint=hint)
+            hint = (
+                suggest_name(name, accepted - reserved) or "see the parameters of SparkSubmission, BaseOperator and DAG"
+            )
+            raise UserError(f"{where} sets {name}, which Sluicegate's tasks and DAGs do not accept", hint=hint)
 
 
 def _as_list(value: Any) -> list[Any]:

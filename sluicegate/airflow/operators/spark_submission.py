@@ -79,6 +79,9 @@ class SparkSubmission(BaseOperator):
         yarn_queue: queue of YARN, by default that of the connection.
         use_krb5ccache: whether Spark renews Kerberos tickets of the cache that ``KRB5CCNAME`` names.
         verbose: whether spark-submit prints what it was given.
+        openlineage_inject_parent_job_info: whether Spark's OpenLineage listener is told of the task; by default as
+            Airflow's configuration says.
+        openlineage_inject_transport_info: whether it is told where to report, with the same default.
         kwargs: what every operator takes.
 
     The other parameters are options of spark-submit.
@@ -117,6 +120,8 @@ class SparkSubmission(BaseOperator):
         keytab: str | None = None,
         principal: str | None = None,
         proxy_user: str | None = None,
+        openlineage_inject_parent_job_info: bool | None = None,
+        openlineage_inject_transport_info: bool | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -131,6 +136,8 @@ class SparkSubmission(BaseOperator):
         self.yarn_queue = yarn_queue
         self.use_krb5ccache = use_krb5ccache
         self.verbose = verbose
+        self.openlineage_inject_parent_job_info = openlineage_inject_parent_job_info
+        self.openlineage_inject_transport_info = openlineage_inject_transport_info
         options = {
             "properties-file": properties_file, "files": files, "py-files": py_files, "archives": archives,
             "driver-class-path": driver_class_path, "jars": jars, "packages": packages,

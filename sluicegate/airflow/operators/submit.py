@@ -205,10 +205,10 @@ class SluicegateJob(SparkSubmission):
             yield self.spark_submit_command(self._connection, keytab), env
 
     def _inject_lineage(self, context: Context) -> None:
-        """Tell Spark's own OpenLineage listener of the task, where Airflow's configuration asks for that."""
-        if airflow_conf.getboolean("openlineage", "spark_inject_parent_job_info", fallback=False):
+        """Tell Spark's own OpenLineage listener of the task, where its arguments or Airflow's configuration say so."""
+        if _is_asked(self.openlineage_inject_parent_job_info, "spark_inject_parent_job_info"):
             self.conf = openlineage_spark.inject_parent_job_information_into_spark_properties(self.conf, context)
-        if airflow_conf.getboolean("openlineage", "spark_inject_transport_info", fallback=False):
+        if _is_asked(self.openlineage_inject_transport_info, "spark_inject_transport_info"):
             self.conf = openlineage_spark.inject_transport_information_into_spark_properties(self.conf, context)
 
     def _keep_reports(self, context: Context) -> None:
@@ -340,6 +340,13 @@ class SluicegateJob(SparkSubmission):
         """Kill the job with the JVM and the Python that it started."""
         if self._process is not None:
             self._process.kill()
+
+
+def _is_asked(argument: bool | None, option: str) -> bool:
+    """Return what an argument says, or else Airflow's configuration of OpenLineage."""
+    if argument is None:
+        return bool(airflow_conf.getboolean("openlineage", option, fallback=False))
+    return argument
 
 
 def _describe_exit(code: int) -> str:

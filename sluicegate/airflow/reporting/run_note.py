@@ -192,7 +192,7 @@ def _unread_files_of_run(tables: Iterable[TableReport]) -> str:
         return ""
     count = sum(table.files for table in opened)
     name = failed[0].rsplit("/", 1)[-1]
-    return f"{count - len(failed):,} of {files(count)} read; {len(failed):,} could not be, first: {name}"
+    return f"{count - len(failed):,} of {files(count)} read, {len(failed):,} unreadable, the first: {name}"
 
 
 def _sensor_lines(result: Any) -> list[str]:

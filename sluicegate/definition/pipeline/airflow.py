@@ -19,7 +19,7 @@ class AirflowSettings(Part):
 
     Attributes:
         conn_id: connection of the jobs, which names their Spark master; ``spark_default`` by default.
-        pool: pool of the jobs; ``spark`` by default, which the package makes where there is none.
+        pool: pool of the jobs; ``spark`` by default, which Airflow's start makes where there is none.
         pool_slots: slots of the pool that each job takes.
         queue: queue of the jobs, as of a Celery worker that has Java.
         executor_config: configuration of the executor for the jobs, such as ``pod_override`` of Kubernetes.

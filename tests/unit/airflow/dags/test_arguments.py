@@ -140,7 +140,8 @@ def test_defaults_of_a_dag_file_come_before_ours(workspace: Workspace) -> None:
     ("arguments", "why"),
     [
         ({"task_args": {"que": "x"}}, "task_args sets que(.|\n)*queue"),
-        ({"task_args": {"zzz": "x"}}, "task_args sets zzz"),
+        ({"task_args": {"zzz": "x"}}, "task_args sets zzz(.|\n)*SparkSubmission, BaseOperator and DAG"),
+        ({"task_args": {"java_class": "x"}}, "java_class, which Sluicegate's tasks and DAGs do not accept"),
         ({"task_args": {"task_id": "x"}}, "task_args sets task_id, which Sluicegate sets for each pipeline"),
         ({"task_args": {"application": "x"}}, "task_args sets application, which Sluicegate sets for each pipeline"),
         ({"dag_args": {"schedule": "x"}}, "dag_args sets schedule, which Sluicegate sets for each pipeline"),

@@ -66,3 +66,19 @@ def test_a_client_of_a_server_has_none_either(workspace: Workspace) -> None:
     found = spark_submit.job_env("bronze", workspace.pipeline, Settings.of(master="sc://server.example:15002"))
     assert not found.keys() & SECRETS.keys()
     assert found["OF_THE_USER"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("configured", "argument", "told"),
+    [("False", None, False), ("False", True, True), ("True", None, True), ("True", False, False)],
+)
+def test_an_argument_or_the_configuration_tells_sparks_listener_of_the_task(
+    submit: Callable[..., SluicegateJob], heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch,
+    configured: str, argument: bool | None, told: bool,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("AIRFLOW__OPENLINEAGE__SPARK_INJECT_PARENT_JOB_INFO", configured)
+    seen = heartbeats.folder / "seen"
+    job = submit(f'echo "$@" > {seen}')
+    job.openlineage_inject_parent_job_info = argument
+    run(job)
+    assert ("spark.openlineage.parent" in seen.read_text()) is told
