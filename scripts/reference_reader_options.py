@@ -70,7 +70,11 @@ OPTIONS = {
     "rowTag": Option("", "element that is a record; required"),
     "rowValidationXSDPath": Option("", "XML schema; a record that violates it is corrupt"),
     "sep": Option(",", "separator of values"),
-    "skipRows": Option("0", "lines before the header or the first record, which are not read"),
+    "skipRows": Option(
+        "0",
+        "lines above the header or first record; a file fails if one may be a record: it has as many values (two or"
+        " more) as the first one read. Above a header with all declared columns only another header fails",
+    ),
     "stableIdentifierPrefixForUnionType": Option("member_", "prefix of the names of union members"),
     "timeZone": Option("UTC", "zone of times without one"),
     "timestampFormat": Option("", "pattern of times; by default ISO 8601, with a blank or a T"),

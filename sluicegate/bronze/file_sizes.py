@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
 import os
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from sluicegate.console import human_bytes
-from sluicegate.lake.layout import is_local, local_path
+from sluicegate.landing.file_names import ARCHIVE_COMPANION
 from sluicegate.spark import executors
 from sluicegate.storage import filesystems
 
@@ -36,6 +38,10 @@ PACKABLE = (*OF_LINES, "xml")
 
 BLOCK = 1 << 20
 
+# Bytes at the end of a zip archive that say where its directory is, with a comment, and most bytes of a directory.
+LONGEST_END = (1 << 16) + 22
+LONGEST_DIRECTORY = 1 << 20
+
 # Errors of unpacking a file that is damaged.
 UNPACKING = (zlib.error, lzma.LZMAError, zipfile.BadZipFile)
 
@@ -53,6 +59,7 @@ class SizeLimits(NamedTuple):
         whole: whether a file is held in memory as one.
         lines: whether a line is held in memory as one.
         separator: line separator, if the definition sets one.
+        unpacks: whether files are decompressed; otherwise a packed file is data as it is.
     """
 
     record: int
@@ -60,15 +67,16 @@ class SizeLimits(NamedTuple):
     whole: bool
     lines: bool
     separator: str = ""
+    unpacks: bool = True
 
     @classmethod
     def from_table(cls, table: BronzeTable) -> SizeLimits:
         """Take the limits from a table's definition."""
-        options = {name.lower(): value for name, value in table.options.items()}
-        several, text = (options.get(name, "").lower() == "true" for name in ("multiline", "wholetext"))
-        whole = table.format == "binaryFile" or text or (table.format == "json" and several)
+        is_binary, several = table.format == "binaryFile", table.has_option("multiline")
+        whole = is_binary or table.has_option("wholetext") or (table.format == "json" and several)
         lines = table.format in OF_LINES and not whole and not several
-        return cls(table.maxRecordBytes, table.maxFileBytes, whole, lines, options.get("linesep", ""))
+        separator = table.options_by_lower_name.get("linesep", "")
+        return cls(table.maxRecordBytes, table.maxFileBytes, whole, lines, separator, not is_binary)
 
     def violation(self, size: int, longest: int = 0) -> str | None:
         """Return why a file is too large; None if it is not."""
@@ -82,7 +90,9 @@ class SizeLimits(NamedTuple):
 
     def fits(self, path: str, size: int) -> bool | None:
         """Return whether a file is within the limits; None if only reading it can decide."""
-        growth = GROWTH.get(os.path.splitext(path.lower())[1], 1)
+        growth: int | None = 1
+        if self.unpacks:
+            growth = GROWTH.get(os.path.splitext(path.lower())[1], 1)
         if growth is not None and size * growth <= min(self.record, self.file):
             return True
         if growth == 1 and (not self.lines or self.violation(size)):
@@ -107,9 +117,8 @@ def oversized_files(
     too_large_files: dict[str, str] = {}
     unsure: list[str] = []
     for path in paths:
-        if path in sizes:
-            size = sizes[path]
-        else:
+        size = sizes.get(path)
+        if size is None:
             size = _size(path)
         fits = bounds.fits(path, size)
         if fits is None:
@@ -121,13 +130,12 @@ def oversized_files(
 
 
 def _size(path: str) -> int:
-    try:
-        if is_local(path):
-            return os.stat(local_path(path)).st_size
-        filesystem, inner = filesystems.open_store(path)
-        return int(filesystem.size(inner) or 0)
-    except OSError:
-        return 0  # gone, perhaps: the reader reports it
+    facts = None
+    with suppress(OSError):  # gone, perhaps: the reader reports it
+        facts = filesystems.file_facts(path)
+    if facts is None:
+        return 0
+    return facts[0]
 
 
 def measure(path: str, *limits: Any) -> str | None:
@@ -139,7 +147,7 @@ def measure(path: str, *limits: Any) -> str | None:
     bounds = SizeLimits(*limits)
     size = line = 0
     try:
-        with _open_file(path) as file:
+        with filesystems.reader(path) as file:
             for block in blocks_of(file, path):
                 size += len(block)
                 longest, line = _line_lengths(block, line, bounds.separator)
@@ -148,12 +156,6 @@ def measure(path: str, *limits: Any) -> str | None:
     except (OSError, EOFError, ValueError, ImportError, *UNPACKING):
         return None
     return None
-
-
-def _open_file(path: str) -> Any:
-    if is_local(path):
-        return open(local_path(path), "rb")
-    return filesystems.reader(path)
 
 
 def _line_lengths(block: bytes, begun: int, separator: str) -> tuple[int, int]:
@@ -201,8 +203,9 @@ def _open_member(file: IO[bytes]) -> IO[bytes]:
         FileFault: it has none, or several, or it cannot be unpacked.
     """
     try:
+        _demand_short_directory(file)
         archive = zipfile.ZipFile(file)
-        names = [member.filename for member in archive.infolist() if not member.is_dir()]
+        names = [name for name in archive.namelist() if not (name.endswith("/") or ARCHIVE_COMPANION.search(name))]
         if len(names) == 1:
             return archive.open(names[0])
     except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:  # the second of one with a password
@@ -210,13 +213,28 @@ def _open_member(file: IO[bytes]) -> IO[bytes]:
     raise FileFault(f"its archive has {len(names):,} files, not one: land each of them by itself")
 
 
-# What unpacks an opened file, by its suffix.
-OPENERS: Mapping[str, Callable[[IO[bytes]], Any]] = {
-    ".gz": gzip.open, ".bz2": bz2.BZ2File, ".xz": lzma.LZMAFile, ".zst": _open_zstd, ".zip": _open_member,
-}  # fmt: skip
+def _demand_short_directory(file: IO[bytes]) -> None:
+    """Refuse a zip archive whose directory is long: for each entry of it Python makes an object, before any is read."""
+    file.seek(max(0, file.seek(0, os.SEEK_END) - LONGEST_END))
+    about = file.read().rpartition(b"PK\5\6")[2]
+    if int.from_bytes(about[8:12], "little") > LONGEST_DIRECTORY:
+        raise FileFault("its archive has thousands of entries, not one: land each file by itself")
+
+
+def _open_xz(file: IO[bytes]) -> IO[bytes]:
+    """Open an .xz file, of which lzma.LZMAFile would leave out all behind a stream that begins no other one."""
+    from _compression import DecompressReader
+
+    return io.BufferedReader(DecompressReader(file, lzma.LZMADecompressor, format=lzma.FORMAT_XZ))
 
 
 def _inflate(file: IO[bytes]) -> Iterator[bytes]:
     inflating, packed = zlib.decompressobj(), b""
     while not inflating.eof and (packed := inflating.unconsumed_tail or file.read(BLOCK)):
         yield inflating.decompress(packed, BLOCK)
+
+
+# What unpacks an opened file, by its suffix.
+OPENERS: Mapping[str, Callable[[IO[bytes]], Any]] = {
+    ".gz": gzip.open, ".bz2": bz2.BZ2File, ".xz": _open_xz, ".zst": _open_zstd, ".zip": _open_member,
+}  # fmt: skip

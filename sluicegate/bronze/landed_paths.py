@@ -44,7 +44,7 @@ def demand_unpacked(table: str, form: str, paths: Sequence[str]) -> None:
         raise SourceError(
             f"{packed[0]} has a compression that Spark cannot read",
             where=Where(table=table, file=packed[0]),
-            cause="unsupported compression; read are .gz, .bz2, .zst, .xz, .zip, .deflate, .snappy and .lz4",
+            cause="unsupported compression: .gz, .bz2, .zst, .xz, .zip, .deflate, .snappy and .lz4 are supported",
             hint="land it uncompressed, or exclude such files with pathGlobFilter",
         )
 

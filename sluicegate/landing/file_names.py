@@ -25,6 +25,8 @@ UNFINISHED_NAME = re.compile(UNFINISHED.replace(r"\z", r"\Z"))
 # Names of files that programs lay beside others: no data of a sender. Those that begin with a dot are hidden.
 COMPANION = r"(?i)(^|/)(thumbs\.db|ehthumbs\.db|desktop\.ini|~\$[^/]*|[^/]+\.[^/.]+\.crc)\z"
 COMPANION_NAME = re.compile(COMPANION.replace(r"\z", r"\Z"))
+# Those, and others, that are put into archives.
+ARCHIVE_COMPANION = re.compile(rf"{COMPANION_NAME.pattern}|^__MACOSX/|(^|/)\.DS_Store\Z")
 NO_DATA = (
     "its name is that of an auxiliary file of Windows, Office or Hadoop, not of data: remove it, or rename it to have "
     "it read"

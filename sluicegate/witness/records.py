@@ -10,16 +10,19 @@ import io
 import itertools
 import json
 import lzma
+import os
 import sys
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from sluicegate.definition import BronzeTable
+from sluicegate.landing.file_names import ARCHIVE_COMPANION
 from sluicegate.storage import filesystems
 from sluicegate.witness import arrow_values, encodings
 from sluicegate.witness.json_text import decoder
@@ -40,7 +43,9 @@ _FOLLOWED = {
 }  # fmt: skip
 
 _PACKED = (".lz4", ".snappy", ".deflate")
-_BROKEN = (csv.Error, UnicodeError, EOFError, pa.ArrowException, lzma.LZMAError, zipfile.BadZipFile)
+# The last of an archive with a password.
+_UNPACKING = (EOFError, pa.ArrowException, lzma.LZMAError, zlib.error, zipfile.BadZipFile, RuntimeError)
+_BROKEN = (csv.Error, UnicodeError, *_UNPACKING)
 _BLANK = " \t\r\n"
 
 # What Java's trim leaves out, by which Spark knows a blank line of CSV.
@@ -184,8 +189,7 @@ class FileReader:
 
     def _csv(self, lines: Iterator[str]) -> Iterator[Record]:
         csv.field_size_limit(sys.maxsize)
-        separator = self._options.get("sep", self._options.get("delimiter", ","))
-        separator = {"\\t": "\t"}.get(separator, separator)
+        separator = self._options.get("sep", self._options.get("delimiter", ",")).replace("\\t", "\t")
         quote = self._options.get("quote", '"')
         if len(separator) != 1 or len(quote) != 1:
             raise Unreadable("Python's csv supports separators and quotes of one character only")
@@ -257,28 +261,29 @@ def _open_unpacked(place: str) -> Iterator[Any]:
     lower = place.lower()
     if lower.endswith(_PACKED):
         raise Unreadable(f"it has the unsupported compression .{lower.rpartition('.')[2]}")
-    with filesystems.reader(place) as raw:
-        if lower.endswith(".gz"):
-            yield gzip.GzipFile(fileobj=raw)
-        elif lower.endswith(".bz2"):
-            yield bz2.BZ2File(raw)
-        elif lower.endswith(".xz"):
-            with lzma.LZMAFile(raw) as unpacked:
-                yield unpacked
-        elif lower.endswith(".zip"):
-            yield _only_member(raw)
-        elif lower.endswith(".zst"):
-            yield io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd"))
-        else:
-            yield raw
+    with filesystems.reader(place) as raw, _OPENERS.get(os.path.splitext(lower)[1], nullcontext)(raw) as unpacked:
+        yield unpacked
 
 
 def _only_member(raw: Any) -> Any:
     archive = zipfile.ZipFile(raw)
-    members = [name for name in archive.namelist() if not name.endswith("/")]
+    members = [name for name in archive.namelist() if not name.endswith("/") and not ARCHIVE_COMPANION.search(name)]
     if len(members) != 1:
         raise Unreadable(f"it has {len(members):,} files")
     return archive.open(members[0])
+
+
+def _open_xz(raw: Any) -> Any:
+    """Open an .xz file such that what follows a stream, and is none, is a fault; lzma.LZMAFile leaves it out."""
+    from _compression import DecompressReader
+
+    return io.BufferedReader(DecompressReader(raw, lzma.LZMADecompressor, format=lzma.FORMAT_XZ))
+
+
+_OPENERS: dict[str, Callable[[Any], Any]] = {
+    ".gz": gzip.open, ".bz2": bz2.BZ2File, ".xz": _open_xz, ".zip": _only_member,
+    ".zst": lambda raw: io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd")),
+}  # fmt: skip
 
 
 def has_bytes_that_are_no_text(text: str) -> bool:

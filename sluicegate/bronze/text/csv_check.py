@@ -80,7 +80,8 @@ def find_trouble(path: str, options: Mapping[str, str]) -> dict[str, Any] | None
             first = itertools.islice(file, skipped, skipped + SAMPLE)
             beginning = [line for line in first if not grammar.is_no_record(line)]
         facts = {"line": at, "why": found or RETURNS, "minor": minor, "characters": lines.characters}
-        return {**facts, "columns": usual_count(beginning, grammar), "begins": _closes_first_record(beginning, grammar)}
+        begins = not beginning or extent(beginning, 0, grammar).closed
+        return {**facts, "columns": usual_count(beginning, grammar), "begins": begins}
     except file_headers.BROKEN:
         return None
 
@@ -95,12 +96,9 @@ def usual_count(lines: Sequence[str], grammar: Grammar) -> int:
     counts = Counter[int]()
     at = 0
     while at < len(lines):
-        parts: Sequence[str] = [lines[at]]
-        if not grammar.closes(lines[at]):
-            found = extent(lines, at, grammar)
-            parts = []
-            if found.closed:
-                parts = lines[at : found.end]
+        record, parts = extent(lines, at, grammar), lines[at:at]
+        if record.closed:
+            parts = lines[at : record.end]
         if parts and not grammar.is_no_record(parts[0]):
             count = grammar.count("".join(parts))
             # Each of its lines is one if they may be records that a quote has swallowed.
@@ -113,11 +111,6 @@ def usual_count(lines: Sequence[str], grammar: Grammar) -> int:
     if not counts:
         return 1
     return counts.most_common(1)[0][0]
-
-
-def _closes_first_record(lines: Sequence[str], grammar: Grammar) -> bool:
-    """Return whether all quotes of the first record are closed."""
-    return not lines or grammar.closes(lines[0]) or extent(lines, 0, grammar).closed
 
 
 def python_encoding(name: str) -> str:

@@ -128,9 +128,9 @@ class Grammar:
 
     def filled_count(self, record: str) -> int:
         """Return the number of values in a record that are not blank."""
-        return sum(bool(value.strip()) for value in self._values(record))
+        return sum(bool(value.strip()) for value in self.values(record))
 
-    def _values(self, record: str) -> Iterator[str]:
+    def values(self, record: str) -> Iterator[str]:
         """Yield the values of a record as they are written, up to one whose quotes are not closed."""
         place = 0
         while value := self.cell.match(record, place):
@@ -143,7 +143,7 @@ class Grammar:
         """Return whether an unquoted value of a line has a quote, as in the second half of a record."""
         if not self.has_quote(line):
             return False
-        values = self._values(line)
+        values = self.values(line)
         if self.leading:
             values = map(str.lstrip, values)
         return any(self.quote in value and not value.startswith(self.quote) for value in values)
@@ -155,7 +155,7 @@ class Grammar:
 
 @dataclass(frozen=True)
 class Extent:
-    """Extent of a quoted record over several lines.
+    """Extent of a record over several lines.
 
     Attributes:
         end: number of the line after its last one.
@@ -185,7 +185,9 @@ def records(content: bytes, grammar: Grammar, columns: int, header: bool, encodi
 
 
 def extent(lines: Sequence[str], first: int, grammar: Grammar) -> Extent:
-    """Return the extent of the record that begins in line ``first``, in which not all quotes are closed."""
+    """Return the extent of the record that begins in line ``first``."""
+    if grammar.closes(lines[first]):
+        return Extent(first + 1, closed=True)
     if not grammar.opening.fullmatch(lines[first]):
         return Extent(first + 1, closed=False)
     for number in range(first + 1, len(lines)):
@@ -240,9 +242,8 @@ class Records:
                 yield _strip_line_end("".join(parts)), True
                 number, after_tail = quoted_record.end, False
                 continue
-            if quoted_record.whole:
-                swallowed = parts[1:]
-            else:
+            swallowed = parts[1:]
+            if not quoted_record.whole:
                 swallowed = parts[1:-1]
             if self._are_records(swallowed):
                 yield _strip_line_end(line), False
@@ -258,8 +259,6 @@ class Records:
         """Return the number of the line after the first record."""
         for number, line in enumerate(self.lines):
             if not self.grammar.is_no_record(line):
-                if self.grammar.closes(line):
-                    return number + 1
                 return extent(self.lines, number, self.grammar).end
         return len(self.lines)
 

@@ -26,6 +26,7 @@ from sluicegate.bronze.text.json_reader import ABOUT, CORRUPT_AS
 from sluicegate.bronze.text.text_decoder import UNSURE_OF_BYTES, Decoding
 from sluicegate.console import say
 from sluicegate.definition import BronzeTable, encodings
+from sluicegate.definition.tables.column_names import normalize_name
 from sluicegate.errors import SourceError, Where
 from sluicegate.lake import layout
 from sluicegate.spark import executors
@@ -191,7 +192,7 @@ def _unreadable(name: str, table: BronzeTable, path: str, reason: str) -> Source
         f"a {table.format} file cannot be read: {path}",
         where=Where(table=name, file=path),
         cause=reason,
-        hint="check the option encoding, or land a complete file under the same name, then run again",
+        hint="correct the options of the table, or land a right file under the same name, then run again",
     )
 
 
@@ -201,10 +202,8 @@ def _last_part(place: str) -> str:
 
 def encoding_of(table: BronzeTable) -> str:
     """Return Java's name of the encoding of a table's files."""
-    options = {name.lower(): value for name, value in table.options.items()}
-    codec = encodings.find(options.get("encoding", options.get("charset", "UTF-8")))
-    if codec is None:
-        return "UTF-8"
+    options = table.options_by_lower_name
+    codec = encodings.find(options.get("encoding", options.get("charset", "UTF-8"))) or encodings.UTF_8
     return codec.name
 
 
@@ -266,26 +265,28 @@ def _is_searched_for_fields(table: BronzeTable) -> bool:
     """Return whether Spark infers the fields or types of files by names that it takes for patterns."""
     if table.format == "xml":
         return True
-    header = any(name.lower() == "header" and value.lower() == "true" for name, value in table.options.items())
-    return table.format == "csv" and (table.inferColumnTypes or not header)
+    return table.format == "csv" and (table.inferColumnTypes or not table.has_option("header"))
 
 
 def _decoding(decoded: DecodedFiles, table: BronzeTable) -> Decoding:
-    options = {name.lower(): value for name, value in table.options.items()}
-    several = options.get("multiline", "").lower() == "true"
-    whole = options.get("wholetext", "").lower() == "true" or (table.format == "json" and several)
+    options = table.options_by_lower_name
+    several, header = table.has_option("multiline"), table.format == "csv" and table.has_option("header")
+    columns: list[str] = []
+    if header:
+        columns = [normalize_name(name) for name in table.declared_names if name not in table.partitionColumns]
     return Decoding(
         encoding=encoding_of(table),
         form=table.format,
-        whole=whole,
+        whole=table.has_option("wholetext") or (table.format == "json" and several),
         several=table.format == "xml" or (table.format == "csv" and several),
         separator=options.get("linesep", ""),
-        header=table.format == "csv" and options.get("header", "").lower() == "true",
+        header=header,
         comment=options.get("comment", "") if table.format == "csv" else "",
         folder=decoded.folder,
         sentinel=decoded.sentinel,
         renames=_is_searched_for_fields(table),
         skipped=table.skipped_lines,
         options={name.lower(): value for name, value in table.reader_options.items()},
-        records=tuple(table.path_of_records),
+        columns=columns,
+        records=table.path_of_records,
     )

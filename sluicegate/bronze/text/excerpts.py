@@ -6,12 +6,17 @@ This runs on executors: it knows nothing of Spark.
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from sluicegate.bronze.file_sizes import FileFault
-from sluicegate.bronze.text.csv_records import Grammar
+from sluicegate.bronze.text.csv_records import Extent, Grammar, extent
+from sluicegate.definition.tables.column_names import normalize_name
+
+# Characters in which the first record has to end: until then the text is in memory, and split again with each part.
+LONGEST_HEAD = 4 << 20
 
 # What nests in a JSON text, and texts, in which nothing does.
 NESTING = re.compile(r'"[^"\\]*+(?:\\(?:.|\Z)[^"\\]*+)*"?|[\[\]{}]', re.DOTALL)
@@ -20,43 +25,68 @@ _SCALAR = re.compile(r"[^\s,:\[\]{}\"]+")
 _BLANKS = re.compile(r"[\s\ufeff]*")
 
 
-def skip_lines(texts: Iterable[str], count: int, grammar: Grammar) -> Iterator[str]:
+def skip_lines(texts: Iterable[str], count: int, grammar: Grammar, columns: Collection[str] = ()) -> Iterator[str]:
     """Yield a CSV text without its first lines.
 
     Args:
         texts: the text, in parts.
         count: number of lines to skip.
         grammar: characters with a meaning.
+        columns: normalized names of columns by which the header is known; none if there is no header.
 
     Raises:
-        FileFault: the text has fewer lines, or one of them may be a record or the header: it has as many values as the
-            first line that is read.
+        FileFault: the text has fewer lines, or one of them may be a record or the header, or no record is near them.
     """
-    parts, head, first = iter(texts), "", ""
+    parts, head = iter(texts), ""
     for part in parts:
         head += part
         # The last line may go on in the next part.
-        first = _first_record(_lines(head)[count:-1], grammar)
-        if first:
+        if not _first_record(_lines(head)[count:-1], grammar)[1].whole:
             break
+        if len(head) > LONGEST_HEAD:
+            raise FileFault(f"no record is near the {count:,} lines that skipRows leaves out")
     lines = _lines(head)
     skipped, below = lines[:count], lines[count:]
     if head.strip() and len(skipped) < count:
         raise FileFault(f"it has fewer lines than skipRows leaves out ({count:,})")
-    values = grammar.filled_count(first or _first_record(below, grammar))
-    for number, line in enumerate(skipped, 1):
-        if 1 < values <= grammar.filled_count(line):
-            raise FileFault(f"skipRows is {count:,}, but line {number:,} may be a record or the header, by its values")
+    _demand_titles(skipped, below, grammar, columns)
     yield "".join(below)
     yield from parts
+
+
+def _demand_titles(skipped: Sequence[str], below: Sequence[str], grammar: Grammar, columns: Collection[str]) -> None:
+    """Refuse a skipped line that may be a record or the header.
+
+    It may be one if it has as many values as the first record that is read. Where that certainly is the header, only
+    another header is refused. Of one value nothing can be told.
+    """
+    record, extent_of_record = _first_record(below, grammar)
+    values = grammar.filled_count(record)
+    if not extent_of_record.closed:
+        values = 2  # at least: its quotes contradict each other, or there is none
+    has_header = _has_names(record, grammar, columns)
+    for number, line in enumerate(skipped, 1):
+        is_alike = not has_header and 1 < values <= grammar.filled_count(line)
+        if is_alike or _has_names(line, grammar, columns):
+            raise FileFault(f"skipRows is {len(skipped):,}, but line {number:,} may be a record or the header")
+
+
+def _has_names(line: str, grammar: Grammar, columns: Collection[str]) -> bool:
+    names = {normalize_name(value.strip().strip(grammar.quote)) for value in grammar.values(line)}
+    return bool(columns) and names.issuperset(columns)
 
 
 def _lines(text: str) -> list[str]:
     return list(io.StringIO(text, newline=""))
 
 
-def _first_record(lines: Iterable[str], grammar: Grammar) -> str:
-    return next((line for line in lines if not grammar.is_no_record(line)), "")
+def _first_record(lines: Iterable[str], grammar: Grammar) -> tuple[str, Extent]:
+    """Return the first record of some lines, and its extent in the lines from its first; one of no line if none is."""
+    below = list(itertools.dropwhile(grammar.is_no_record, lines))
+    if not below:
+        return "", Extent(0, closed=False, whole=True)
+    record = extent(below, 0, grammar)
+    return "".join(below[: record.end]), record
 
 
 def json_extent(text: str, path: Iterable[str]) -> tuple[int, int]:
@@ -75,7 +105,7 @@ def json_extent(text: str, path: Iterable[str]) -> tuple[int, int]:
     for name in path:
         extents = [(first, last) for field, first, last in json_fields(text, start) if field == name]
         if len(extents) != 1:
-            raise FileFault(f"it has {len(extents) or 'no'} fields {name} where its records should be (`records`)")
+            raise FileFault(f"its records should be in one field {name} (`records`), but it has {len(extents)}")
         ((start, end),) = extents
     return start, end
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import codecs
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
@@ -67,6 +67,7 @@ class Decoding(NamedTuple):
         renames: whether a file whose name Spark might take for a pattern gets a copy in any case.
         skipped: number of lines before the header or the first record, which are not read.
         options: options of Spark's reader by lower-case name.
+        columns: normalized names of columns by which the header of CSV is known; none if there is no header.
         records: fields of a JSON file, each in the one before, of which the last has its records; none if it is a
             record or an array of them.
     """
@@ -83,7 +84,8 @@ class Decoding(NamedTuple):
     renames: bool = False
     skipped: int = 0
     options: Mapping[str, str] = {}
-    records: tuple[str, ...] = ()
+    columns: Sequence[str] = ()
+    records: Sequence[str] = ()
 
     @property
     def is_partial(self) -> bool:
@@ -189,12 +191,9 @@ def _encoding(path: str, how: Decoding) -> str:
         if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             return "UTF-16"
         declared = DECLARED.match(head.removeprefix(codecs.BOM_UTF8))
-        named = None
-        if declared:
-            named = encodings.find(declared[1].decode())
-        if not (named is not None and named.is_readable):
-            return how.encoding
-        return named.name
+        if declared and (named := encodings.find(declared[1].decode())) and named.is_readable:
+            return named.name
+        return how.encoding
     if how.form == "json" and how.encoding == "UTF-8" and b"\0" in head[:4]:
         if re.match(rb"\0\0..|\xff\xfe\0\0|.\0\0\0", head, re.DOTALL):
             return "UTF-32"
@@ -214,10 +213,9 @@ def _has_lone_surrogate(text: str) -> bool:
             continue
         if high >= 0 or 0xDC00 <= unit <= 0xDFFF:
             return True
+        high = -1
         if 0xD800 <= unit <= 0xDBFF:
             high = escape.end()
-        else:
-            high = -1
     return high >= 0
 
 
@@ -288,7 +286,8 @@ class _Copy:
         if not self.how.skipped:
             return self._decoded_texts()
         self.line += self.how.skipped
-        return excerpts.skip_lines(self._decoded_texts(), self.how.skipped, Grammar.from_options(self.how.options))
+        grammar = Grammar.from_options(self.how.options)
+        return excerpts.skip_lines(self._decoded_texts(), self.how.skipped, grammar, self.how.columns)
 
     def _decoded_texts(self) -> Iterator[str]:
         """Yield the decoded text, block by block, without a byte order mark."""
@@ -316,10 +315,7 @@ class _Copy:
 
     def _end_of_lines(self, text: str) -> int:
         if separator := self.how.separator:
-            last = text.rfind(separator)
-            if not (last >= 0):
-                return 0
-            return last + len(separator)
+            return len(text) - len(text.rpartition(separator)[2])
         # A \r at the end may be the first half of a \r\n.
         return max(text.rfind("\n"), text.rfind("\r", 0, len(text) - 1)) + 1
 

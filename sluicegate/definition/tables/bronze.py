@@ -272,6 +272,11 @@ class BronzeTable(Described, Ruled):
         if self.format == "xml" and "rowtag" not in self.options_by_lower_name:
             raise field_error("missing-field", "xml requires the option rowTag: the element that holds one record")
 
+        if self.skipped_lines and "linesep" in self.options_by_lower_name:
+            raise field_error(
+                "not-allowed", "skipRows counts lines that end as usual, not by lineSep", "remove one of both"
+            )
+
     def _check_json_fields(self) -> None:
         is_json, has_several_lines = self.format == "json", self.has_option("multiline")
         if not self.rescues and not (is_json and not has_several_lines):
@@ -297,7 +302,7 @@ class BronzeTable(Described, Ruled):
         if self.kafka.value != "json" and (files_only := (set_fields & _OF_JSON) - {"schemaEvolutionMode"}):
             reason = f"{sorted(files_only)[0]} requires JSON values, but value is {self.kafka.value}"
             raise field_error("not-allowed", reason, "remove it")
-        for name in (*self._declared_names, self.singleVariantColumn or ""):
+        for name in (*self.declared_names, self.singleVariantColumn or ""):
             if name.lower() in COLUMNS:
                 raise field_error("reserved-name", f"{name} is a reserved column: every Kafka table has it")
 
@@ -305,7 +310,7 @@ class BronzeTable(Described, Ruled):
     def _check_normalized_names(self) -> BronzeTable:
         if not self.normalizes:
             return self
-        for name in self._declared_names:
+        for name in self.declared_names:
             if normalize_name(name) != name:
                 raise field_error("name", *unnormalized_fault(name))
         return self
@@ -428,7 +433,7 @@ class BronzeTable(Described, Ruled):
         return {}
 
     @property
-    def _declared_names(self) -> list[str]:
+    def declared_names(self) -> list[str]:
         """Columns that the schema or the hints name."""
         return [*(self.declared_columns or {}), *(path[0] for path in self._hints)]
 

@@ -30,10 +30,9 @@ def _types(table: NewTable, *, examples: bool) -> Iterator[str]:
     for column in table.columns:
         if misfits := column.inferred_type.misfits:
             fitting = misfits.among - misfits.count
+            example = misfits.place
             if examples and not _is_personal_misfit(table, column):
                 example = f'"{comment_text(misfits.example, _SHOWN)}" in {misfits.place}'
-            else:
-                example = misfits.place
             other = inflect(misfits.count, "one", f"{misfits.count:,}")
             kind = column.inferred_type.kind
             yield (

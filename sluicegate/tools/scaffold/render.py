@@ -196,7 +196,7 @@ def _proof_comments(table: NewTable, proof: KeyProof) -> Iterator[str]:
 
 def _rules(table: NewTable) -> Iterator[str]:
     rules = [
-        f"{_rule(name, number)}: {{expect: {scalar(f'{ident(name)} >= 0')}}}"
+        f"{_plain_name(name, f'amount_{number}')}_not_negative: {{expect: {scalar(f'{ident(name)} >= 0')}}}"
         for number, name in enumerate(table.guess.positive, 1)
     ]
     text_columns = _text_columns(table)
@@ -214,7 +214,7 @@ def _rules(table: NewTable) -> Iterator[str]:
     if text_columns:
         yield "      # a record is kept without a value that does not fit, whose text is in the column beside it"
         yield from (
-            f"      {_fits(name, number)}: {{expect: {scalar(f'{ident(name)} IS NULL')}}}"
+            f"      no_{_plain_name(name, f'text_{number}')}: {{expect: {scalar(f'{ident(name)} IS NULL')}}}"
             for number, name in enumerate(text_columns, 1)
         )
     if rules:
@@ -222,16 +222,10 @@ def _rules(table: NewTable) -> Iterator[str]:
         yield from (f"      {rule}" for rule in rules)
 
 
-def _rule(name: str, number: int) -> str:
+def _plain_name(name: str, other: str) -> str:
     if _is_plain(name):
-        return f"{name.lower()}_not_negative"
-    return f"amount_{number}_not_negative"
-
-
-def _fits(name: str, number: int) -> str:
-    if _is_plain(name):
-        return f"no_{name.lower()}"
-    return f"no_text_{number}"
+        return name.lower()
+    return other
 
 
 # --- SQL -------------------------------------------------------------------------------------------------------------

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
+import lzma
 import tracemalloc
+import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +16,8 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from sluicegate.bronze.file_sizes import BLOCK, GROWTH, SizeLimits, measure, oversized_files
+from sluicegate.bronze import file_sizes
+from sluicegate.bronze.file_sizes import BLOCK, GROWTH, FileFault, SizeLimits, blocks_of, measure, oversized_files
 from sluicegate.definition.tables.bronze import LARGEST_RECORD, BronzeTable
 
 pytestmark = pytest.mark.unit
@@ -26,8 +30,21 @@ def zstd(data: bytes) -> bytes:
     return bytes(pa.compress(data, codec="zstd", asbytes=True))
 
 
+def zipped(*names: str, data: bytes = b"x") -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in names:
+            archive.writestr(name, data)
+    return out.getvalue()
+
+
+def unpacked(data: bytes, suffix: str) -> bytes:
+    return b"".join(blocks_of(io.BytesIO(data), f"a.json{suffix}"))
+
+
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "": bytes, ".gz": gzip.compress, ".deflate": zlib.compress, ".bz2": bz2.compress, ".zst": zstd,
+    ".xz": lzma.compress, ".zip": lambda data: zipped("a.json", data=data),
 }  # fmt: skip
 
 
@@ -75,7 +92,7 @@ def test_what_ends_a_line_is_as_the_definition_says(tmp_path: Path) -> None:
     assert measure(path, *LINES._replace(separator=";")) is None
 
 
-@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".deflate", ".zst"])
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".deflate", ".zst", ".xz", ".zip"])
 def test_a_bomb_does_not_get_into_memory(tmp_path: Path, suffix: str) -> None:
     path = land(tmp_path, suffix, b'[{"a":"' + b"x" * (48 << 20) + b'"}]')
     for bounds in (WHOLE, LINES):
@@ -128,3 +145,54 @@ def test_no_record_may_be_longer_than_an_array_of_java(size: int, right: bool) -
     else:
         with pytest.raises(ValidationError, match="less than or equal"):
             BronzeTable.model_validate(given, context={})
+
+
+@pytest.mark.parametrize("size", [0, 1, BLOCK, 3 * BLOCK + 1])
+def test_all_streams_of_an_xz_file_are_read(size: int) -> None:
+    first, second = bytes(range(256)) * (size // 256) + b"\n" * (size % 256), b"b" * size
+    packed = lzma.compress(first) + lzma.compress(second)
+    assert unpacked(packed, ".xz") == first + second
+    for damaged in (packed[:-9], b"", b"no xz", b"\0" * 8):
+        with pytest.raises((EOFError, lzma.LZMAError)):
+            unpacked(damaged, ".xz")
+
+
+@pytest.mark.parametrize("between", [b"\0" * 4, b"x", b"\xfd7zXZ\1"])
+def test_nothing_behind_a_stream_of_an_xz_file_is_left_out(between: bytes) -> None:
+    with pytest.raises(lzma.LZMAError):
+        unpacked(lzma.compress(b"a") + between + lzma.compress(b"b"), ".xz")
+
+
+def test_what_programs_put_into_an_archive_is_no_second_file() -> None:
+    beside = ["__MACOSX/._a.json", "__MACOSX/", "x/.DS_Store", ".DS_Store", "Thumbs.db", "x/desktop.ini"]
+    assert unpacked(zipped("x/", "x/a.json", *beside, data=b"7"), ".zip") == b"7"
+    assert unpacked(zipped("_a.json"), ".zip") == b"x"
+    for names in (["a.json", "b.json"], beside, []):
+        with pytest.raises(FileFault):
+            unpacked(zipped(*names), ".zip")
+
+
+@pytest.mark.parametrize(("beyond", "fits"), [(-1, True), (0, True), (1, False)])
+@pytest.mark.parametrize("comment", [b"", b"c" * 65_535])
+def test_a_directory_of_more_than_LONGEST_DIRECTORY_bytes_is_refused(
+    monkeypatch: pytest.MonkeyPatch, beyond: int, fits: bool, comment: bytes
+) -> None:
+    out = io.BytesIO(zipped("a.json", *(f"x/{n}/" for n in range(20))))
+    with zipfile.ZipFile(out, "a") as archive:
+        archive.comment = comment
+    size = int.from_bytes(out.getvalue()[-10 - len(comment) :][:4], "little")
+    monkeypatch.setattr(file_sizes, "LONGEST_DIRECTORY", size - beyond)
+    if fits:
+        assert unpacked(out.getvalue(), ".zip") == b"x"
+        return
+    with pytest.raises(FileFault, match="entries"):
+        unpacked(out.getvalue(), ".zip")
+
+
+def test_a_packed_file_that_is_not_unpacked_is_judged_as_it_is() -> None:
+    facts = {"path": "/landing", "format": "binaryFile", "maxRecordBytes": "1k"}
+    table = BronzeTable.model_validate(facts, context={"landing": "/landing"})
+    for suffix in GROWTH:
+        sizes = {f"{size}{suffix}": size for size in (1023, 1024, 1025)}
+        refused = oversized_files(None, table, list(sizes), sizes)  # type: ignore[arg-type]
+        assert list(refused) == [f"1025{suffix}"]

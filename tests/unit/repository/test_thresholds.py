@@ -47,6 +47,8 @@ CROSSED: dict[str, str] = {
     "test_copies_of_a_killed_run_are_removed_after_LEFT_OVER",
     "bronze.text.decoded_files.SMALL": "tests/unit/bronze/text/test_decoded_files.py::"
     "test_files_of_more_than_SMALL_bytes_are_decoded_by_executors",
+    "bronze.text.excerpts.LONGEST_HEAD": "tests/unit/bronze/text/test_excerpts.py::"
+    "test_the_first_record_has_to_end_in_LONGEST_HEAD_characters",
     "bronze.text.text_decoder.DEEPEST": "tests/unit/bronze/text/test_text_decoder.py::"
     "test_json_of_more_than_DEEPEST_levels_is_corrupt",
     "airflow.page.forms.LONGEST": "tests/unit/airflow/page/test_app.py::test_what_is_no_form_of_the_page_is_refused",
@@ -134,6 +136,8 @@ CROSSED: dict[str, str] = {
     "tools.scaffold.sniff.SPLIT_CHARACTERS": "tests/unit/tools/test_scaffold.py::"
     "test_lines_in_doubt_are_split_up_to_SPLIT_CHARACTERS",
     "spark.executors.FEW": "tests/unit/spark/test_executors.py::test_few_files_start_no_job",
+    "bronze.file_sizes.LONGEST_DIRECTORY": "tests/unit/bronze/test_file_sizes.py::"
+    "test_a_directory_of_more_than_LONGEST_DIRECTORY_bytes_is_refused",
     "bronze.file_sizes.BLOCK": "tests/unit/bronze/test_file_sizes.py::test_a_line_goes_on_from_block_to_block",
     "tools.scaffold.suggest.MOST_CANDIDATES": "tests/unit/tools/test_scaffold.py::"
     "test_keys_are_those_that_all_rows_prove",
@@ -261,6 +265,7 @@ CROSSED: dict[str, str] = {
 
 EXEMPT = {
     "airflow.page.bars.CELL": SHAPE,
+    "bronze.file_sizes.LONGEST_END": SHAPE,
     "airflow.page.bars.WIDEST": SHAPE,
     "airflow.page.graph_layout.LOW": SHAPE,
     "airflow.page.graph_layout.SWEEPS": LOOKS,

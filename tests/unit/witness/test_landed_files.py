@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
+import lzma
 import math
 import os
 import random
 import shutil
 import struct
+import zipfile
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -606,3 +609,33 @@ def test_a_field_may_be_called_as_the_path_in_the_rescued_data(landed: Any) -> N
         rescued = f'{{"_file_path": {shown}, "_file_path": {path}}}'
         assert compared(columns, fields, None, 1, rescued, None).has_differences is differs
     assert compared(columns, fields, None, 1, f'{{"_file_path": {path}}}', None).has_differences
+
+
+def _packed_lines(tmp_path: Path, suffix: str, packed: bytes | bytearray) -> list[Any]:
+    (tmp_path / f"a.json{suffix}").write_bytes(packed)
+    files = records.FileReader(BronzeTable.model_validate({"path": "/a", "format": "json"}))
+    return [record.fields for record in files.records(str(tmp_path / f"a.json{suffix}"))]
+
+
+def test_an_xz_file_is_read_to_its_end_or_not_at_all(tmp_path: Path) -> None:
+    first, second = (lzma.compress(b'{"x": %d}\n' % n) for n in (1, 2))
+    assert _packed_lines(tmp_path, ".xz", first + second) == [{"x": Number("1")}, {"x": Number("2")}]
+    for between in (b"\0" * 4, b"x", b"\xfd7zXZ\1"):
+        with pytest.raises(records.Unreadable):
+            _packed_lines(tmp_path, ".xz", first + between + second)
+
+
+def test_an_archive_has_one_file_and_what_programs_put_beside_it(tmp_path: Path) -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.json", b'{"x": 1}\n' * 99)
+        archive.writestr("__MACOSX/._a.json", b"\0")
+        archive.writestr("x/.DS_Store", b"\0")
+    packed = bytearray(out.getvalue())
+    assert len(_packed_lines(tmp_path, ".zip", packed)) == 99
+    packed[40:44] = b"\xff\xff\xff\xff"  # no stream of zlib
+    with pytest.raises(records.Unreadable):
+        _packed_lines(tmp_path, ".zip", packed)
+    packed[6] = packed[packed.index(b"PK\1\2") + 8] = 1  # flag of a password
+    with pytest.raises(records.Unreadable):
+        _packed_lines(tmp_path, ".zip", packed)

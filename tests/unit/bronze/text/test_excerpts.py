@@ -84,3 +84,57 @@ def test_a_value_that_is_cut_off_ends_with_its_text() -> None:
 def test_a_text_that_is_never_closed_is_gone_through_once(escaped: str, end: str) -> None:
     text = '["' + escaped * 100_000 + end
     assert excerpts.value_end(text) == len(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("id,amount\n1,5\n", 2),
+        ('a,b\n1,2\n7,"x\ny"\n', 2),
+        ('a,b,c\n1,2,3\n7,"x"y,5\n', 2),
+        ('a,b,c\n1,2,3\n7,"x\n', 2),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 1000])
+def test_a_record_is_never_left_out_for_lack_of_one_below(text: str, count: int, size: int) -> None:
+    with pytest.raises(FileFault, match="line 1"):
+        skip(text, count, size)
+
+
+@pytest.mark.parametrize("below", ["", "\n\n", "# nothing\n"])
+def test_titles_without_records_are_skipped(below: str) -> None:
+    grammar = Grammar(comment="#")
+    assert "".join(excerpts.skip_lines([f"Sales,\n\n{below}"], 2, grammar)) == below
+
+
+def test_a_certain_header_lets_titles_have_as_many_values() -> None:
+    columns = ["time", "us_gross"]
+    for header in ("time,US Gross\n", '"US Gross","time",more\n'):
+        table = header + "1,2,3\n"
+        assert "".join(excerpts.skip_lines(["Station,Berlin,X\n" + table], 1, Grammar(), columns)) == table
+        for above in (header, "time,usGross\n"):
+            with pytest.raises(FileFault):
+                list(excerpts.skip_lines([above + table], 1, Grammar(), columns))
+    with pytest.raises(FileFault):  # the header itself is skipped
+        list(excerpts.skip_lines(["time,US Gross\n1,2\n"], 1, Grammar(), columns))
+    with pytest.raises(FileFault):  # no header is known by names
+        list(excerpts.skip_lines(["Station,Berlin\ntime,US Gross\n"], 1, Grammar()))
+
+
+@pytest.mark.parametrize("line", ["\n", "# nothing\n", "x\n"])
+@pytest.mark.parametrize(("beyond", "fits"), [(-1, True), (0, True), (1, False)])
+def test_the_first_record_has_to_end_in_LONGEST_HEAD_characters(
+    monkeypatch: pytest.MonkeyPatch, line: str, beyond: int, fits: bool
+) -> None:
+    head, end = "Sales\n" + line * 20, ""
+    if line == "x\n":
+        head, end = f'Sales\n7,"{line * 20}', '"'
+    monkeypatch.setattr(excerpts, "LONGEST_HEAD", len(head) - beyond)
+    parts = [head, f"{end}\n1,2\n3,4\n", *["3,4\n"] * 9]
+    if fits:
+        assert "".join(excerpts.skip_lines(parts, 1, Grammar(comment="#"))) == "".join(parts)[len("Sales\n") :]
+        return
+    read = iter(parts)
+    with pytest.raises(FileFault):
+        list(excerpts.skip_lines(read, 1, Grammar(comment="#")))
+    assert len(list(read)) == len(parts) - 1

@@ -514,6 +514,12 @@ class TestBronze:
     def test_wrong_values_of_fields_are_refused_with_their_code(self, folder: Folder, fields: str, code: str) -> None:
         assert folder.mistake(bronze(fields)).code == code
 
+    def test_lines_that_end_otherwise_cannot_be_skipped(self, folder: Folder) -> None:
+        for end in ("|", "\\n"):
+            fields = f'options: {{skipRows: 1, lineSep: "{end}"}}'
+            assert folder.mistake(bronze(fields).replace("json", "csv")).code == "not-allowed"
+        assert folder.load(bronze('options: {skipRows: 0, lineSep: "|"}').replace("json", "csv")).bronze
+
     @pytest.mark.parametrize(
         ("text", "count"), [("1048576", 1 << 20), ("1m", 1 << 20), ("'10 GB'", 10 << 30), ("2kib", 2048)]
     )
