@@ -47,7 +47,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Converted(Stored):
-    """Field of which Spark has no type: its values are of another one, in ``_rescued_data``, too.
+    """Field of a type that Spark does not have: its values are converted to another, also for ``_rescued_data``.
 
     Attributes:
         of: converts a stored value.

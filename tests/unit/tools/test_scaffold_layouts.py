@@ -132,6 +132,16 @@ def test_a_packed_file_is_read(tmp_path: Path, suffix: str, name: str) -> None:
     assert (made.rows, pipeline.silver["t"].keys) == (30, ["id"])
 
 
+@pytest.mark.parametrize("sampled", [100, 1 << 20])
+def test_a_packed_file_with_more_behind_it_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sampled: int
+) -> None:
+    monkeypatch.setattr("sluicegate.tools.scaffold.sniff.BYTES", sampled)
+    rows = "".join(f"{n},{n}.5\n" for n in range(30, 9000))
+    with pytest.raises(UserError):
+        new(tmp_path, "t.csv.xz", packed(".xz", ROWS + rows) + b"\0" * 4 + packed(".xz", rows))
+
+
 ITEMS = [{"id": n, "v": n / 2} for n in range(20)]
 
 
