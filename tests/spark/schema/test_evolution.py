@@ -156,10 +156,13 @@ def test_what_a_cast_would_cut_off_is_rescued(spark: SparkSession, workspace: Wo
 def test_packed_files_fail_alone(spark: SparkSession, workspace: Workspace) -> None:
     define(workspace, "format: json, schemaHints: id BIGINT")
     workspace.land("things/a.json", '{"id": 1}')
-    workspace.land("things/b.json.zip", b"PK\x03\x04...")
+    workspace.land("things/b.json.7z", b"7z\xbc\xaf...")
+    workspace.land("things/c.json.zip", b"PK\x03\x04...")
     report = workspace.run(spark, "bronze")["things"]
-    assert (report.read, len(report.failed)) == (1, 1)
-    assert "compression" in next(iter(report.failed.values()))
+    assert (report.read, len(report.failed)) == (1, 2)
+    reasons = {path.rpartition(".")[2]: reason for path, reason in report.failed.items()}
+    assert "compression" in reasons["7z"]
+    assert "zip" in reasons["zip"]
 
 
 def test_of_a_truncated_array_the_complete_elements_are_kept(spark: SparkSession, workspace: Workspace) -> None:

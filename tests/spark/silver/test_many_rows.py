@@ -319,8 +319,8 @@ def test_one_row_becomes_many_and_one_again(spark: SparkSession, workspace: Work
     assert len(workspace.rows("picked")) == 2
 
 
-NESTED = "SELECT o.id, l.sku, o.attributes, parse_json(l.sku) AS raw, o.at FROM STREAM(orders) AS o LATERAL VIEW " \
-         "explode(o.lines) x AS l"  # fmt: skip
+NESTED = "SELECT o.id, l.sku, l.qty, o.attributes, parse_json(l.sku) AS raw, o.at FROM STREAM(orders) AS o " \
+         "LATERAL VIEW explode(o.lines) x AS l"  # fmt: skip
 
 
 def test_rows_are_numbered_by_values_that_spark_does_not_sort(spark: SparkSession, workspace: Workspace) -> None:
