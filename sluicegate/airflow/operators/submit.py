@@ -206,9 +206,9 @@ class SluicegateJob(SparkSubmission):
 
     def _inject_lineage(self, context: Context) -> None:
         """Tell Spark's own OpenLineage listener of the task, where its arguments or Airflow's configuration say so."""
-        if _is_asked(self.openlineage_inject_parent_job_info, "spark_inject_parent_job_info"):
+        if _is_injected(self.openlineage_inject_parent_job_info, "spark_inject_parent_job_info"):
             self.conf = openlineage_spark.inject_parent_job_information_into_spark_properties(self.conf, context)
-        if _is_asked(self.openlineage_inject_transport_info, "spark_inject_transport_info"):
+        if _is_injected(self.openlineage_inject_transport_info, "spark_inject_transport_info"):
             self.conf = openlineage_spark.inject_transport_information_into_spark_properties(self.conf, context)
 
     def _keep_reports(self, context: Context) -> None:
@@ -342,7 +342,7 @@ class SluicegateJob(SparkSubmission):
             self._process.kill()
 
 
-def _is_asked(argument: bool | None, option: str) -> bool:
+def _is_injected(argument: bool | None, option: str) -> bool:
     """Return what an argument says, or else Airflow's configuration of OpenLineage."""
     if argument is None:
         return bool(airflow_conf.getboolean("openlineage", option, fallback=False))
