@@ -178,10 +178,10 @@ def test_the_first_line_counts_the_files_of_the_run() -> None:
     whole = TableReport("s", "bronze", "written", read=2, written=2, files=2)
     account = [{"table": "r", "failed files": 7, "first failed file": "older.json"}]
     found = told({"check_request": ASKED, "bronze": silver(mixed, whole), "account": account})
-    assert found[0] == f"**This run {ASKED}; 6 of 12 files read; 6 could not be, first: a.json**"
+    assert found[0] == f"**This run {ASKED}; 6 of 12 files read, 6 unreadable, the first: a.json**"
     long = replace(whole, failed={f"/landing/{'x' * 255}": "it is no JSON"})
     found = told({"check_request": ASKED, "bronze": silver(long)})
-    assert found[0].startswith(f"**This run {ASKED}; 1 of 2 files read; 1 could not be, first: xxx")
+    assert found[0].startswith(f"**This run {ASKED}; 1 of 2 files read, 1 unreadable, the first: xxx")
     assert len(found[0]) < len(ASKED) + 250
 
 
