@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Page, Route, sync_playwright
+from playwright.sync_api import Page, Route
 
 from sluicegate.airflow.page import html
 from sluicegate.airflow.page.addresses import Addresses
@@ -28,6 +28,7 @@ from sluicegate.dashboard.runs import DagRun, PipelineRun, RunStep
 from sluicegate.lake.discards import Discarded
 from sluicegate.monitor.plan import TableState
 from tests.e2e.test_lakehouse_page import violations
+from tests.e2e.test_live_page import browser as browser
 from tests.e2e.test_live_page import chromium_path as chromium_path
 from tests.support import page_states
 from tests.support.page_server import served, token
@@ -71,14 +72,6 @@ CARDS = """() => {
   }
   return wrong.concat(cards.length || document.documentElement.clientWidth < 760 ? [] : ["no card"]);
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser(chromium_path: str) -> Iterator[Any]:
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium_path, args=["--no-sandbox"])
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")
